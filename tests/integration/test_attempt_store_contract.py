@@ -613,6 +613,37 @@ def test_what_is_finished_together_is_kept_apart(ledger: Ledger) -> None:
     assert endings == ["succeeded", "succeeded", "failed", "crashed"]
 
 
+def test_of_successes_that_are_recorded_together_each_keeps_its_result(ledger: Ledger) -> None:
+    running = [ledger.running(f"job-{number}") for number in range(3)]
+    results = [attrs.evolve(SUCCESS, pid=100 + number) for number in range(3)]
+    finishes = [
+        Finish(execution=execution, ran=ran, verdict=Complete())
+        for execution, ran in zip(running, results, strict=True)
+    ]
+
+    answers = ledger.attempts.finish(finishes, now=ledger.now, node="ant")
+
+    seen = [attempt for one in running for attempt in ledger.records.attempts(one.id)]
+    assert list(answers) == [State.SUCCEEDED] * 3
+    assert [(one.pid, one.exit_code, one.finished_at) for one in seen] == [
+        (100, 0, ledger.now),
+        (101, 0, ledger.now),
+        (102, 0, ledger.now),
+    ]
+
+
+def test_a_cancel_of_one_leaves_the_successes_beside_it(ledger: Ledger) -> None:
+    running = [ledger.running(f"job-{number}") for number in range(3)]
+    ledger.records.cancel(running[1].id, now=ledger.now)
+    finishes = [Finish(execution=one, ran=SUCCESS, verdict=Complete()) for one in running]
+
+    answers = ledger.attempts.finish(finishes, now=ledger.now, node="ant")
+
+    states = [ledger.seen(one).state for one in running]
+    assert states == [State.SUCCEEDED, State.CANCELLED, State.SUCCEEDED]
+    assert list(answers) == states
+
+
 def test_of_many_finishes_of_one_attempt_one_counts(ledger: Ledger) -> None:
     execution = ledger.running()
 

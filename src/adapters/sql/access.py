@@ -14,7 +14,7 @@ from cronhare.ports.records import AuditFilter
 
 from .database import Store, repeatable
 from .tables.tables import audit, page_sessions, tokens
-from .tables.types import OwnTable, UtcDateTime
+from .tables.types import OwnTable, moment_of
 
 TOKEN: Final = OwnTable(tokens, scope=Literal["read", "operate", "admin"])
 
@@ -24,21 +24,14 @@ _USED: Final = (
     update(tokens)
     .where(
         _WITH_DIGEST,
-        or_(
-            tokens.c.last_used_at.is_(None),
-            tokens.c.last_used_at <= bindparam("before", type_=UtcDateTime),
-        ),
+        or_(tokens.c.last_used_at.is_(None), tokens.c.last_used_at <= moment_of("before")),
     )
-    .values(last_used_at=bindparam("now", type_=UtcDateTime))
+    .values(last_used_at=moment_of("now"))
 )
 _REVOKE: Final = (
-    update(tokens)
-    .where(_NAMED, tokens.c.revoked_at.is_(None))
-    .values(revoked_at=bindparam("now", type_=UtcDateTime))
+    update(tokens).where(_NAMED, tokens.c.revoked_at.is_(None)).values(revoked_at=moment_of("now"))
 )
-_OVER: Final = delete(page_sessions).where(
-    page_sessions.c.expires_at <= bindparam("now", type_=UtcDateTime)
-)
+_OVER: Final = delete(page_sessions).where(page_sessions.c.expires_at <= moment_of("now"))
 _SESSION: Final = select(page_sessions).where(page_sessions.c.digest == bindparam("of"))
 _TOKENS: Final = select(tokens).order_by(tokens.c.name)
 _BY_NAME: Final = select(tokens).where(_NAMED)
@@ -115,7 +108,6 @@ class SqlAccessStore(Store):
 
 
 def _read(rows: Iterable[Any]) -> list[Token]:
-    """Read tokens; a row that does not fit opens nothing."""
     found = map(msgspec.structs.asdict, TOKEN.readable(rows))
     return [Token(**{**row, "scope": Scope.parse(row["scope"])}) for row in found]
 
@@ -127,7 +119,7 @@ _FINISH: Final = (
     .values(
         outcome=bindparam("became"),
         problem=bindparam("why"),
-        finished_at=bindparam("ended", type_=UtcDateTime),
+        finished_at=moment_of("ended"),
         value_after=func.coalesce(bindparam("found"), audit.c.value_after),
     )
 )

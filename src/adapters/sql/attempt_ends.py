@@ -1,13 +1,12 @@
 """What the end of an attempt writes: its own row, its execution's, its output, the archive."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Row, Select, Update, bindparam, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, select, update
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import archive_end
@@ -29,9 +28,8 @@ from cronhare.ports.runner import AttemptResult
 from .database import StorePart, repeatable_unless_locked
 from .dialect import Dialect, Locked
 from .limits import rule_on_retries
-from .tables.executions import keep_outputs, output_values
+from .tables.executions import SUCCESS, keep_outputs, output_values
 from .tables.tables import IDS, attempts, by_id, executions
-from .tables.types import UtcDateTime
 from .writing import (
     ARCHIVE,
     REFUSED,
@@ -43,18 +41,15 @@ from .writing import (
     write_each,
 )
 
-_EXISTING = by_id(select(executions.c.id))
+_RUN: Final = executions.c
+
+_EXISTING = by_id(select(_RUN.id))
 
 STANDING: Select[Any] = by_id(
     select(
-        executions.c.id,
-        executions.c.state,
-        executions.c.owner,
-        executions.c.lease_until,
-        executions.c.attempt,
-        executions.c.version,
-        executions.c.deaths,
-        executions.c.cancel_requested,
+        _RUN.id,
+        _RUN.state,
+        *_RUN["owner", "lease_until", "attempt", "version", "deaths", "cancel_requested"],
     )
 )
 UNLOCKED_STANDING = STANDING.with_for_update(skip_locked=True)
@@ -67,50 +62,35 @@ def locked_elsewhere(connection: Connection, not_found: Collection[int]) -> Coll
     return frozenset(connection.scalars(_EXISTING, {"ids": list(not_found)}))
 
 
-_THIS_ATTEMPT = (
-    attempts.c.execution_id == bindparam("ended_id"),
-    attempts.c.attempt == bindparam("ended_attempt"),
-)
+_ENDED = ("finished_at", "ending", "signal", "error", *SUCCESS[1:])
 _END_ATTEMPT = (
     update(attempts)
-    .where(*_THIS_ATTEMPT)
-    .values(
-        finished_at=bindparam("finished_at", type_=UtcDateTime),
-        exit_code=bindparam("exit_code"),
-        pid=bindparam("pid"),
-        peak_memory=bindparam("peak_memory"),
-        cpu_seconds=bindparam("cpu_seconds"),
-        left_running=bindparam("left_running"),
+    .where(
+        attempts.c.execution_id == bindparam("ended_id"),
+        attempts.c.attempt == bindparam("ended_attempt"),
     )
+    .values({name: bindparam(name, type_=attempts.c[name].type) for name in _ENDED})
 )
-# A statement of its own, as it is rare: MySQL writes long texts of many rows through a file.
-_END_BADLY = _END_ATTEMPT.values(
-    ending=bindparam("ending"), signal=bindparam("signal"), error=bindparam("error")
-)
-_END_WELL = _END_ATTEMPT.values(ending=Ending.SUCCEEDED.value)
-
 
 _RECORDED = (
     select(
-        attempts.c.execution_id,
-        attempts.c.attempt,
-        attempts.c.ending,
-        executions.c.state,
-        executions.c.attempt.label("due"),
-        executions.c.last_error,
-        executions.c.next_attempt_at,
+        *attempts.c["execution_id", "attempt", "ending"],
+        _RUN.state,
+        _RUN.attempt.label("due"),
+        _RUN.last_error,
+        _RUN.next_attempt_at,
     )
-    .join(executions, executions.c.id == attempts.c.execution_id)
-    .where(
-        attempts.c.execution_id.in_(IDS),
-        attempts.c.node == bindparam("node"),
-    )
+    .join(executions, _RUN.id == attempts.c.execution_id)
+    .where(attempts.c.execution_id.in_(IDS), attempts.c.node == bindparam("node"))
 )
 
-_LAST_ERROR = by_id(select(executions.c.last_error))
+_LAST_ERROR = by_id(select(_RUN.last_error))
 
 
-_of_process = attrgetter("pid", "peak_memory", "cpu_seconds", "left_running")
+def _success(execution_id: int, ran: AttemptResult) -> tuple[Any, ...]:
+    """Give values of `SUCCESS`."""
+    process = ran.pid, ran.peak_memory, ran.cpu_seconds, ran.left_running
+    return (execution_id, ran.outcome.exit_code, *process)
 
 
 class _NotAll(Exception):
@@ -118,15 +98,10 @@ class _NotAll(Exception):
 
 
 def _is_plain(finish: Finish) -> bool:
-    """Tell whether it is the success of a first attempt, without output."""
-    outcome = finish.ran.outcome
-    return (
-        isinstance(finish.verdict, Complete)
-        and outcome.ending is Ending.SUCCEEDED
-        and outcome.error is None
-        and finish.execution.attempt == 1
-        and not finish.ran.has_output
-    )
+    """Tell whether it is the success of a first attempt."""
+    outcome, verdict = finish.ran.outcome, finish.verdict
+    has_succeeded = outcome.ending is Ending.SUCCEEDED and outcome.error is None
+    return has_succeeded and isinstance(verdict, Complete) and finish.execution.attempt == 1
 
 
 class AttemptEnds(StorePart):
@@ -145,14 +120,13 @@ class AttemptEnds(StorePart):
 
     def _succeed(self, finishes: Sequence[Finish], now: datetime, node: str) -> bool:
         """Record a batch of plain successes at once, as most are; if not all can be, then none."""
-        ends = [
-            (one.execution.id, one.ran.outcome.exit_code, *_of_process(one.ran)) for one in finishes
-        ]
+        dialect = self._database.dialect
+        ends = [_success(one.execution.id, one.ran) for one in finishes]
         with suppress(_NotAll, *REFUSED, Locked):
             with self._database.write("recording results") as connection:
-                found = self._database.dialect.succeed(connection, ends, now=now, node=node)
-                if found < len(ends):
+                if dialect.succeed(connection, ends, now=now, node=node) < len(ends):
                     raise _NotAll
+                _keep_outputs(connection, dialect, ((one.execution, one.ran) for one in finishes))
             return True
         return False
 
@@ -208,7 +182,6 @@ class AttemptEnds(StorePart):
             refused=refused,
             locked=lambda _: [Busy()],
             doubted=doubted if node is None else None,
-            untried=(lambda _: [Superseded()]) if node is None else None,
         )
 
     def _write(
@@ -265,38 +238,33 @@ def _write_ended(
     """Write executions, attempts, outputs and the archive; give the states of the executions."""
     changed = [(one, end(one, verdict, ran.outcome.ending, now=now)) for one, ran, verdict in ended]
     write_changes(connection, dialect, changed)
-    rows: dict[Update, list[dict[str, Any]]] = {_END_WELL: [], _END_BADLY: []}
-    for one, ran, _ in ended:
-        outcome = ran.outcome
-        statement = _END_WELL if outcome.ending is Ending.SUCCEEDED else _END_BADLY
-        rows[statement].append(
-            {
-                "ended_id": one.id,
-                "ended_attempt": one.attempt,
-                "finished_at": now,
-                "ending": outcome.ending.value,
-                "exit_code": outcome.exit_code,
-                "signal": outcome.signal,
-                "pid": ran.pid,
-                "error": None if outcome.error is None else outcome.error.as_json(),
-                "peak_memory": ran.peak_memory,
-                "cpu_seconds": ran.cpu_seconds,
-                "left_running": ran.left_running,
-            }
-        )
-    for statement, values in rows.items():
-        if values:
-            dialect.update_many(connection, statement, values)
-    outputs = [
-        output_values(one.id, one.attempt, ran, as_of=None)
+    rows = [
+        {
+            "ended_id": one.id,
+            "ended_attempt": one.attempt,
+            "finished_at": now,
+            "ending": ran.outcome.ending.value,
+            "signal": ran.outcome.signal,
+            "error": None if ran.outcome.error is None else ran.outcome.error.as_json(),
+            **dict(zip(SUCCESS, _success(one.id, ran), strict=True)),
+        }
         for one, ran, _ in ended
-        if ran.has_output
     ]
-    keep_outputs(connection, dialect, outputs)
+    dialect.update_many(connection, _END_ATTEMPT, rows)
+    _keep_outputs(connection, dialect, ((one, ran) for one, ran, _ in ended))
     archived = [archive_end(one, verdict, ran.outcome.error, now) for one, ran, verdict in ended]
     if failed := [archive_values(row) for row in archived if row is not None]:
         connection.execute(ARCHIVE, failed)
     return [after.state for _, after in changed]
+
+
+def _keep_outputs(
+    connection: Connection, dialect: Dialect, ended: Iterable[tuple[Execution, AttemptResult]]
+) -> None:
+    outputs = [
+        output_values(one.id, one.attempt, ran, as_of=None) for one, ran in ended if ran.has_output
+    ]
+    keep_outputs(connection, dialect, outputs)
 
 
 def _answered_again(

@@ -32,16 +32,16 @@ from .tables.executions import (
     output_values,
 )
 from .tables.tables import THESE, attempts, by_id, executions, outputs, topic_tallies
-from .tables.types import UtcDateTime
+from .tables.types import moment_of
 from .writing import Change, Written, set_apart, write_changes, write_each
 
-_NOW = bindparam("now", type_=UtcDateTime)
+_RUN: Final = executions.c
+
+_NOW = moment_of("now")
 
 _RECORD = insert(attempts).from_select(
     ["execution_id", "attempt", "node", "started_at"],
-    select(executions.c.id, executions.c.attempt, executions.c.owner, _NOW).where(
-        THESE, ~exists().where(IS_LAST_ATTEMPT)
-    ),
+    select(_RUN.id, _RUN.attempt, _RUN.owner, _NOW).where(THESE, ~exists().where(IS_LAST_ATTEMPT)),
 )
 #: A person put an execution back whose attempt has a row, and perhaps output: both begin anew. A
 #: second row would be a duplicate key, and refuse the whole batch.
@@ -164,7 +164,7 @@ def _judge(
 _RENEW = (
     by_id(update(executions))
     # As `transitions.renew`, without a look at whole rows.
-    .values(lease_until=bindparam("until", type_=UtcDateTime), version=executions.c.version + 1)
+    .values(lease_until=moment_of("until"), version=_RUN.version + 1)
 )
 
 
@@ -231,9 +231,7 @@ class RunningAttempts(StorePart):
 _COUNT: Final = (
     update(topic_tallies)
     .where(topic_tallies.c.topic == bindparam("its_topic"))
-    .values(
-        no_listener=topic_tallies.c.no_listener + 1, last_at=bindparam("now", type_=UtcDateTime)
-    )
+    .values(no_listener=topic_tallies.c.no_listener + 1, last_at=moment_of("now"))
 )
 
 

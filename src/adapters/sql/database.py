@@ -96,7 +96,6 @@ class Database:
         self._clock = clock
 
     def now(self) -> datetime:
-        """Tell the ledger's time."""
         return self.dialect.now(self._clock, partial(self.read, "asking for the time"))
 
     @contextmanager
@@ -146,11 +145,7 @@ def connected(engine: Engine, doing: str, *, writing: bool = False) -> Iterator[
 
 
 def connect(engine: Engine, doing: str) -> Connection:
-    """Connect to what may be anything: SQLAlchemy's first questions expect answers of a database.
-
-    Raises:
-        LedgerUnavailable: they had others; a vendor's errors stay what they are.
-    """
+    """Connect to what may be anything: SQLAlchemy expects that a database answers."""
     try:
         return engine.connect()
     except (SQLAlchemyError, LedgerUnavailable, OverflowError, UnicodeError):

@@ -196,7 +196,7 @@ class Dialect(Protocol):
         """End first attempts that succeeded, with their executions, and wait for no lock.
 
         *ends* are values of `SUCCESS`. Answers how many *node* has run until now, and nobody has
-        asked to cancel: nothing else is written. 0 where no statement can do so.
+        asked to cancel; if these are not all, the caller takes it back.
         """
 
     def update_many(
@@ -284,12 +284,10 @@ def with_dialect(engine: Engine, dialect: Dialect) -> Engine:
 
 
 def dialect_of(engine: Engine) -> Dialect:
-    """Find the dialect of an engine that `open_engine` made."""
     dialect: Dialect = engine.get_execution_options()[_OPTION]
     return dialect
 
 
 def passed_over_of(engine: Engine) -> Cooldown:
-    """Find the executions that are passed over on an engine that `open_engine` made."""
     passed_over: Cooldown = engine.get_execution_options()[_PASSED_OVER]
     return passed_over

@@ -39,6 +39,8 @@ from .tables.executions import in_states, is_in
 from .tables.tables import FOUND_BY_KEY, IDS, executions, gates, schedulers
 from .writing import Change
 
+_RUN: Final = executions.c
+
 #: So many executions that keep others of their schedule back are looked at; others wait for them.
 _MOST_ACTIVE: Final = 100
 
@@ -46,15 +48,15 @@ _NAMES: Final = gates.c.name.in_(bindparam("names", expanding=True))
 _KNOWN: Final = select(gates.c.name).where(_NAMES).with_hint(gates, FOUND_BY_KEY, "mysql")
 _LOCKED: Final = _KNOWN.with_for_update(skip_locked=True)
 _INSERT: Final = insert(gates)
-_PLACED: Final = select(executions.c.held_by, executions.c.id, executions.c.state).where(
-    executions.c.held_by.in_(bindparam("places", expanding=True)),
+_PLACED: Final = select(_RUN.held_by, _RUN.id, _RUN.state).where(
+    _RUN.held_by.in_(bindparam("places", expanding=True)),
     # What had to be sent again may be in a queue without a worker. It is judged at its start.
-    (executions.c.state == State.RUNNING.value) | (executions.c.resends == 0),
+    (_RUN.state == State.RUNNING.value) | (_RUN.resends == 0),
 )
 _FIRST: Final[Select[Any]] = (
-    select(executions.c.due_at)
-    .where(executions.c.held_by == gates.c.name, is_in(State.HELD))
-    .order_by(executions.c.due_at, executions.c.id)
+    select(_RUN.due_at)
+    .where(_RUN.held_by == gates.c.name, is_in(State.HELD))
+    .order_by(_RUN.due_at, _RUN.id)
     .limit(1)
     .correlate(gates)
 )
@@ -63,32 +65,29 @@ _HEADS: Final[Select[Any]] = (
     select(
         gates.c.name,
         _FIRST.scalar_subquery().label("begins"),
-        _FIRST.with_only_columns(executions.c.scheduler_id).scalar_subquery().label("schedule"),
+        _FIRST.with_only_columns(_RUN.scheduler_id).scalar_subquery().label("schedule"),
     )
     .where(_NAMES)
     .with_hint(gates, FOUND_BY_KEY, "mysql")
 )
 #: The same of gates that are not locked, and may have no row.
 _LINES: Final = (
-    select(executions.c.held_by, func.min(executions.c.due_at).label("begins"))
-    .where(executions.c.held_by.in_(bindparam("names", expanding=True)))
-    .group_by(executions.c.held_by)
+    select(_RUN.held_by, func.min(_RUN.due_at).label("begins"))
+    .where(_RUN.held_by.in_(bindparam("names", expanding=True)))
+    .group_by(_RUN.held_by)
 )
 _ACTIVE: Final = (
-    select(executions.c.id, executions.c.state, executions.c.due_at, executions.c.executed_at)
+    select(_RUN.id, _RUN.state, _RUN.due_at, _RUN.executed_at)
     .where(
-        executions.c.scheduler_id == bindparam("scheduler_id"),
-        executions.c.finished_at.is_(None),  # for the index
+        _RUN.scheduler_id == bindparam("scheduler_id"),
+        _RUN.finished_at.is_(None),  # for the index
         in_states(ACTIVE),
     )
-    .order_by(executions.c.id)
+    .order_by(_RUN.id)
     .limit(_MOST_ACTIVE)
 )
 _RULES: Final = select(
-    schedulers.c.id,
-    schedulers.c.overlap_policy,
-    schedulers.c.concurrency_key,
-    schedulers.c.concurrency_limit,
+    *schedulers.c["id", "overlap_policy", "concurrency_key", "concurrency_limit"]
 ).where(schedulers.c.id.in_(IDS))
 
 
@@ -96,7 +95,6 @@ class MissingGates(Exception):
     """Some gates have no row yet: `make_gates`, and begin anew."""
 
     def __init__(self, names: Collection[str]) -> None:
-        """*names* are theirs."""
         self.names = names
         super().__init__(", ".join(sorted(names)))
 
@@ -126,11 +124,7 @@ class LockedGates:
     """
 
     def __init__(self, connection: Connection, names: Collection[str]) -> None:
-        """Lock without waiting.
-
-        Raises:
-            MissingGates: some have no row.
-        """
+        """Lock without waiting."""
         self._connection = connection
         asked = {"names": sorted(names)}
         locked = frozenset(connection.scalars(_LOCKED, asked)) if names else frozenset[str]()
@@ -196,7 +190,6 @@ def read_keys(connection: Connection, names: Collection[str]) -> dict[str, KeyGa
 
 
 def _read_keys(connection: Connection, begins: Mapping[str, datetime | None]) -> dict[str, KeyGate]:
-    """Find who has a place of the keys of gates, whose lines begin then."""
     found = {
         name: KeyGate(key=key, line_begins=first)
         for name, first in begins.items()
@@ -228,7 +221,6 @@ class GatedStarts:
     busy: frozenset[int] = frozenset()
 
     def answer_of(self, answer: StartAnswer) -> StartAnswer:
-        """Give what is answered now in the place of a start."""
         if not isinstance(answer, Execution):
             return answer
         if answer.id in self.busy:
@@ -244,9 +236,6 @@ def pass_gates(
 
     Their executions are locked. Gates are locked without waiting; those in *without* count as
     locked by others.
-
-    Raises:
-        MissingGates: some have no row.
     """
     free = [change for change in started if not gates_of(change[0])]
     gated = [change for change in started if gates_of(change[0])]

@@ -12,18 +12,7 @@ from itertools import chain, repeat
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import (
-    BindParameter,
-    ColumnElement,
-    Connection,
-    ScalarSelect,
-    Select,
-    bindparam,
-    case,
-    func,
-    select,
-    union_all,
-)
+import sqlalchemy as sa
 
 from cronhare.domain.cron.timeline import EPOCH
 from cronhare.domain.events import judging as system_alerts
@@ -43,7 +32,7 @@ from .tables.executions import (
 )
 from .tables.schedules import IS_USERS, STAMP
 from .tables.tables import IDS, alerts, executions, failed_tasks, plans, schedulers
-from .tables.types import OwnTable, UtcDateTime
+from .tables.types import OwnTable, moment_of
 
 #: So many waiting runs are counted for an alert: more make no other one.
 MOST_COUNTED: Final = 10_000
@@ -59,8 +48,8 @@ _LOAD: Final = OwnTable(executions, state=State, executions=int, oldest_due_at=d
 _RUN: Final = executions.c
 _ROW: Final = schedulers.c
 _FAILURE: Final = failed_tasks.c
-_BEFORE: Final = bindparam("before", type_=UtcDateTime)
-_MOST: Final[BindParameter[int]] = bindparam("most")
+_BEFORE: Final = moment_of("before")
+_MOST: Final[sa.BindParameter[int]] = sa.bindparam("most")
 _HAS_ENDED: Final = _RUN.finished_at.is_not(None)
 
 
@@ -69,16 +58,18 @@ _HAS_ENDED: Final = _RUN.finished_at.is_not(None)
 
 #: A replay keeps the time of the first claim; its own is in the archive alone.
 _REPLAYED_AT: Final = (
-    select(func.max(_FAILURE.resolved_at)).where(_FAILURE.execution_id == _RUN.id).scalar_subquery()
+    sa.select(sa.func.max(_FAILURE.resolved_at))
+    .where(_FAILURE.execution_id == _RUN.id)
+    .scalar_subquery()
 )
-_CLAIMED_AT: Final = case(
-    (_RUN.attempt > 1, func.coalesce(_REPLAYED_AT, _RUN.executed_at)), else_=_RUN.executed_at
+_CLAIMED_AT: Final = sa.case(
+    (_RUN.attempt > 1, sa.func.coalesce(_REPLAYED_AT, _RUN.executed_at)), else_=_RUN.executed_at
 )
 
 
-def _from_its_time(own: ColumnElement[datetime]) -> ColumnElement[datetime]:
+def _from_its_time(own: sa.ColumnElement[datetime]) -> sa.ColumnElement[datetime]:
     """Give a time, or when the attempt may begin if that is later, as after a replay."""
-    return case((_RUN.next_attempt_at > own, _RUN.next_attempt_at), else_=own)
+    return sa.case((_RUN.next_attempt_at > own, _RUN.next_attempt_at), else_=own)
 
 
 #: Since when a run that has not begun might have, by its state.
@@ -87,12 +78,12 @@ _SINCE: Final = {
     State.PUBLISHED: _from_its_time(_RUN.published_at),
     State.RETRYING: _RUN.next_attempt_at,
 }
-_WAITING: Final[Mapping[State, Select[Any]]] = {
-    state: select(_RUN.id, _RUN.queue, since.label("since"))
+_WAITING: Final[Mapping[State, sa.Select[Any]]] = {
+    state: sa.select(_RUN.id, _RUN.queue, since.label("since"))
     .where(
         _RUN.state == state.value,
         since < _BEFORE,
-        _RUN.queue.not_in(bindparam("served", expanding=True)),
+        _RUN.queue.not_in(sa.bindparam("served", expanding=True)),
     )
     .order_by(_RUN.check_at)  # by the index, whatever its statistics say of a state
     .limit(_MOST)
@@ -100,33 +91,32 @@ _WAITING: Final[Mapping[State, Select[Any]]] = {
 }
 
 
-def _by_queue(found: Select[Any]) -> Select[Any]:
+def _by_queue(found: sa.Select[Any]) -> sa.Select[Any]:
     each = found.subquery().c
-    signs = func.count(), func.min(each.since), func.min(each.id)
-    return select(each.queue, *signs).group_by(each.queue).order_by(each.queue)
+    signs = sa.func.count(), sa.func.min(each.since), sa.func.min(each.id)
+    return sa.select(each.queue, *signs).group_by(each.queue).order_by(each.queue)
 
 
 _WAITING_BY_QUEUE: Final = {state: _by_queue(found) for state, found in _WAITING.items()}
-_LOADS: Final[Select[Any]] = (
-    select(
+_LOADS: Final[sa.Select[Any]] = (
+    sa.select(
         _RUN.queue,
         _RUN.state,
-        func.count().label("executions"),
-        func.min(_RUN.due_at).label("oldest_due_at"),
+        sa.func.count().label("executions"),
+        sa.func.min(_RUN.due_at).label("oldest_due_at"),
     )
     .where(in_states(UNFINISHED))
     .group_by(_RUN.queue, _RUN.state)
 )
 
 
-def loads(connection: Connection) -> Sequence[QueueLoad]:
-    """Count what has not ended by queue and state."""
+def loads(connection: sa.Connection) -> Sequence[QueueLoad]:
     rows = _LOAD.readable(connection.execute(_LOADS))
     return [QueueLoad(**msgspec.structs.asdict(row)) for row in rows]
 
 
 def outstanding(
-    connection: Connection, now: datetime, unfinished: Sequence[QueueLoad]
+    connection: sa.Connection, now: datetime, unfinished: Sequence[QueueLoad]
 ) -> Iterator[Waiting]:
     """Count in each queue what has waited for longer than the doctor allows."""
     running = {load.queue: load.executions for load in unfinished if load.state is State.RUNNING}
@@ -143,7 +133,7 @@ def outstanding(
 
 
 def _waiting(
-    connection: Connection,
+    connection: sa.Connection,
     state: State,
     before: datetime,
     *,
@@ -177,25 +167,22 @@ class SystemSignsPart(StorePart):
 
 #: From the plans to their schedules, and never the other way round.
 _PLANNED: Final = (
-    select(plans.c.scheduler_id, _ROW.name, plans.c.next_due_at)
+    sa.select(plans.c.scheduler_id, _ROW.name, plans.c.next_due_at)
     .select_from(plans.outerjoin(schedulers, _ROW.id == plans.c.scheduler_id))
     .order_by(plans.c.next_due_at, plans.c.scheduler_id)
     .limit(_MOST)
 )
 #: Without schedules that cannot be planned: they are reported as such (see `cursor_after`).
 _OVERDUE: Final = _PLANNED.where(plans.c.next_due_at <= _BEFORE, plans.c.problem.is_(None))
-_BETWEEN: Final = (
-    plans.c.next_due_at >= bindparam("since", type_=UtcDateTime),
-    plans.c.next_due_at < _BEFORE,
-)
+_BETWEEN: Final = (plans.c.next_due_at >= moment_of("since"), plans.c.next_due_at < _BEFORE)
 _COMING: Final = _PLANNED.where(*_BETWEEN, IS_USERS)
 #: Without a join, so that it is read from the index alone.
 _COUNTS: Final = (
-    select(plans.c.next_due_at, func.count()).where(*_BETWEEN).group_by(plans.c.next_due_at)
+    sa.select(plans.c.next_due_at, sa.func.count()).where(*_BETWEEN).group_by(plans.c.next_due_at)
 )
 
 
-def overdue(connection: Connection, now: datetime, *, most: int = LARGEST_ID) -> Sequence[Late]:
+def overdue(connection: sa.Connection, now: datetime, *, most: int = LARGEST_ID) -> Sequence[Late]:
     """List the schedules that are due and could be claimed, also the system's own."""
     return [
         Late(display_name(name, id_), due_at)
@@ -207,13 +194,13 @@ def overdue(connection: Connection, now: datetime, *, most: int = LARGEST_ID) ->
 
 
 _newest: Final = (
-    select(_RUN.id, _RUN.execution_key, _RUN.executed_at, _RUN.container_id)
+    sa.select(_RUN.id, _RUN.execution_key, _RUN.executed_at, _RUN.container_id)
     .order_by(_RUN.id.desc())
     .limit(NEWEST)
     .subquery()
 )
-_CLAIMS: Final[Select[Any]] = (
-    select(_newest.c.executed_at, _newest.c.container_id)
+_CLAIMS: Final[sa.Select[Any]] = (
+    sa.select(_newest.c.executed_at, _newest.c.container_id)
     .where(is_of_due_instant(_newest.c.execution_key))
     .order_by(_newest.c.id.desc())
     .limit(1)
@@ -221,31 +208,29 @@ _CLAIMS: Final[Select[Any]] = (
 
 
 def last_of_schedule(
-    column: ColumnElement[Any], *conditions: ColumnElement[bool], order: ColumnElement[Any]
-) -> ScalarSelect[Any]:
+    column: sa.ColumnElement[Any], *conditions: sa.ColumnElement[bool], order: sa.ColumnElement[Any]
+) -> sa.ScalarSelect[Any]:
     """Take a column of a schedule's last run, by the index (scheduler_id, finished_at)."""
-    ours = select(column).where(_RUN.scheduler_id == _ROW.id, *conditions)
+    ours = sa.select(column).where(_RUN.scheduler_id == _ROW.id, *conditions)
     return ours.order_by(order.desc(), _RUN.id.desc()).limit(1).scalar_subquery()
 
 
 _RAN: Final = _RUN.state != State.SKIPPED.value
-_LAST_RUNS: Final[Select[Any]] = select(
-    func.coalesce(
+_LAST_RUNS: Final[sa.Select[Any]] = sa.select(
+    sa.func.coalesce(
         last_of_schedule(_RUN.id, _RAN, ~_HAS_ENDED, order=_RUN.id),
         last_of_schedule(_RUN.id, _RAN, _HAS_ENDED, order=_RUN.finished_at),
     )
 ).where(_ROW.id.in_(IDS))
 
 
-def last_claim(connection: Connection) -> LastClaim | None:
-    """Find the newest claim of a due instant."""
+def last_claim(connection: sa.Connection) -> LastClaim | None:
     for row in _EXECUTION.readable(connection.execute(_CLAIMS)):
         return LastClaim(row.executed_at, row.container_id)
     return None
 
 
-def last_runs(connection: Connection, scheduler_ids: Collection[int]) -> Mapping[int, Execution]:
-    """Find the newest execution of each schedule that was not skipped."""
+def last_runs(connection: sa.Connection, scheduler_ids: Collection[int]) -> Mapping[int, Execution]:
     found = dict[int, Execution]()
     for ids in batches(sorted(scheduler_ids), _AT_ONCE):
         newest = filter(None, connection.scalars(_LAST_RUNS, {"ids": ids}))
@@ -255,17 +240,17 @@ def last_runs(connection: Connection, scheduler_ids: Collection[int]) -> Mapping
 
 
 @lru_cache
-def _recent(schedules: int) -> Select[Any]:
+def _recent(schedules: int) -> sa.Select[Any]:
     """Ask for two ranges of the index (scheduler_id, finished_at) of each schedule."""
-    due_at = func.coalesce(_RUN.due_at, _RUN.executed_at).label("due_at")
+    due_at = sa.func.coalesce(_RUN.due_at, _RUN.executed_at).label("due_at")
     others = _RUN.scheduler_id, _RUN.id, _RUN.state, _RUN.started_at, _RUN.finished_at, _RUN.attempt
-    cells, parts = select(*others, due_at), []
+    cells, parts = sa.select(*others, due_at), []
     for place in range(schedules):
-        ours = cells.where(_RUN.scheduler_id == bindparam(f"id_{place}"))
+        ours = cells.where(_RUN.scheduler_id == sa.bindparam(f"id_{place}"))
         ended = ours.where(_HAS_ENDED).order_by(_RUN.finished_at.desc())
         is_open = ours.where(~_HAS_ENDED).order_by(_RUN.id.desc())
         parts += [part.limit(_MOST).subquery() for part in (ended, is_open)]
-    return union_all(*(select(part) for part in parts))  # type: ignore[return-value]
+    return sa.union_all(*(sa.select(part) for part in parts))  # type: ignore[return-value]
 
 
 def _by_end(run: Run) -> tuple[bool, datetime, int]:
@@ -275,23 +260,25 @@ def _by_end(run: Run) -> tuple[bool, datetime, int]:
 # How much there is
 
 
-def _up_to_most(statement: Select[Any]) -> ScalarSelect[int]:
-    return select(func.count()).select_from(statement.limit(_MOST).subquery()).scalar_subquery()
+def _up_to_most(statement: sa.Select[Any]) -> sa.ScalarSelect[int]:
+    return (
+        sa.select(sa.func.count()).select_from(statement.limit(_MOST).subquery()).scalar_subquery()
+    )
 
 
-def _of_state(state: State) -> ScalarSelect[int]:
-    return _up_to_most(select(_RUN.id).where(_RUN.state == state.value))
+def _of_state(state: State) -> sa.ScalarSelect[int]:
+    return _up_to_most(sa.select(_RUN.id).where(_RUN.state == state.value))
 
 
-_COUNTED: Final = select(
+_COUNTED: Final = sa.select(
     _of_state(State.RUNNING).label("running"),
     _of_state(State.RETRYING).label("retrying"),
-    _up_to_most(select(_FAILURE.id).where(_FAILURE.resolution.is_(None))).label("unresolved"),
-    _up_to_most(select(alerts.c.rule).where(alerts.c.cleared_at.is_(None))).label("alerts"),
+    _up_to_most(sa.select(_FAILURE.id).where(_FAILURE.resolution.is_(None))).label("unresolved"),
+    _up_to_most(sa.select(alerts.c.rule).where(alerts.c.cleared_at.is_(None))).label("alerts"),
 )
-_UNPLANNED: Final = select(
+_UNPLANNED: Final = sa.select(
     _up_to_most(
-        select(_ROW.id)
+        sa.select(_ROW.id)
         .join_from(schedulers, plans, _ROW.id == plans.c.scheduler_id, isouter=True)
         .where(_ROW.status == 1, IS_USERS, STAMP.is_distinct_from(plans.c.planned_at))
     )

@@ -7,18 +7,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import attrs
 import msgspec
-from sqlalchemy import (
-    Connection,
-    Select,
-    Table,
-    and_,
-    bindparam,
-    delete,
-    func,
-    insert,
-    select,
-    update,
-)
+import sqlalchemy as sa
 
 from cronhare.application.logs import say
 from cronhare.domain.execution import Execution, State
@@ -44,7 +33,7 @@ from .database import Store, repeatable
 from .dialect import Dialect
 from .tables.schedule_columns import NUMBER_COLUMNS
 from .tables.tables import FOUND_BY_KEY, breakers, budgets, executions, schedulers
-from .tables.types import BrokenRow, OwnTable, UtcDateTime, duration, milliseconds, whole
+from .tables.types import BrokenRow, OwnTable, duration, milliseconds, moment_of, whole
 from .writing import Change
 
 log = logging.getLogger(__name__)
@@ -99,34 +88,34 @@ def _read(kind: type[L], row: Any) -> L:  # noqa: ANN401 - a row
 class LimitTable(Generic[L]):
     """The rows of one kind of limit, which are named by their only key."""
 
-    def __init__(self, table: Table, *, kind: type[L], action: str) -> None:
+    def __init__(self, table: sa.Table, *, kind: type[L], action: str) -> None:
         [self.key] = table.primary_key
         self.table = table
         self._kind: type[L] = kind
         self._action = action
         self._lock = (
-            select(table)
-            .where(self.key.in_(bindparam("keys", expanding=True)))
+            sa.select(table)
+            .where(self.key.in_(sa.bindparam("keys", expanding=True)))
             .order_by(self.key)
             .with_for_update()
             .with_hint(table, FOUND_BY_KEY, "mysql")
         )
-        others = {one.name: bindparam(one.name, type_=one.type) for one in table.c}
+        others = {one.name: sa.bindparam(one.name, type_=one.type) for one in table.c}
         del others[self.key.name]
-        self._update = update(table).where(self.key == bindparam("of_key")).values(others)
-        self._insert = insert(table)
+        self._update = sa.update(table).where(self.key == sa.bindparam("of_key")).values(others)
+        self._insert = sa.insert(table)
 
-    def lock(self, connection: Connection, keys: Sequence[str]) -> list[L]:
+    def lock(self, connection: sa.Connection, keys: Sequence[str]) -> list[L]:
         """Read limits, and lock them until the transaction's end; a broken one begins anew."""
         found = []
         for row in connection.execute(self._lock, {"keys": keys}).all() if keys else ():
             try:
-                found.append(self._as_asked(_read(self._kind, row), keys))
+                found.append(_read(self._kind, row))
             except BrokenRow as broken:
                 text = f"A row was broken, and begins anew: {broken}"
                 say(log, logging.WARNING, self._action, text)
                 key = getattr(row, self.key.name)
-                connection.execute(delete(self.table).where(self.key == key))
+                connection.execute(sa.delete(self.table).where(self.key == key))
         return found
 
     def readable(self, rows: Iterable[Any]) -> list[L]:
@@ -140,7 +129,7 @@ class LimitTable(Generic[L]):
         return found
 
     def write(
-        self, connection: Connection, dialect: Dialect, after: Sequence[L], before: Sequence[L]
+        self, connection: sa.Connection, dialect: Dialect, after: Sequence[L], before: Sequence[L]
     ) -> None:
         """Write what has changed of limits that are locked, and insert new ones."""
         known = {self._name(limit): limit for limit in before}
@@ -156,25 +145,12 @@ class LimitTable(Generic[L]):
         name: str = getattr(limit, self.key.name)
         return name
 
-    def _as_asked(self, limit: L, keys: Sequence[str]) -> L:
-        """Give a limit under the key that it was found by.
-
-        To MySQL blanks at the end are none. Under another name it would be inserted once more, and
-        that be refused, and with it each end that asks.
-        """
-        name = self._name(limit)
-        if name in keys:
-            return limit
-        asked = next(key for key in keys if key.rstrip(" ") == name.rstrip(" "))
-        renamed: dict[str, Any] = {self.key.name: asked}
-        return attrs.evolve(limit, **renamed)
-
 
 BUDGETS: Final = LimitTable(budgets, kind=Budget, action="budget.broken")
 BREAKERS: Final = LimitTable(breakers, kind=Breaker, action="breaker.broken")
 
 _asked = schedulers.alias("asked")
-_same_task = and_(
+_same_task = sa.and_(
     *(
         schedulers.c[name].is_not_distinct_from(_asked.c[name])
         for name in (*NUMBER_COLUMNS, "topic")
@@ -183,22 +159,22 @@ _same_task = and_(
 # Each schedule of the task is one look into the index (scheduler_id, finished_at). The state is
 # compared in a way that no index of states serves: that would find all that ever succeeded.
 _successes: Final = (
-    select(executions.c.id)
+    sa.select(executions.c.id)
     .select_from(_asked)
     .join(schedulers, _same_task)
     .join(executions, executions.c.scheduler_id == schedulers.c.id)
     .where(
-        _asked.c.id == bindparam("scheduler_id"),
-        executions.c.finished_at >= bindparam("since", type_=UtcDateTime),
-        func.coalesce(executions.c.state, "") == State.SUCCEEDED.value,
-        executions.c.task_type == bindparam("task_type"),
-        executions.c.task_id == bindparam("task_id"),
+        _asked.c.id == sa.bindparam("scheduler_id"),
+        executions.c.finished_at >= moment_of("since"),
+        sa.func.coalesce(executions.c.state, "") == State.SUCCEEDED.value,
+        executions.c.task_type == sa.bindparam("task_type"),
+        executions.c.task_id == sa.bindparam("task_id"),
     )
-    .limit(bindparam("enough"))
+    .limit(sa.bindparam("enough"))
     .subquery()
 )
-_COUNT: Final[Select[Any]] = select(func.count()).select_from(_successes)
-_STATE: Final = select(executions.c.state).where(executions.c.id == bindparam("probe"))
+_COUNT: Final[sa.Select[Any]] = sa.select(sa.func.count()).select_from(_successes)
+_STATE: Final = sa.select(executions.c.state).where(executions.c.id == sa.bindparam("probe"))
 _STATES: Final = frozenset(State)
 
 
@@ -206,7 +182,7 @@ _STATES: Final = frozenset(State)
 class SqlEvidence:
     """Satisfies `Evidence`, within one transaction."""
 
-    _connection: Connection
+    _connection: sa.Connection
     _states: dict[int, State | None] = attrs.field(init=False, factory=dict[int, State | None])
 
     def successes(self, of: Execution, *, since: datetime, enough: int) -> int:
@@ -227,7 +203,7 @@ class SqlEvidence:
 
 
 def rule_on_retries(
-    connection: Connection, dialect: Dialect, ends: Sequence[AttemptEnd], *, now: datetime
+    connection: sa.Connection, dialect: Dialect, ends: Sequence[AttemptEnd], *, now: datetime
 ) -> list[Ruled]:
     """Rule on the ends of attempts, whose executions are locked, and note what was granted.
 
@@ -253,7 +229,7 @@ class SpreadStarts:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: sa.Connection,
         started: Sequence[Change],
         catch_up: CatchUp | None,
         now: datetime,
@@ -273,7 +249,6 @@ class SpreadStarts:
         self._waiting = waiting
 
     def answer_of(self, answer: StartAnswer) -> StartAnswer:
-        """Give what is answered now in the place of a start."""
         if not isinstance(answer, Execution) or answer.id not in self._waiting:
             return answer
         return Deferred(execution=self._waiting[answer.id], at=self._now)
@@ -307,15 +282,15 @@ class SqlLimitStore(Store):
     @repeatable
     def reset(self, task: str) -> bool:
         with self._database.write(f"resetting the circuit breaker of {task}") as connection:
-            gone = delete(BREAKERS.table).where(BREAKERS.key == task)
+            gone = sa.delete(BREAKERS.table).where(BREAKERS.key == task)
             return connection.execute(gone).rowcount > 0
 
     def _list(self, of: LimitTable[L], limit: int) -> list[L]:
         with self._database.read(f"listing {of.table.name}") as connection:
-            rows = connection.execute(select(of.table).order_by(of.key).limit(limit)).all()
+            rows = connection.execute(sa.select(of.table).order_by(of.key).limit(limit)).all()
         return of.readable(rows)
 
     def _find(self, of: LimitTable[L], key: str) -> L | None:
         with self._database.read(f"looking into {of.table.name}") as connection:
-            rows = connection.execute(select(of.table).where(of.key == key)).all()
+            rows = connection.execute(sa.select(of.table).where(of.key == key)).all()
         return next(iter(of.readable(rows)), None)

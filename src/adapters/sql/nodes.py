@@ -13,7 +13,7 @@ from cronhare.domain.retries.retry import KEPT_FOR, Hold, Holder
 
 from .database import Store, repeatable
 from .tables.tables import holds, nodes
-from .tables.types import OwnTable, UtcDateTime, milliseconds, whole
+from .tables.types import OwnTable, milliseconds, moment_of, whole
 
 _AHEAD: Final = nodes.c.seen_at > bindparam("latest", type_=nodes.c.seen_at.type)
 _NODES: Final = (
@@ -108,7 +108,6 @@ class SqlNodeStore(Store):
 
 
 def _values(report: NodeReport) -> dict[str, Any]:
-    """Give the columns that each report writes anew."""
     values = attrs.asdict(report)
     del values["name"], values["drain_asked_at"], values["clock_offset"]
     return {
@@ -136,9 +135,7 @@ def _report(row: Any) -> NodeReport:  # noqa: ANN401 - see `OwnTable.each`
 MOST_HOLDS: Final = 1_000
 
 _OF_MESSAGE: Final = holds.c.message == bindparam("message_is")
-_OLD_HOLDS: Final = delete(holds).where(
-    _OF_MESSAGE, holds.c.at < bindparam("before", type_=UtcDateTime)
-)
+_OLD_HOLDS: Final = delete(holds).where(_OF_MESSAGE, holds.c.at < moment_of("before"))
 _MINE: Final = delete(holds).where(_OF_MESSAGE, holds.c.node == bindparam("node_is"))
 _OTHERS: Final = (
     select(holds, nodes.c.seen_at)

@@ -6,23 +6,8 @@ from datetime import datetime
 from typing import Any, Final
 
 import attrs
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Integer,
-    Row,
-    Select,
-    Text,
-    bindparam,
-    case,
-    cast,
-    delete,
-    func,
-    literal_column,
-    or_,
-    select,
-    update,
-)
+import sqlalchemy as sa
+from sqlalchemy import delete
 
 from cronhare.domain.execution import UNFINISHED
 from cronhare.domain.messages import LARGEST_ID
@@ -39,7 +24,7 @@ from cronhare.ports.schedules import (
 )
 
 from .database import Store, repeatable
-from .schedules import PLAN_OF, STORED, edited_at, stored
+from .schedules import PLAN_OF, STORED, WITH_ID, edited_at, stored
 from .tables.executions import display_name, exactly, id_of_display_name, in_states, known_id
 from .tables.schedule_columns import TASK_COLUMNS, read_task
 from .tables.schedules import (
@@ -56,8 +41,8 @@ from .tables.tables import AWAITS_A_PERSON, IDS, THESE, executions, plans, sched
 from .tables.types import duration, milliseconds
 
 _ROW: Final = schedulers.c
-_IDS: Final = select(_ROW.id).where(IS_USERS)
-_NAME_OF: Final = select(_ROW.name).where(_ROW.id == bindparam("id"))
+_IDS: Final = sa.select(_ROW.id).where(IS_USERS)
+_NAME_OF: Final = sa.select(_ROW.name).where(_ROW.id == sa.bindparam("id"))
 _THESE: Final = STORED.where(_ROW.id.in_(IDS))
 
 
@@ -70,7 +55,7 @@ class SqlScheduleLists(Store):
     ) -> Sequence[StoredSchedule]:
         those = _IDS.where(*_conditions_of(which, now))
         # Nearly none has a part of a text: all are read, and none by way of the index of names.
-        name = _ROW.name if which.search is None else func.coalesce(_ROW.name, "")
+        name = _ROW.name if which.search is None else sa.func.coalesce(_ROW.name, "")
         with self._database.read("listing schedules") as connection:
             place, nameless = _place(connection, after)
             ids = list[int]()
@@ -80,34 +65,35 @@ class SqlScheduleLists(Store):
             if len(ids) < limit:
                 rest = those.where(HAS_NO_NAME, _ROW.id > nameless).order_by(_ROW.id)
                 ids += connection.scalars(rest.limit(limit - len(ids)))
-            return _these(connection, ids)
+            rows = connection.execute(_THESE, {"ids": ids}) if ids else ()
+            found = {row.id: stored(row) for row in rows}
+        return [found[id_] for id_ in ids if id_ in found]
 
     @repeatable
     def count(self, which: ScheduleFilter, *, now: datetime) -> int:
         some = _IDS.where(*_conditions_of(which, now)).limit(MOST_COUNTED + 1).subquery()
         with self._database.read("counting schedules") as connection:
-            return connection.scalar(select(func.count()).select_from(some)) or 0
+            return connection.scalar(sa.select(sa.func.count()).select_from(some)) or 0
 
 
-def _conditions_of(which: ScheduleFilter, now: datetime) -> Iterator[ColumnElement[bool]]:
-    """Give the conditions of the rows that a filter takes."""
+def _conditions_of(which: ScheduleFilter, now: datetime) -> Iterator[sa.ColumnElement[bool]]:
     if which.search is not None:
         columns = (schedulers.c.name, schedulers.c.description)
-        yield or_(*(each.icontains(which.search, autoescape=True) for each in columns))
+        yield sa.or_(*(each.icontains(which.search, autoescape=True) for each in columns))
     if which.enabled is not None:
         yield IS_ON if which.enabled else ~IS_ON
     if which.paused is not None:
         # Few are: so that a database begins with these, it is not to join them.
-        on = select(plans.c.scheduler_id).where(
+        on = sa.select(plans.c.scheduler_id).where(
             plans.c.paused_at <= now,
-            or_(plans.c.paused_until.is_(None), plans.c.paused_until > now),
+            sa.or_(plans.c.paused_until.is_(None), plans.c.paused_until > now),
         )
         yield schedulers.c.id.in_(on) if which.paused else schedulers.c.id.not_in(on)
     if which.source is not None:
         yield exactly(schedulers.c.source, which.source)
 
 
-def _place(connection: Connection, after: str | None) -> tuple[object | None, int]:
+def _place(connection: sa.Connection, after: str | None) -> tuple[object | None, int]:
     """Find where a page begins: behind a name, or behind an id of those that have none."""
     id_ = None if after is None else id_of_display_name(after)
     if id_ is None:
@@ -117,24 +103,18 @@ def _place(connection: Connection, after: str | None) -> tuple[object | None, in
     return (None, id_) if name in {None, ""} else (name, -LARGEST_ID)
 
 
-def _these(connection: Connection, ids: Sequence[int]) -> Sequence[StoredSchedule]:
-    rows = connection.execute(_THESE, {"ids": ids}) if ids else ()
-    found = {row.id: stored(row) for row in rows}
-    return [found[id_] for id_ in ids if id_ in found]
-
-
 #: So many rows are read one by one: it takes a fifth of a second.
 MOST_READ: Final = 2_000
 
 _IS_PLANNED: Final = STAMP.is_not_distinct_from(plans.c.planned_at)
 #: Only SQLite keeps what is not of its column's type. No cast makes that equal to itself.
 _MISFITS: Final = (
-    *(cast(schedulers.c[name], Integer) != schedulers.c[name] for name in OWNER_FIELDS),
-    cast(schedulers.c.description, Text) != schedulers.c.description,
+    *(sa.cast(schedulers.c[name], sa.Integer) != schedulers.c[name] for name in OWNER_FIELDS),
+    sa.cast(schedulers.c.description, sa.Text) != schedulers.c.description,
 )
-_APART: Final = case(
+_APART: Final = sa.case(
     (
-        or_(
+        sa.or_(
             ~_IS_PLANNED,
             plans.c.problem.is_not(None),
             plans.c.paused_at.is_not(None),
@@ -149,16 +129,16 @@ _APART: Final = case(
 _JOINED: Final = schedulers.outerjoin(plans, plans.c.scheduler_id == schedulers.c.id)
 
 # Written out: a parameter is another one each time, and PostgreSQL would see two expressions.
-_SHORT: Final[ColumnElement[int]] = literal_column(str(milliseconds(SHORT_TIMEOUT)))
+_SHORT: Final[sa.ColumnElement[int]] = sa.literal_column(str(milliseconds(SHORT_TIMEOUT)))
 _ALIKE: Final = (
     *(schedulers.c[name] for name in TASK_COLUMNS),
-    schedulers.c.status,
-    schedulers.c.queue,
-    schedulers.c.retention,
-    case((schedulers.c.timeout_ms > _SHORT, schedulers.c.timeout_ms)).label("long_timeout"),
+    *schedulers.c["status", "queue", "retention"],
+    sa.case((schedulers.c.timeout_ms > _SHORT, schedulers.c.timeout_ms)).label("long_timeout"),
 )
 _COUNTED: Final = (
-    select(*_ALIKE, func.count().label("alike"), func.min(schedulers.c.name).label("first"))
+    sa.select(
+        *_ALIKE, sa.func.count().label("alike"), sa.func.min(schedulers.c.name).label("first")
+    )
     .select_from(_JOINED)
     .where(IS_USERS, _APART == 0)
     .group_by(*_ALIKE)
@@ -166,19 +146,19 @@ _COUNTED: Final = (
 #: In the order of an index: of rows that are alike the first ones are named, as far as they are
 #: among the first of all.
 _NAMED: Final = (
-    select(*_ALIKE, schedulers.c.name)
+    sa.select(*_ALIKE, schedulers.c.name)
     .select_from(_JOINED)
     .where(IS_USERS, _APART == 0)
     .order_by(schedulers.c.name)
 )
 
-_COUNT_APART: Final = select(func.count()).select_from(_JOINED).where(IS_USERS, _APART == 1)
+_COUNT_APART: Final = sa.select(sa.func.count()).select_from(_JOINED).where(IS_USERS, _APART == 1)
 #: What a scheduler found to be broken goes first.
 _READ_APART: Final = STORED.where(_APART == 1).order_by(
-    case((plans.c.problem.is_not(None), 0), else_=1), schedulers.c.id
+    sa.case((plans.c.problem.is_not(None), 0), else_=1), schedulers.c.id
 )
 _UNPLANNED: Final = (
-    select(schedulers.c.id, schedulers.c.name, schedulers.c.updated_at)
+    sa.select(schedulers.c.id, schedulers.c.name, schedulers.c.updated_at)
     .select_from(_JOINED)
     .where(IS_USERS, IS_ON, ~_IS_PLANNED)
 )
@@ -193,8 +173,7 @@ class SchedulesSeen:
     unplanned: Sequence[Late]
 
 
-def schedules_seen(connection: Connection) -> SchedulesSeen:
-    """Look at the users' table."""
+def schedules_seen(connection: sa.Connection) -> SchedulesSeen:
     apart = [stored(row) for row in connection.execute(_READ_APART.limit(MOST_READ))]
     broken = {each.id for each in apart if each.draft is None}
     unplanned = (
@@ -210,7 +189,7 @@ def schedules_seen(connection: Connection) -> SchedulesSeen:
     )
 
 
-def _alike(connection: Connection) -> Iterator[ScheduleFacts]:
+def _alike(connection: sa.Connection) -> Iterator[ScheduleFacts]:
     names = defaultdict[tuple[Any, ...], list[str]](list)
     for *alike, name in connection.execute(_NAMED.limit(MOST_READ)):
         if len(known := names[tuple(alike)]) < NAMES_TOLD:
@@ -255,24 +234,23 @@ def _alone(stored: StoredSchedule) -> ScheduleFacts:
 #: So many executions are deleted in one transaction.
 STEP: Final = 1_000
 
-_THIS: Final = schedulers.c.id == bindparam("scheduler_id")
-_IN_FULL: Final = STORED.where(_THIS)
-_EDITED_ROW: Final[Select[Any]] = (
-    select(schedulers.c.id, schedulers.c.updated_at)
+_THIS: Final = schedulers.c.id == sa.bindparam("scheduler_id")
+_EDITED_ROW: Final[sa.Select[Any]] = (
+    sa.select(schedulers.c.id, schedulers.c.updated_at)
     .where(_THIS, schedulers.c.system_id.is_(None))
     .with_for_update()
 )
 _RUNS: Final = (
-    select(func.count())
+    sa.select(sa.func.count())
     .select_from(executions)
-    .where(executions.c.scheduler_id == bindparam("scheduler_id"))
+    .where(executions.c.scheduler_id == sa.bindparam("scheduler_id"))
 )
 #: May still run: it has not ended, or its failure may be replayed.
-_UNSETTLED: Final = _RUNS.where(or_(in_states(UNFINISHED), AWAITS_A_PERSON))
+_UNSETTLED: Final = _RUNS.where(sa.or_(in_states(UNFINISHED), AWAITS_A_PERSON))
 _SOME_RUNS: Final = (
-    select(executions.c.id)
-    .where(executions.c.scheduler_id == bindparam("scheduler_id"))
-    .limit(bindparam("most"))
+    sa.select(executions.c.id)
+    .where(executions.c.scheduler_id == sa.bindparam("scheduler_id"))
+    .limit(sa.bindparam("most"))
 )
 _DELETE_RUNS: Final = delete(executions).where(THESE)
 _DELETE: Final = delete(schedulers).where(_THIS)
@@ -292,7 +270,7 @@ class SqlScheduleEdits(Store):
             if _is_other(row, seen):
                 return Outdated(_read(connection, row.id))
             values = {name: new for name, new in row_values(draft).items() if name != "name"}
-            changed = update(schedulers).where(schedulers.c.id == row.id)
+            changed = sa.update(schedulers).where(schedulers.c.id == row.id)
             connection.execute(changed.values(**values, updated_at=edited_at(row, now)))
             return _read(connection, row.id)
 
@@ -329,16 +307,16 @@ class SqlScheduleEdits(Store):
             return before
 
 
-def _locked(connection: Connection, scheduler_id: int) -> Row[Any] | None:
+def _locked(connection: sa.Connection, scheduler_id: int) -> sa.Row[Any] | None:
     scheduler_id = known_id(scheduler_id)
     # In this order, as schedulers have it: a plan is theirs while they claim.
     connection.execute(PLAN_OF, {"planned_id": scheduler_id}).all()
     return connection.execute(_EDITED_ROW, {"scheduler_id": scheduler_id}).first()
 
 
-def _is_other(row: Row[Any], seen: datetime | None) -> bool:
+def _is_other(row: sa.Row[Any], seen: datetime | None) -> bool:
     return seen is not None and moment_or_long_ago(row.updated_at) != seen
 
 
-def _read(connection: Connection, scheduler_id: int) -> StoredSchedule:
-    return stored(connection.execute(_IN_FULL, {"scheduler_id": scheduler_id}).one())
+def _read(connection: sa.Connection, scheduler_id: int) -> StoredSchedule:
+    return stored(connection.execute(WITH_ID, {"scheduler_id": scheduler_id}).one())

@@ -5,20 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import (
-    Connection,
-    Insert,
-    Integer,
-    Row,
-    Select,
-    Update,
-    bindparam,
-    func,
-    insert,
-    or_,
-    select,
-    update,
-)
+import sqlalchemy as sa
 
 from cronhare.domain.progress import OnProgress, unwatched
 from cronhare.domain.schedules.conditions import BrokenCalendar, CalendarDraft
@@ -55,18 +42,14 @@ from .tables.tables import IDS, calendars, plans, schedulers
 from .tables.types import HandWritten
 
 #: Rows of the users' table, with all that is known of each.
-STORED: Select[Any] = (
-    select(
+STORED: sa.Select[Any] = (
+    sa.select(
         *READ,
         schedulers.c.description,
         *(schedulers.c[name] for name in OWNER_FIELDS),
         schedulers.c.retention,
         schedulers.c.created_at,
-        plans.c.next_due_at,
-        plans.c.problem,
-        plans.c.judged_by,
-        plans.c.resume_at,
-        plans.c.idle,
+        *plans.c["next_due_at", "problem", "judged_by", "resume_at", "idle"],
         *(plans.c[name] for name in PAUSE_COLUMNS),
         plans.c.claimed,
         STAMP.is_not_distinct_from(plans.c.planned_at).label("is_planned"),
@@ -74,52 +57,52 @@ STORED: Select[Any] = (
     .select_from(schedulers.outerjoin(plans, plans.c.scheduler_id == schedulers.c.id))
     .where(IS_USERS)
 )
-_NAMED = or_(
-    schedulers.c.name.in_(bindparam("names", expanding=True)),
+_NAMED = sa.or_(
+    schedulers.c.name.in_(sa.bindparam("names", expanding=True)),
     schedulers.c.name.is_(None) & schedulers.c.id.in_(IDS),
 )
-_WITH_ID = STORED.where(schedulers.c.id == bindparam("scheduler_id"))
-_USERS = select(
+WITH_ID = STORED.where(schedulers.c.id == sa.bindparam("scheduler_id"))
+_USERS = sa.select(
     schedulers.c.id, schedulers.c.name, schedulers.c.status, schedulers.c.updated_at
 ).where(IS_USERS, _NAMED)
 _FOR_UPDATE = _USERS.with_for_update()
 
-_MADE_BY = select(schedulers.c.id).where(
-    schedulers.c.name == bindparam("made"),
-    schedulers.c.request.is_not_distinct_from(bindparam("request")),
+_MADE_BY = sa.select(schedulers.c.id).where(
+    schedulers.c.name == sa.bindparam("made"),
+    schedulers.c.request.is_not_distinct_from(sa.bindparam("request")),
     schedulers.c.source.is_(None),
 )
 
-_CALENDARS = select(calendars.c.name, calendars.c.source)
+_CALENDARS = sa.select(calendars.c.name, calendars.c.source)
 
 #: What whoever plans a schedule has locked meanwhile.
 PLAN_OF = (
-    select(*(plans.c[name] for name in PAUSE_COLUMNS))
-    .where(plans.c.scheduler_id == bindparam("planned_id"))
+    sa.select(*(plans.c[name] for name in PAUSE_COLUMNS))
+    .where(plans.c.scheduler_id == sa.bindparam("planned_id"))
     .with_for_update()
 )
-_PAUSE = update(plans).where(plans.c.scheduler_id == bindparam("planned_id"))
+_PAUSE = sa.update(plans).where(plans.c.scheduler_id == sa.bindparam("planned_id"))
 
-_LISTED = select(schedulers.c.name, schedulers.c.id).where(IS_USERS, schedulers.c.name > "")
-_NAMELESS = select(schedulers.c.id).where(IS_USERS, HAS_NO_NAME).order_by(schedulers.c.id)
+_LISTED = sa.select(schedulers.c.name, schedulers.c.id).where(IS_USERS, schedulers.c.name > "")
+_NAMELESS = sa.select(schedulers.c.id).where(IS_USERS, HAS_NO_NAME).order_by(schedulers.c.id)
 _ON_QUEUES = (
-    select(schedulers.c.queue, func.count())
+    sa.select(schedulers.c.queue, sa.func.count())
     .where(IS_USERS, IS_ON, ~STAYS)
     .group_by(schedulers.c.queue)
 )
 #: Their names are asked for apart: so this is read from an index alone, as is the one above.
-_ALIVE = select(schedulers.c.id).where(IS_USERS, IS_ON, STAYS)
-_EDITED = schedulers.c.updated_at > bindparam("since", type_=HandWritten)
-_NAMES_OF = select(schedulers.c.id, schedulers.c.name).where(schedulers.c.id.in_(IDS))
+_ALIVE = sa.select(schedulers.c.id).where(IS_USERS, IS_ON, STAYS)
+_EDITED = schedulers.c.updated_at > sa.bindparam("since", type_=HandWritten)
+_NAMES_OF = sa.select(schedulers.c.id, schedulers.c.name).where(schedulers.c.id.in_(IDS))
 
-_INSERT = insert(schedulers)
+_INSERT = sa.insert(schedulers)
 #: It sets the columns that are among its parameters.
-_CHANGE = update(schedulers).where(schedulers.c.id == bindparam("row_id"))
+_CHANGE = sa.update(schedulers).where(schedulers.c.id == sa.bindparam("row_id"))
 #: What a draft does not say of its owner stays as somebody else has written it.
 _OWNER = {name: f"new_{name}" for name in OWNER_FIELDS}
 _REPLACE = _CHANGE.values(
     {
-        name: func.coalesce(bindparam(new, type_=Integer), schedulers.c[name])
+        name: sa.func.coalesce(sa.bindparam(new, type_=sa.Integer), schedulers.c[name])
         for name, new in _OWNER.items()
     }
 )
@@ -247,7 +230,7 @@ class SqlScheduleStore(Store):
     @repeatable
     def with_id(self, scheduler_id: int) -> StoredSchedule | None:
         with self._database.read("looking for a schedule") as connection:
-            row = connection.execute(_WITH_ID, {"scheduler_id": known_id(scheduler_id)}).first()
+            row = connection.execute(WITH_ID, {"scheduler_id": known_id(scheduler_id)}).first()
         return None if row is None else stored(row)
 
     @repeatable
@@ -279,8 +262,8 @@ class SqlScheduleStore(Store):
 
 
 def _write(
-    connection: Connection,
-    changes: Sequence[tuple[Insert | Update, list[dict[str, Any]]]],
+    connection: sa.Connection,
+    changes: Sequence[tuple[sa.Insert | sa.Update, list[dict[str, Any]]]],
     on_progress: OnProgress,
 ) -> None:
     """Execute each statement for all of its rows, and tell how many are written."""
@@ -294,16 +277,18 @@ def _write(
 
 
 def _find(
-    connection: Connection, statement: Select[Any], names: Iterable[str]
-) -> Sequence[Row[Any]]:
-    rows: list[Row[Any]] = []
+    connection: sa.Connection, statement: sa.Select[Any], names: Iterable[str]
+) -> Sequence[sa.Row[Any]]:
+    rows: list[sa.Row[Any]] = []
     for piece in batches(list(dict.fromkeys(names)), _NAMES):
         ids = [id_ for name in piece if (id_ := id_of_display_name(name)) is not None]
         rows += connection.execute(statement, {"names": piece, "ids": ids})
     return rows
 
 
-def _names_of(connection: Connection, ids: Select[Any], asked: Mapping[str, Any]) -> list[str]:
+def _names_of(
+    connection: sa.Connection, ids: sa.Select[Any], asked: Mapping[str, Any]
+) -> list[str]:
     return [
         display_name(name, id_)
         for part in batches(connection.scalars(ids, asked).all(), _NAMES)
@@ -311,7 +296,7 @@ def _names_of(connection: Connection, ids: Select[Any], asked: Mapping[str, Any]
     ]
 
 
-def _refuse_namesakes(found: Iterable[Row[Any]], names: Collection[str]) -> None:
+def _refuse_namesakes(found: Iterable[sa.Row[Any]], names: Collection[str]) -> None:
     """Refuse names that the table's unique index takes for names it has.
 
     It compares by the column's collation: blanks at the end are ignored, in some tables case is.
@@ -329,7 +314,7 @@ def _refuse_namesakes(found: Iterable[Row[Any]], names: Collection[str]) -> None
 
 
 def _set_pause(
-    connection: Connection, name: str, changed: Callable[[Pause | None], Pause | None]
+    connection: sa.Connection, name: str, changed: Callable[[Pause | None], Pause | None]
 ) -> Pause | None:
     """Change a schedule's pause. Only its plan is locked: nobody waits for who edits its row."""
     for row in _find(connection, _USERS, [name]):
@@ -340,18 +325,18 @@ def _set_pause(
             values = dict(zip(PAUSE_COLUMNS, said, strict=True))
             if plan is None:  # it differs from the row's updated_at: it is planned yet
                 values |= {"scheduler_id": row.id, "planned_at": LONG_AGO}
-                connection.execute(insert(plans), values)
+                connection.execute(sa.insert(plans), values)
             else:
                 connection.execute(_PAUSE, {**values, "planned_id": row.id})
         return pause
     return None
 
 
-def _changed(row: Row[Any], now: datetime, **values: Any) -> dict[str, Any]:  # noqa: ANN401
+def _changed(row: sa.Row[Any], now: datetime, **values: Any) -> dict[str, Any]:  # noqa: ANN401
     return {**values, "row_id": row.id, "updated_at": edited_at(row, now)}
 
 
-def edited_at(row: Row[Any], now: datetime) -> datetime:
+def edited_at(row: sa.Row[Any], now: datetime) -> datetime:
     """Give a later time than the last edit's, or this one would go unnoticed."""
     try:
         return max(now, moment_or_long_ago(row.updated_at) + timedelta(microseconds=1))
@@ -359,8 +344,7 @@ def edited_at(row: Row[Any], now: datetime) -> datetime:
         return now
 
 
-def stored(row: Row[Any]) -> StoredSchedule:
-    """Read a row of `STORED`."""
+def stored(row: sa.Row[Any]) -> StoredSchedule:
     draft, problem = draft_of(row)
     if problem is None and row.problem and row.is_planned:  # of a replica that could not plan it
         problem = f"{row.problem} (says {row.judged_by})" if row.judged_by else row.problem

@@ -10,7 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, Generic, Never, TypeVar
 
 import attrs
@@ -110,7 +110,6 @@ FAILURE: Final = OwnTable(failed_tasks)
 
 
 def archive_values(archived: Archived) -> dict[str, Any]:
-    """Give the columns of a new row, but for its id."""
     return {name: getattr(archived, name) for name in _WRITTEN}
 
 
@@ -176,16 +175,15 @@ def write_each(
     *,
     refused: Callable[[Q, Exception], Sequence[A]],
     locked: Callable[[Q], Sequence[A]],
-    untried: Callable[[Q], Sequence[A]] | None = None,
     doubted: Callable[[Q, Exception], Sequence[A]] | None = None,
 ) -> list[A]:
     """Write all *items* in one transaction; after a failure each half in one of its own.
 
     *write* is that transaction, and can be repeated. *refused* answers for an item that fails alone
     while another one is accepted, or for its values; *locked* for one that waits for a lock in
-    vain. Once these have waited for long the rest is *untried*, which is answered as *locked* by
-    default. *doubted* answers for a single item of which nothing tells whether others are refused
-    as well; without it that is an outage. The answers come in the order of the items.
+    vain, and once these have waited for long for the rest. *doubted* answers for a single item of
+    which nothing tells whether others are refused as well; without it that is an outage. The
+    answers come in the order of the items.
 
     Raises:
         LedgerUnavailable: the ledger is away; or it refuses all alike, and not for their values.
@@ -206,13 +204,36 @@ def write_each(
         match part:
             case Written():
                 answers += part.answers
-            case _Alone(error=None):
-                answers += (untried or locked)(part.item)
-            case _Alone(error=Locked()):
+            case _Alone(error=None | Locked()):
                 answers += locked(part.item)
             case _Alone(error=Exception() as why):
                 answers += refused(part.item, why)
     return answers
+
+
+def write_executions(
+    database: Database,
+    items: Sequence[Q],
+    write: Callable[[Sequence[Q]], Written[A]],
+    now: datetime,
+    *,
+    id_of: Callable[[Q], int],
+    still: Callable[[Q, Execution], bool],
+    locked: Callable[[Q], Sequence[A]] = lambda _: (),
+) -> list[A]:
+    """Write executions by `write_each`; of those that fail alone nothing is answered.
+
+    What is refused is set apart, if it is *still* as it was; what may be is passed over.
+    """
+
+    def refused(item: Q, why: Exception) -> Sequence[A]:
+        set_apart(database, id_of(item), str(why), now, still=partial(still, item))
+        return ()
+
+    def doubted(item: Q, why: Exception) -> Sequence[A]:
+        return pass_over(database, id_of(item), why, now)
+
+    return write_each(items, write, refused=refused, locked=locked, doubted=doubted)
 
 
 class _Halves(Generic[Q, A]):

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection, Row, Select, and_, bindparam, case, or_, select, update
+from sqlalchemy import Connection, Select, and_, bindparam, case, or_, select, update
 
 from cronhare.application.logs import say
 from cronhare.domain.execution import WAITING, Execution, Graces, State
@@ -30,9 +30,11 @@ from ..database import Database, StorePart, repeatable, repeatable_unless_locked
 from ..dialect import Cooldown, excluding
 from ..tables.executions import BY_IDS, executions_of, is_in
 from ..tables.tables import IDS, by_id, executions, failed_tasks
-from ..tables.types import UtcDateTime
-from ..writing import Written, pass_over, read_archived, set_apart, write_changes, write_each
+from ..tables.types import moment_of
+from ..writing import Written, read_archived, write_changes, write_each, write_executions
 from .reconciliation import ALL, UNLOCKED, lock_rows, write_ids
+
+_RUN: Final = executions.c
 
 log = logging.getLogger(__name__)
 
@@ -43,23 +45,15 @@ _Place: TypeAlias = tuple[str, datetime | None, int]
 _AT_ONCE: Final = 1_000
 
 _STATES: Final = sorted(state.value for state in WAITING)
-_CHECK_AT: Final = bindparam("check_at", type_=UtcDateTime)
+_CHECK_AT: Final = moment_of("check_at")
 _ROWS: Final = (
-    select(
-        executions.c.id,
-        executions.c.check_at,
-        executions.c.cancel_requested,
-        executions.c.expires_at,
-    )
-    .where(executions.c.state == bindparam("state"))
-    .order_by(executions.c.check_at, executions.c.id)
+    select(*_RUN["id", "check_at", "cancel_requested", "expires_at"])
+    .where(_RUN.state == bindparam("state"))
+    .order_by(_RUN.check_at, _RUN.id)
     .limit(bindparam("limit"))
 )
 _ROWS_AFTER: Final = _ROWS.where(
-    and_(
-        executions.c.check_at >= _CHECK_AT,
-        or_(executions.c.check_at > _CHECK_AT, executions.c.id > bindparam("after")),
-    )
+    and_(_RUN.check_at >= _CHECK_AT, or_(_RUN.check_at > _CHECK_AT, _RUN.id > bindparam("after")))
 )
 _ASKED: Final = BY_IDS.with_for_update(skip_locked=True)
 
@@ -89,7 +83,11 @@ class AskedEnds(StorePart):
             # All, and if it begins within the first one, that one's beginning too.
             for _ in range(len(_STATES) + (self._place[1] is not None)):
                 rows = self._next_rows(connection, left)
-                asked += [row.id for row in rows if _is_over(row, now)]
+                asked += [
+                    row.id
+                    for row in rows
+                    if row.cancel_requested or (row.expires_at and row.expires_at < now)
+                ]
                 left -= len(rows)
                 if not left:
                     break
@@ -127,12 +125,7 @@ class AskedEnds(StorePart):
         return write_ids(self._database, ids, end, now, states=WAITING)
 
 
-def _is_over(row: Row[Any], now: datetime) -> bool:
-    is_late = row.expires_at is not None and row.expires_at < now
-    return bool(row.cancel_requested) or is_late
-
-
-_IS_OVERDUE: Final = failed_tasks.c.check_at <= bindparam("until", type_=UtcDateTime)
+_IS_OVERDUE: Final = failed_tasks.c.check_at <= moment_of("until")
 
 _OVERDUE_IDS: Final = (
     select(failed_tasks.c.id)
@@ -153,9 +146,7 @@ _OF_ATTEMPTS: Final = (
     .with_for_update(skip_locked=True)
 )
 _CHECK: Final = (
-    update(failed_tasks)
-    .where(failed_tasks.c.id.in_(IDS))
-    .values(check_at=bindparam("at", type_=UtcDateTime))
+    update(failed_tasks).where(failed_tasks.c.id.in_(IDS)).values(check_at=moment_of("at"))
 )
 
 
@@ -215,9 +206,7 @@ class UnconfirmedEnds(StorePart):
             return rest(id_)
 
         ids = self._choose_ends(now, until, limit)
-        free = write_each(
-            ids, take, refused=refused, doubted=refused, locked=rest, untried=lambda _: ()
-        )
+        free = write_each(ids, take, refused=refused, doubted=refused, locked=rest)
         if refusals:
             count = len(refusals)
             text = f"Ends for good whose messages have to wait: {count}, for {refusals[0]}"
@@ -232,17 +221,17 @@ class UnconfirmedEnds(StorePart):
 
 
 _CLAIMED: Final = (
-    by_id(select(executions.c.id))
-    .where(is_in(State.CLAIMED), executions.c.attempt == bindparam("attempt"))
+    by_id(select(_RUN.id))
+    .where(is_in(State.CLAIMED), _RUN.attempt == bindparam("attempt"))
     .with_for_update(skip_locked=True)
 )
-_NOW: Final = bindparam("now", type_=UtcDateTime)
+_NOW: Final = moment_of("now")
 #: As `transitions.publish` of what is still claimed, without a look at whole rows.
 _PUBLISH: Final = by_id(update(executions)).values(
     state=State.PUBLISHED.value,
-    version=executions.c.version + 1,
+    version=_RUN.version + 1,
     published_at=_NOW,
-    check_at=case((executions.c.next_attempt_at > _NOW, executions.c.next_attempt_at), else_=_NOW),
+    check_at=case((_RUN.next_attempt_at > _NOW, _RUN.next_attempt_at), else_=_NOW),
 )
 
 
@@ -273,23 +262,13 @@ class PublishedMarks(StorePart):
                 seen = lock_rows(connection, UNLOCKED, [one.id for one in again]) if again else {}
                 marked = [
                     (sent, publish(sent, now=now))
-                    for sent in sorted(again, key=attrgetter("id"))
+                    for sent in sorted(again, key=_id_of)
                     if (row := seen.get(sent.id)) and is_as_sent(sent, row.state, row.attempt)
                 ]
                 write_changes(connection, self._database.dialect, marked)
             return Written((), changed=bool(ids) or any(new is not old for old, new in marked))
 
-        def refused(sent: Execution, why: Exception) -> Sequence[None]:
-            _set_apart(self._database, sent, why, now)
-            return ()
-
-        write_each(
-            executions,
-            mark,
-            refused=refused,
-            locked=lambda _: (),
-            doubted=lambda sent, why: pass_over(self._database, sent.id, why, now),
-        )
+        write_executions(self._database, executions, mark, now, id_of=_id_of, still=_is_still)
 
     def hand_over(self, executions: Sequence[Execution], *, now: datetime) -> None:
         """See `ClaimStorePort.hand_over`. Locked ones do not keep the others from it."""
@@ -303,16 +282,14 @@ class PublishedMarks(StorePart):
                 changed = changed or later
             return Written((), changed)
 
-        def refused(sent: Execution, why: Exception) -> Sequence[Execution]:
-            _set_apart(self._database, sent, why, now)
-            return ()
-
-        locked = write_each(
+        locked = write_executions(
+            self._database,
             executions,
             write,
-            refused=refused,
+            now,
+            id_of=_id_of,
+            still=_is_still,
             locked=lambda one: [one],
-            doubted=lambda sent, why: pass_over(self._database, sent.id, why, now),
         )
         if locked:
             which = listed([str(one.id) for one in locked])
@@ -323,12 +300,11 @@ class PublishedMarks(StorePart):
     def _hand_over_these(
         self, statement: Select[Any], found: Sequence[Execution], *, now: datetime
     ) -> tuple[frozenset[int], bool]:
-        """Give the ids that *statement* could lock, and whether any is handed over now."""
         with self._database.write("handing executions over") as connection:
             seen = lock_rows(connection, statement, [one.id for one in found])
             waiting = [
                 msgspec.structs.replace(sent, state=State(row.state), published_at=row.published_at)
-                for sent in sorted(found, key=attrgetter("id"))
+                for sent in sorted(found, key=_id_of)
                 if (row := seen.get(sent.id)) and may_hand_over(sent, row.state, row.attempt)
             ]
             handed_over = [(one, hand_over(one, now=now)) for one in waiting]
@@ -336,8 +312,8 @@ class PublishedMarks(StorePart):
         return frozenset(seen), bool(waiting)
 
 
-def _set_apart(database: Database, sent: Execution, why: Exception, now: datetime) -> None:
-    def still(seen: Execution) -> bool:
-        return (seen.state, seen.attempt) == (sent.state, sent.attempt)
+_id_of: Final = attrgetter("id")
 
-    set_apart(database, sent.id, str(why), now, still=still)
+
+def _is_still(sent: Execution, seen: Execution) -> bool:
+    return is_as_sent(sent, seen.state, seen.attempt)

@@ -26,33 +26,35 @@ from ..writing import (
     write_each,
 )
 
+_RUN: Final = executions.c
+
 #: So many executions are let go at a gate in one call, or cancelled.
 MOST_AT_ONCE: Final = 100
 
 _LINE: Final[Select[Any]] = (
-    select(executions.c.id, executions.c.scheduler_id)
-    .where(executions.c.held_by == bindparam("gate"), is_in(State.HELD))
-    .order_by(executions.c.due_at, executions.c.id)
+    select(_RUN.id, _RUN.scheduler_id)
+    .where(_RUN.held_by == bindparam("gate"), is_in(State.HELD))
+    .order_by(_RUN.due_at, _RUN.id)
 )
 _UNLOCKED: Final = BY_IDS.with_for_update(skip_locked=True)
 _TO_END: Final = (
-    select(executions.c.id)
+    select(_RUN.id)
     .where(
-        executions.c.scheduler_id == bindparam("scheduler_id"),
-        executions.c.finished_at.is_(None),  # for the index
+        _RUN.scheduler_id == bindparam("scheduler_id"),
+        _RUN.finished_at.is_(None),  # for the index
         in_states(UNFINISHED),
     )
     .limit(MOST_AT_ONCE)
 )
-_OLDEST: Final = _TO_END.order_by(executions.c.due_at, executions.c.id)
-_NEWEST: Final = _TO_END.where(executions.c.held_by == bindparam("gate")).order_by(
-    executions.c.due_at.desc(), executions.c.id.desc()
+_OLDEST: Final = _TO_END.order_by(_RUN.due_at, _RUN.id)
+_NEWEST: Final = _TO_END.where(_RUN.held_by == bindparam("gate")).order_by(
+    _RUN.due_at.desc(), _RUN.id.desc()
 )
 _GATES: Final = (
-    select(executions.c.held_by)
-    .where(executions.c.held_by > bindparam("after"), is_in(State.HELD))
-    .group_by(executions.c.held_by)
-    .order_by(executions.c.held_by)
+    select(_RUN.held_by)
+    .where(_RUN.held_by > bindparam("after"), is_in(State.HELD))
+    .group_by(_RUN.held_by)
+    .order_by(_RUN.held_by)
     .limit(bindparam("limit"))
 )
 
@@ -113,7 +115,7 @@ class LettingGo(StorePart):
         *concerned* is filled with the ids of whom a refusal of the database is about.
         """
         passed_over = self._database.passed_over.at(now)
-        line = excluding(_LINE, executions.c.id, passed_over).limit(most)
+        line = excluding(_LINE, _RUN.id, passed_over).limit(most)
         with self._database.write("letting go what was held back") as connection:
             locked = LockedGates(connection, asked)
             locked.read_rules(set(locked.heads.values()))
@@ -134,9 +136,7 @@ class LettingGo(StorePart):
                 concerned[:] = [before.id for before, _ in passing.changes]
             write_changes(connection, self._database.dialect, passing.changes)
         answer = LetGo(
-            executions=tuple(passing.let_go),
-            cancelled=tuple(passing.cancelled),
-            busy=locked.busy,
+            executions=tuple(passing.let_go), cancelled=tuple(passing.cancelled), busy=locked.busy
         )
         return Written([answer], changed=bool(passing.changes))
 
@@ -163,7 +163,6 @@ class _Passing:
         self._passed_over = passed_over
 
     def pass_gate(self, gate: str, line: Sequence[Row[Any]]) -> None:
-        """Let go those at the head of a line that nothing keeps back."""
         gates = self._locked.gates
         if gates.replaces(gate):
             ids = self._replace(gate, line[0].scheduler_id)
@@ -216,7 +215,7 @@ class _Passing:
         return [newest.id] if is_alone else []
 
     def _ids(self, statement: Select[Any], **asked: object) -> Sequence[int]:
-        those = excluding(statement, executions.c.id, self._passed_over)
+        those = excluding(statement, _RUN.id, self._passed_over)
         return self._connection.scalars(those, asked).all()
 
     def _lock(self, ids: Sequence[int]) -> list[Execution]:

@@ -1,25 +1,18 @@
 """Claims: of a batch of schedules in one transaction, and of a run that somebody asks for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
-from typing import Any
+from typing import Any, Final
 
+import attrs
 import msgspec
-from sqlalchemy import (
-    Connection,
-    Row,
-    Select,
-    bindparam,
-    case,
-    delete,
-    func,
-    select,
-)
+import sqlalchemy as sa
 
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle import claims
 from cronhare.domain.lifecycle.claims import claim_run, skip
+from cronhare.domain.messages import MOST_NACKS
 from cronhare.domain.schedules.keys import is_standalone
 from cronhare.domain.schedules.planning import (
     INSTANTS_AT_ONCE,
@@ -32,38 +25,204 @@ from cronhare.domain.schedules.planning import (
     plan_or_problem,
 )
 from cronhare.domain.schedules.schedule import BrokenSchedule, OverlapPolicy, Schedule
+from cronhare.domain.schedules.skips import Circumstances, NewestSkip, counts_runs
 from cronhare.ports.claims import Batch
 
 from ..dialect import Dialect, TransactionRolledBack
 from ..gates import gates_to_try, hold_back
 from ..tables.executions import EXECUTION, executions_of, in_states, known_id
-from ..tables.schedules import READ, read_idle, schedule_of
-from ..tables.tables import IDS, executions, plans, schedulers
-from .pages import Found, find_circumstances, keep_tallies, prolong
+from ..tables.schedules import (
+    PAUSE_COLUMNS,
+    READ,
+    find_calendars,
+    read_idle,
+    read_pause,
+    schedule_of,
+)
+from ..tables.tables import IDS, by_id, executions, plans, schedulers
+from ..tables.types import OwnTable, moment_of
 
-_IS_HELD = executions.c.state == State.HELD.value
-_UNFINISHED = (
-    select(
-        executions.c.scheduler_id,
-        func.min(case((_IS_HELD, None), else_=executions.c.id)).label("active"),
-        func.min(case((_IS_HELD, executions.c.id))).label("waiting"),
-        func.sum(case((_IS_HELD, 1), else_=0)).label("count"),
+_RUN: Final = executions.c
+
+# What schedules with conditions or a pause need to know; a batch without these reads nothing more
+
+
+Known = Sequence[tuple[sa.Row[Any], Schedule | BrokenSchedule]]
+
+_PLANS: Final[sa.Select[Any]] = sa.select(
+    plans.c.scheduler_id, *(plans.c[name] for name in PAUSE_COLUMNS), plans.c.claimed
+).where(plans.c.scheduler_id.in_(IDS))
+
+_SKIPPED: Final = _RUN.state == State.SKIPPED.value
+_LATEST: Final = (
+    sa.select(_RUN.scheduler_id, sa.func.max(_RUN.due_at).label("due_at"))
+    .where(_RUN.scheduler_id.in_(IDS), _SKIPPED)
+    .group_by(_RUN.scheduler_id)
+    .subquery()
+)
+_SKIPPED_LAST: Final = sa.select(_RUN.id).join(
+    _LATEST,
+    sa.and_(_RUN.scheduler_id == _LATEST.c.scheduler_id, _RUN.due_at == _LATEST.c.due_at, _SKIPPED),
+)
+_TABLE: Final = OwnTable(executions, state=State)
+
+# Locked, or the cleanup could delete what is prolonged; another row is as good as a locked one.
+_NEWEST_SKIPS: Final = by_id(
+    sa.select(
+        _RUN.id,
+        _RUN.scheduler_id,
+        *_RUN["execution_key", "state", "last_due_at", "last_error", "missed"],
     )
-    .where(
-        executions.c.scheduler_id.in_(IDS),
-        executions.c.finished_at.is_(None),  # for the index; old rows of others have no such time
-        in_states(UNFINISHED),
+).with_for_update(skip_locked=True)
+
+_PROLONG: Final = (
+    sa.update(executions)
+    .where(_RUN.id == sa.bindparam("row_id"))
+    .values(
+        last_due_at=moment_of("last"),
+        finished_at=moment_of("now"),
+        missed=_RUN.missed + sa.bindparam("more"),
     )
-    .group_by(executions.c.scheduler_id)
+)
+_COUNT: Final = (
+    sa.update(plans)
+    .where(plans.c.scheduler_id == sa.bindparam("row_id"))
+    .values(claimed=sa.bindparam("now_claimed"))
 )
 
-_FORGET = delete(plans).where(plans.c.scheduler_id.in_(IDS))
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """The circumstances of one schedule, and the row that a skip prolongs."""
+
+    circumstances: Circumstances
+    newest_skip_id: int | None = None
+
+
+def find_circumstances(connection: sa.Connection, known: Known) -> Mapping[int, Found]:
+    """Read what the schedules that have conditions or a pause need; most batches have none."""
+    asking = [
+        (row.is_paused, schedule)
+        for row, schedule in known
+        if isinstance(schedule, Schedule) and (row.is_paused or schedule.conditions is not None)
+    ]
+    if not asking:
+        return {}
+    calendars = find_calendars(
+        connection,
+        {name for _, one in asking if one.conditions for name in one.conditions.calendars},
+    )
+    planned = [one.id for is_paused, one in asking if is_paused or counts_runs(one)]
+    rows = connection.execute(_PLANS, {"ids": planned}) if planned else ()
+    plan_of = {row.scheduler_id: row for row in rows}
+    newest = _newest_skips(connection, [schedule.id for _, schedule in asking])
+    found = {}
+    for _, schedule in asking:
+        plan = plan_of.get(schedule.id)
+        skip_id, newest_skip = newest.get(schedule.id, (None, None))
+        circumstances = Circumstances(
+            pause=None if plan is None else read_pause(plan),
+            calendars=calendars,
+            claimed=0 if plan is None else plan.claimed or 0,
+            newest_skip=newest_skip,
+        )
+        found[schedule.id] = Found(circumstances=circumstances, newest_skip_id=skip_id)
+    return found
+
+
+def keep_tallies(
+    connection: sa.Connection,
+    dialect: Dialect,
+    planned: Iterable[tuple[Schedule, Plan]],
+    found: Mapping[int, Found],
+) -> None:
+    """Count the runs that were due, of schedules that may have but so many.
+
+    Their plans are locked by us, so nobody else counts them.
+    """
+    rows = [
+        {
+            "row_id": schedule.id,
+            "now_claimed": found[schedule.id].circumstances.claimed + len(plan.runs),
+        }
+        for schedule, plan in planned
+        if plan.runs and counts_runs(schedule)
+    ]
+    if rows:
+        dialect.update_many(connection, _COUNT, rows)
+
+
+def prolong(
+    connection: sa.Connection,
+    dialect: Dialect,
+    planned: Iterable[tuple[Schedule, Plan]],
+    found: Mapping[int, Found],
+    *,
+    now: datetime,
+) -> int:
+    """Prolong rows of instants that did not run; answers by how many instants."""
+    rows = [
+        {
+            "row_id": found[schedule.id].newest_skip_id,
+            "last": one.last,
+            "more": one.count,
+            "now": now,
+        }
+        for schedule, plan in planned
+        for one in plan.skips
+        if one.prolongs is not None
+    ]
+    if rows:
+        dialect.update_many(connection, _PROLONG, rows)
+    return sum(row["more"] for row in rows)  # type: ignore[misc]
+
+
+def _newest_skips(
+    connection: sa.Connection, ids: Sequence[int]
+) -> Mapping[int, tuple[int, NewestSkip]]:
+    latest = connection.scalars(_SKIPPED_LAST, {"ids": ids}).all()
+    if not latest:
+        return {}
+    rows = _TABLE.readable(connection.execute(_NEWEST_SKIPS, {"ids": latest}))
+    return {
+        row.scheduler_id: (
+            row.id,
+            NewestSkip(key=row.execution_key, last=row.last_due_at, reason=row.last_error),
+        )
+        for row in rows
+        if row.state is State.SKIPPED
+        and row.last_due_at is not None
+        and row.last_error is not None
+        and row.missed < MOST_NACKS
+    }
+
+
+# Plans
+
+
+_IS_HELD = _RUN.state == State.HELD.value
+_UNFINISHED = (
+    sa.select(
+        _RUN.scheduler_id,
+        sa.func.min(sa.case((_IS_HELD, None), else_=_RUN.id)).label("active"),
+        sa.func.min(sa.case((_IS_HELD, _RUN.id))).label("waiting"),
+        sa.func.sum(sa.case((_IS_HELD, 1), else_=0)).label("count"),
+    )
+    .where(
+        _RUN.scheduler_id.in_(IDS),
+        _RUN.finished_at.is_(None),  # for the index; old rows of others have no such time
+        in_states(UNFINISHED),
+    )
+    .group_by(_RUN.scheduler_id)
+)
+
+_FORGET = sa.delete(plans).where(plans.c.scheduler_id.in_(IDS))
 
 
 def apply_plans(
-    connection: Connection,
+    connection: sa.Connection,
     dialect: Dialect,
-    rows: Sequence[Row[Any]],
+    rows: Sequence[sa.Row[Any]],
     *,
     now: datetime,
     node: str,
@@ -74,7 +233,8 @@ def apply_plans(
 
     After very many instants it leaves the rest of the batch: see `Batch.looked`.
     """
-    _forget(connection, [row.planned_id for row in rows if row.id is None])
+    if orphans := [row.planned_id for row in rows if row.id is None]:
+        connection.execute(_FORGET, {"ids": orphans})  # deleted past the foreign keys
     known = [(row, schedule_of(row)) for row in rows if row.id is not None]
     unfinished = find_unfinished(connection, [schedule for _, schedule in known])
     found = find_circumstances(connection, known)
@@ -122,14 +282,8 @@ def apply_plans(
     )
 
 
-def _forget(connection: Connection, orphans: Sequence[int]) -> None:
-    """Drop the plans of schedules that were deleted past the foreign keys."""
-    if orphans:
-        connection.execute(_FORGET, {"ids": orphans})
-
-
 def find_unfinished(
-    connection: Connection, schedules: Sequence[Schedule | BrokenSchedule]
+    connection: sa.Connection, schedules: Sequence[Schedule | BrokenSchedule]
 ) -> dict[int, Unfinished]:
     """Tell of the unfinished executions of schedules, where their overlap policies ask for it."""
     asking = [
@@ -147,7 +301,7 @@ def find_unfinished(
 
 
 def _planned(
-    row: Row[Any],
+    row: sa.Row[Any],
     schedule: Schedule | BrokenSchedule,
     unfinished: dict[int, Unfinished],
     found: Mapping[int, Found],
@@ -168,7 +322,7 @@ def _planned(
     )
 
 
-def _plan_row(row: Row[Any], cursor: Cursor, judge: str | None = None) -> tuple[Any, ...]:
+def _plan_row(row: sa.Row[Any], cursor: Cursor, judge: str | None = None) -> tuple[Any, ...]:
     """Give the values of `PLAN_COLUMNS`; the schedule's time of change exactly as it was read."""
     return (
         row.id,
@@ -182,7 +336,7 @@ def _plan_row(row: Row[Any], cursor: Cursor, judge: str | None = None) -> tuple[
 
 
 def _insert(
-    connection: Connection, dialect: Dialect, wanted: Sequence[Execution]
+    connection: sa.Connection, dialect: Dialect, wanted: Sequence[Execution]
 ) -> list[Execution]:
     """Insert in the same order everywhere, so that two replicas cannot deadlock."""
     if not wanted:
@@ -195,19 +349,17 @@ def _insert(
 
 
 _BY_KEY = EXECUTION.where(
-    executions.c.scheduler_id == bindparam("scheduler_id"),
-    executions.c.execution_key == bindparam("key"),
+    _RUN.scheduler_id == sa.bindparam("scheduler_id"), _RUN.execution_key == sa.bindparam("key")
 )
-_SCHEDULE: Select[Any] = select(*READ).where(schedulers.c.id == bindparam("scheduler_id"))
+_SCHEDULE: sa.Select[Any] = sa.select(*READ).where(schedulers.c.id == sa.bindparam("scheduler_id"))
 #: What others lock that claim runs of a schedule. Whoever plans it has its plan before its row.
 _LOCKS = [
-    select(column).where(column == bindparam("scheduler_id")).with_for_update()
+    sa.select(column).where(column == sa.bindparam("scheduler_id")).with_for_update()
     for column in (plans.c.scheduler_id, schedulers.c.id)
 ]
 
 
-def find_by_key(connection: Connection, scheduler_id: int, key: str) -> Execution | None:
-    """Find an execution by its unique key."""
+def find_by_key(connection: sa.Connection, scheduler_id: int, key: str) -> Execution | None:
     if not known_id(scheduler_id):
         return None
     rows = connection.execute(_BY_KEY, {"scheduler_id": scheduler_id, "key": key})
@@ -215,7 +367,7 @@ def find_by_key(connection: Connection, scheduler_id: int, key: str) -> Executio
 
 
 def claim_by_hand(
-    connection: Connection,
+    connection: sa.Connection,
     dialect: Dialect,
     scheduler_id: int,
     *,
@@ -226,11 +378,9 @@ def claim_by_hand(
     """Claim a run that no plan asked for. Its key is known to be free.
 
     What stays alive has to be *alone*, where that is asked for.
-
-    Raises:
-        NotToBeRun: see there.
     """
-    schedule = _schedule(connection, scheduler_id)
+    row = connection.execute(_SCHEDULE, {"scheduler_id": known_id(scheduler_id)}).first()
+    schedule = None if row is None else schedule_of(row)
     run = claims.claim_by_hand(schedule, scheduler_id, key=key, **asked)
     if alone and is_standalone(run.queue):
         for lock in _LOCKS:
@@ -243,8 +393,3 @@ def claim_by_hand(
     if not id_:
         raise TransactionRolledBack(f"{key} was claimed by somebody else in this very moment")
     return msgspec.structs.replace(run, id=id_)
-
-
-def _schedule(connection: Connection, scheduler_id: int) -> Schedule | BrokenSchedule | None:
-    row = connection.execute(_SCHEDULE, {"scheduler_id": known_id(scheduler_id)}).first()
-    return None if row is None else schedule_of(row)

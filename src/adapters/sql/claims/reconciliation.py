@@ -2,23 +2,10 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    Select,
-    and_,
-    bindparam,
-    case,
-    func,
-    or_,
-    select,
-    update,
-)
+import sqlalchemy as sa
 
 from cronhare.domain.execution import (
     FARTHEST,
@@ -38,147 +25,136 @@ from ..database import Database, LedgerTime, repeatable, repeatable_unless_locke
 from ..dialect import Cooldown, excluding
 from ..tables.executions import EXECUTION, executions_of, in_states, is_in
 from ..tables.tables import by_id, executions
-from ..tables.types import UtcDateTime, named_rows
-from ..writing import Written, pass_over, set_apart, write_each
+from ..tables.types import moment_of, named_rows
+from ..writing import Written, set_apart, write_each, write_executions
+
+_RUN: Final = executions.c
 
 A = TypeVar("A")
 
-_at = partial(bindparam, type_=UtcDateTime)
-_IS_SENT_BEFORE = or_(executions.c.published_at.is_(None), executions.c.published_at < _at("since"))
+_IS_SENT_BEFORE = sa.or_(_RUN.published_at.is_(None), _RUN.published_at < moment_of("since"))
 
 #: Executions that are about to be marked, locked first: an UPDATE would wait for locked ones.
-ALL = by_id(
-    select(executions.c.id, executions.c.state, executions.c.attempt, executions.c.published_at)
-).with_for_update()
+ALL = by_id(sa.select(_RUN.id, _RUN.state, _RUN.attempt, _RUN.published_at)).with_for_update()
 UNLOCKED = ALL.with_for_update(skip_locked=True)
 _SENT = (State.PUBLISHED, State.RETRYING)
 _IS_SENT = in_states(_SENT)
 #: What has its message in a queue, or should have: looked at in pages.
 DOUBTABLE = (
-    select(executions.c.id)
-    .where(_IS_SENT, executions.c.id > bindparam("after"))
-    .order_by(executions.c.id)
-    .limit(bindparam("limit"))
+    sa.select(_RUN.id)
+    .where(_IS_SENT, _RUN.id > sa.bindparam("after"))
+    .order_by(_RUN.id)
+    .limit(sa.bindparam("limit"))
 )
 
 
-def _is_doubted(state: State) -> ColumnElement[bool]:
+def _is_doubted(state: State) -> sa.ColumnElement[bool]:
     """Ask for what was last sent long ago: when, follows from *check_at* and the resends."""
-    copies = func.coalesce(executions.c.resends, 0)
+    copies = sa.func.coalesce(_RUN.resends, 0)
     sent_again = (
-        and_(
+        sa.and_(
             copies >= number if number == MANY_RESENDS else copies == number,
-            executions.c.check_at < _at(f"{state.value}_{number}"),
+            _RUN.check_at < moment_of(f"{state.value}_{number}"),
         )
         for number in range(1, MANY_RESENDS + 1)
     )
-    return and_(
-        executions.c.state == state.value,
-        executions.c.check_at > _at(f"{state.value}_soon"),
-        or_(and_(copies <= 0, _IS_SENT_BEFORE), *sent_again),
+    return sa.and_(
+        _RUN.state == state.value,
+        _RUN.check_at > moment_of(f"{state.value}_soon"),
+        sa.or_(sa.and_(copies <= 0, _IS_SENT_BEFORE), *sent_again),
     )
 
 
 #: Of a page what waits for a time of its own, and was sent before the broker fell silent. A retry
 #: is looked for at its time in any case.
-DOUBTED_EARLY: Select[Any] = (
-    by_id(select(executions.c.id, executions.c.next_attempt_at))
+DOUBTED_EARLY: sa.Select[Any] = (
+    by_id(sa.select(_RUN.id, _RUN.next_attempt_at))
     .where(
         is_in(State.PUBLISHED),
-        executions.c.next_attempt_at > _at("now"),
-        executions.c.check_at >= executions.c.next_attempt_at,
+        _RUN.next_attempt_at > moment_of("now"),
+        _RUN.check_at >= _RUN.next_attempt_at,
         _IS_SENT_BEFORE,
     )
     .with_for_update(skip_locked=True)
 )
 #: Of a page what waits for no time of its own, and was sent before the broker fell silent.
 DOUBTED = (
-    by_id(select(executions.c.id))
+    by_id(sa.select(_RUN.id))
     .where(
-        or_(
-            executions.c.next_attempt_at.is_(None),
-            executions.c.next_attempt_at <= _at("now"),
-        ),
-        or_(*(_is_doubted(state) for state in _SENT)),
+        sa.or_(_RUN.next_attempt_at.is_(None), _RUN.next_attempt_at <= moment_of("now")),
+        sa.or_(*(_is_doubted(state) for state in _SENT)),
     )
     .with_for_update(skip_locked=True)
 )
-DOUBT = by_id(update(executions)).values(check_at=bindparam("check", type_=UtcDateTime))
+DOUBT = by_id(sa.update(executions)).values(check_at=moment_of("check"))
 POSTPONE = (
-    update(executions).where(executions.c.id == bindparam("found_id")).values(check_at=_at("check"))
+    sa.update(executions)
+    .where(_RUN.id == sa.bindparam("found_id"))
+    .values(check_at=moment_of("check"))
 )
-_IS_LATE = {state: executions.c.check_at <= _at(state.value) for state in sorted(STARTABLE)}
+_IS_LATE = {state: _RUN.check_at <= moment_of(state.value) for state in sorted(STARTABLE)}
 LONGEST_OVERDUE = (
-    select(executions.c.id)
-    .where(
-        or_(*(and_(executions.c.state == state.value, late) for state, late in _IS_LATE.items()))
-    )
-    .order_by(executions.c.check_at, executions.c.id)
-    .limit(bindparam("limit"))
+    sa.select(_RUN.id)
+    .where(sa.or_(*(sa.and_(_RUN.state == state.value, late) for state, late in _IS_LATE.items())))
+    .order_by(_RUN.check_at, _RUN.id)
+    .limit(sa.bindparam("limit"))
 )
 # Chosen first and taken then, or a database that sorts would lock all that it sorted.
 OVERDUE = (
     by_id(EXECUTION)
-    .where(
-        or_(*(and_(is_in(state), late) for state, late in _IS_LATE.items())),
-    )
-    .order_by(executions.c.check_at, executions.c.id)
+    .where(sa.or_(*(sa.and_(is_in(state), late) for state, late in _IS_LATE.items())))
+    .order_by(_RUN.check_at, _RUN.id)
     .with_for_update(skip_locked=True)
 )
 OF_UNFINISHED = (
-    EXECUTION.where(
-        in_states(STARTABLE),
-        executions.c.id > bindparam("after"),
-    )
-    .order_by(executions.c.id)
-    .limit(bindparam("limit"))
+    EXECUTION.where(in_states(STARTABLE), _RUN.id > sa.bindparam("after"))
+    .order_by(_RUN.id)
+    .limit(sa.bindparam("limit"))
 )
 # What runs has a lease; saying so lets SQLite use its index of the few rows that have one.
-_RUNNING = and_(executions.c.state == State.RUNNING.value, executions.c.lease_until.is_not(None))
-OWNERS = select(executions.c.owner).where(_RUNNING, executions.c.owner.is_not(None)).distinct()
-_HAS_LAPSED = executions.c.lease_until <= _at("now")
-ONE_LAPSED = select(executions.c.id).where(_RUNNING, _HAS_LAPSED).limit(1)
-LAPSED = EXECUTION.where(_RUNNING, _HAS_LAPSED).order_by(executions.c.id).limit(bindparam("limit"))
+_RUNNING = sa.and_(_RUN.state == State.RUNNING.value, _RUN.lease_until.is_not(None))
+OWNERS = sa.select(_RUN.owner).where(_RUNNING, _RUN.owner.is_not(None)).distinct()
+_HAS_LAPSED = _RUN.lease_until <= moment_of("now")
+ONE_LAPSED = sa.select(_RUN.id).where(_RUNNING, _HAS_LAPSED).limit(1)
+LAPSED = EXECUTION.where(_RUNNING, _HAS_LAPSED).order_by(_RUN.id).limit(sa.bindparam("limit"))
 RUN_BY = (
-    EXECUTION.where(_RUNNING, executions.c.owner.in_(bindparam("nodes", expanding=True)))
-    .order_by(executions.c.id)
-    .limit(bindparam("limit"))
+    EXECUTION.where(_RUNNING, _RUN.owner.in_(sa.bindparam("nodes", expanding=True)))
+    .order_by(_RUN.id)
+    .limit(sa.bindparam("limit"))
 )
-_NOW, _SOON, _HORIZON = _at("now"), _at("soon"), _at("horizon")
+_NOW, _SOON, _HORIZON = moment_of("now"), moment_of("soon"), moment_of("horizon")
 _WAITS = in_states(STARTABLE)
-_RUNS = executions.c.state == State.RUNNING.value
+_RUNS = _RUN.state == State.RUNNING.value
 # Other than a first attempt, claimed in the past, that waits for its jitter, which has no bound.
-_MAY_NOT_WAIT = or_(
-    executions.c.next_attempt_at.is_(None),
-    executions.c.next_attempt_at <= _NOW,
-    executions.c.attempt > 1,
-    executions.c.executed_at > _NOW,
+_MAY_NOT_WAIT = sa.or_(
+    _RUN.next_attempt_at.is_(None),
+    _RUN.next_attempt_at <= _NOW,
+    _RUN.attempt > 1,
+    _RUN.executed_at > _NOW,
 )
 #: What is looked for a while after its claim, and was claimed by a clock that was ahead.
-_CLAIMED_AHEAD = and_(
-    in_states((State.CLAIMED, State.PUBLISHED)),
-    executions.c.check_at > _SOON,
-    executions.c.executed_at > _SOON,
+_CLAIMED_AHEAD = sa.and_(
+    in_states((State.CLAIMED, State.PUBLISHED)), _RUN.check_at > _SOON, _RUN.executed_at > _SOON
 )
 #: What waits or runs with a time that never comes: there is none, after an edit by hand, or it is
 #: of a clock that was far ahead. Each part has an index.
-_STRAY = or_(
+_STRAY = sa.or_(
     _CLAIMED_AHEAD,
-    and_(_WAITS, executions.c.check_at.is_(None)),
-    and_(_WAITS, executions.c.check_at > _HORIZON, _MAY_NOT_WAIT),
-    and_(_RUNS, executions.c.lease_until.is_(None)),
-    and_(_RUNS, executions.c.lease_until > _HORIZON),
+    sa.and_(_WAITS, _RUN.check_at.is_(None)),
+    sa.and_(_WAITS, _RUN.check_at > _HORIZON, _MAY_NOT_WAIT),
+    sa.and_(_RUNS, _RUN.lease_until.is_(None)),
+    sa.and_(_RUNS, _RUN.lease_until > _HORIZON),
 )
-STRAYS = select(executions.c.id).where(_STRAY).limit(bindparam("limit"))
+STRAYS = sa.select(_RUN.id).where(_STRAY).limit(sa.bindparam("limit"))
 #: Lets somebody find strays from now on.
 REGAIN = (
-    by_id(update(executions))
+    by_id(sa.update(executions))
     .where(_STRAY)
     .values(
-        check_at=case((_WAITS, _NOW), else_=executions.c.check_at),
-        lease_until=case((_RUNS, _NOW), else_=executions.c.lease_until),
-        next_attempt_at=case(
-            (executions.c.next_attempt_at > _HORIZON, _NOW), else_=executions.c.next_attempt_at
+        check_at=sa.case((_WAITS, _NOW), else_=_RUN.check_at),
+        lease_until=sa.case((_RUNS, _NOW), else_=_RUN.lease_until),
+        next_attempt_at=sa.case(
+            (_RUN.next_attempt_at > _HORIZON, _NOW), else_=_RUN.next_attempt_at
         ),
     )
 )
@@ -200,7 +176,7 @@ def postponement(found: Execution, now: datetime, graces: Graces) -> dict[str, A
     return {"found_id": found.id, "check": expected_anew_at(found, now, grace=graces.published)}
 
 
-def postponed_by_doubt(rows: Iterable[Row[Any]], now: datetime) -> list[dict[str, Any]]:
+def postponed_by_doubt(rows: Iterable[sa.Row[Any]], now: datetime) -> list[dict[str, Any]]:
     """Give the parameters of `POSTPONE` for those that `DOUBTED_EARLY` found."""
     return [
         {"found_id": row.id, "check": expected_after_doubt(row.next_attempt_at, now)}
@@ -209,9 +185,8 @@ def postponed_by_doubt(rows: Iterable[Row[Any]], now: datetime) -> list[dict[str
 
 
 def lock_rows(
-    connection: Connection, statement: Select[Any], ids: Sequence[int]
-) -> Mapping[int, Row[Any]]:
-    """Lock executions by `ALL` or `UNLOCKED`; gives the locked ones by id."""
+    connection: sa.Connection, statement: sa.Select[Any], ids: Sequence[int]
+) -> Mapping[int, sa.Row[Any]]:
     return {row.id: row for row in named_rows(connection, statement, {"ids": ids})}
 
 
@@ -224,29 +199,17 @@ def write_ids(
     states: Collection[State],
     resting: Cooldown | None = None,
 ) -> list[A]:
-    """Write executions by halves; of those that fail alone nothing is answered.
-
-    What is refused is set apart, if it is still in one of these *states*. What is locked is
-    noted as *resting*.
-    """
-
-    def refused(id_: int, why: Exception) -> Sequence[A]:
-        set_apart(database, id_, str(why), now, still=lambda seen: seen.state in states)
-        return ()
+    """Write executions that are in these *states*; what is locked is noted as *resting*."""
 
     def locked(id_: int) -> Sequence[A]:
         if resting is not None:
             resting.note(id_, now)
         return ()
 
-    return write_each(
-        ids,
-        write,
-        refused=refused,
-        doubted=lambda id_, why: pass_over(database, id_, why, now),
-        locked=locked,
-        untried=lambda _: (),
-    )
+    def still(_: int, seen: Execution) -> bool:
+        return seen.state in states
+
+    return write_executions(database, ids, write, now, id_of=int, still=still, locked=locked)
 
 
 class ReconcilerQueries(LedgerTime):
@@ -305,7 +268,7 @@ class ReconcilerQueries(LedgerTime):
     @repeatable
     def _choose_overdue(self, now: datetime, asked: Mapping[str, Any]) -> Sequence[int]:
         passed_over = {*self._database.passed_over.at(now), *self._resting.at(now)}
-        statement = excluding(LONGEST_OVERDUE, executions.c.id, passed_over)
+        statement = excluding(LONGEST_OVERDUE, _RUN.id, passed_over)
         with self._database.read("looking for what is overdue") as connection:
             return connection.scalars(statement, asked).all()
 
@@ -325,7 +288,7 @@ class ReconcilerQueries(LedgerTime):
     def regain(self, *, now: datetime, limit: int) -> int:
         """See `ClaimStorePort.regain`. Most looks find nothing, and take no lock."""
         asked = {"now": now, "soon": now + timedelta(minutes=1), "horizon": now + FARTHEST}
-        strays = excluding(STRAYS, executions.c.id, self._database.passed_over.at(now))
+        strays = excluding(STRAYS, _RUN.id, self._database.passed_over.at(now))
         with self._database.read("looking for what nobody would find") as connection:
             ids = connection.scalars(strays, {**asked, "limit": limit}).all()
 
@@ -348,7 +311,7 @@ class ReconcilerQueries(LedgerTime):
             if connection.execute(ONE_LAPSED, {"now": now}).first() is None:
                 return ()
             refused = self._database.passed_over.at(now)
-            statement = excluding(LAPSED, executions.c.id, refused)
+            statement = excluding(LAPSED, _RUN.id, refused)
             asked = {"now": now, "limit": limit}
             found = executions_of(connection, connection.execute(statement, asked))
         return self._quarantine_broken(found, now)
@@ -357,7 +320,7 @@ class ReconcilerQueries(LedgerTime):
     def run_by(self, nodes: Collection[str], *, limit: int) -> Sequence[Execution]:
         now = self.now()
         refused = self._database.passed_over.at(now)
-        statement = excluding(RUN_BY, executions.c.id, refused)
+        statement = excluding(RUN_BY, _RUN.id, refused)
         with self._database.read("listing what nodes run") as connection:
             asked = {"nodes": list(nodes), "limit": limit}
             found = executions_of(connection, connection.execute(statement, asked))

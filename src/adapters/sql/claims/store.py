@@ -2,38 +2,167 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
+from itertools import chain
 from typing import Any, Final
 
 import attrs
-from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, select
+import sqlalchemy as sa
 
 from cronhare.application.logs import say
 from cronhare.domain.messages import LARGEST_ID
-from cronhare.domain.schedules.planning import Planner
+from cronhare.domain.schedules.planning import Plan, Planned, Planner
 from cronhare.ports import LedgerRefused
 from cronhare.ports.claims import Batch
 from cronhare.ports.system import ClockPort
 
 from ..database import Database, repeatable, repeatable_unless_locked
 from ..dialect import Cooldown, Locked, StatementFailed, excluding
+from ..tables.executions import display_name
+from ..tables.schedules import STAMP, select_schedules
 from ..tables.tables import FOUND_BY_KEY, IDS, plans, schedulers
+from ..tables.types import HandWritten, UtcDateTime, moment_of
 from ..writing import REFUSED, Written, write_each
-from . import pages
 from .ends import AskedEnds, PublishedMarks, UnconfirmedEnds
 from .letting_go import LettingGo
-from .pages import Page, joined
 from .plans import apply_plans
 from .reconciliation import ReconcilerQueries
 
-_DUE: Final = pages.schedules_of(pages.DUE.with_for_update(skip_locked=True))
+
+class Page:
+    """The schedules that one call looks at.
+
+    Of those with a reason, and of those that were refused of late and not edited since, it only
+    says what is wrong.
+    """
+
+    def __init__(self, planner: Planner, problems: Cooldown, *, limit: int, now: datetime) -> None:
+        """*problems* are the schedules that were refused of late, each with the reason."""
+        self.now = now
+        self.was_locked = False
+        self.reasons: dict[int, str] = {}
+        self._planner = planner
+        self._problems = problems
+        self._of_late = problems.at(now)
+        self._limit = limit
+        self._rows: Sequence[sa.Row[Any]] = ()
+
+    @property
+    def names(self) -> Mapping[int, str]:
+        ids = ((row.id or row.planned_id, row.name) for row in self._rows)
+        return {id_: display_name(name, id_) for id_, name in ids}
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there may be more behind it."""
+        return len(self._rows) == self._limit
+
+    def note(self, rows: Sequence[sa.Row[Any]], only: Sequence[int] | None) -> None:
+        """Take note of what was found, unless it is a part of that: *only* some."""
+        if only is None:
+            self._rows = rows
+
+    def plan(self, planned: Planned) -> Plan:
+        id_ = planned.schedule.id
+        reason = self.reasons.get(id_)
+        if reason is None and planned.edited:
+            self._problems.forget(id_)
+        elif reason is None:
+            reason = self._of_late.get(id_)
+        return self._planner(planned) if reason is None else Plan(problem=reason)
+
+
+def joined(batches: Sequence[Batch]) -> Batch:
+    return Batch(
+        looked=sum(one.looked for one in batches),
+        claimed=tuple(chain.from_iterable(one.claimed for one in batches)),
+        held=sum(one.held for one in batches),
+        skipped=sum(one.skipped for one in batches),
+        problems=tuple(chain.from_iterable(one.problems for one in batches)),
+        busy=sum(one.busy for one in batches),
+        gates=tuple(chain.from_iterable(one.gates for one in batches)),
+    )
+
+
+#: A place in the order in which schedules were written: updated_at, and the id.
+Place = tuple[object, int]
+
+BEFORE_ALL: Place = (datetime(1, 1, 1, tzinfo=UTC), 0)
+
+
+def _after(
+    moment: sa.ColumnElement[datetime], id_: sa.ColumnElement[int], kind: type[UtcDateTime]
+) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
+    """Find the rows behind a place, whose parameters are `at` and `id`.
+
+    Both conditions say the same: MySQL uses no index range for pairs, SQLite none for OR.
+    """
+    at, after = sa.bindparam("at", type_=kind), sa.bindparam("id", type_=sa.BigInteger)
+    return sa.tuple_(moment, id_) > sa.tuple_(at, after), sa.or_(
+        moment > at, sa.and_(moment == at, id_ > after)
+    )
+
+
+_IS_DUE = plans.c.next_due_at <= moment_of("until")
+NEXT_DUE = sa.select(sa.func.min(plans.c.next_due_at))
+NEXT_DUE_AFTER = NEXT_DUE.where(plans.c.next_due_at > moment_of("after"))
+DUE = (
+    sa.select(plans)
+    # Until MySQL has counted a new table's rows it would read, and lock, every plan.
+    .with_hint(plans, "FORCE INDEX (ix_plan_next_due_at)", "mysql")
+    .where(_IS_DUE, *_after(plans.c.next_due_at, plans.c.scheduler_id, UtcDateTime))
+    .order_by(plans.c.next_due_at, plans.c.scheduler_id)
+    .limit(sa.bindparam("limit"))
+)
+EDITED = (
+    select_schedules()
+    .select_from(schedulers.outerjoin(plans, schedulers.c.id == plans.c.scheduler_id))
+    .where(
+        STAMP.is_distinct_from(plans.c.planned_at),
+        *_after(schedulers.c.updated_at, schedulers.c.id, HandWritten),
+    )
+    .order_by(schedulers.c.updated_at, schedulers.c.id)
+    .limit(sa.bindparam("limit"))
+)
+PROBLEMS = (
+    select_schedules()
+    .select_from(schedulers.join(plans, schedulers.c.id == plans.c.scheduler_id))
+    .where(plans.c.problem.is_not(None), plans.c.scheduler_id > sa.bindparam("after"))
+    .order_by(plans.c.scheduler_id)
+    .limit(sa.bindparam("limit"))
+)
+PROBLEMS_OF_LATE = PROBLEMS.where(
+    schedulers.c.updated_at > sa.bindparam("since", type_=HandWritten),
+    plans.c.next_due_at.is_(None),
+)
+
+
+def schedules_of(due: sa.Select[Any]) -> sa.Select[Any]:
+    """Read plans with their schedules, locking the plans alone: people edit the schedules."""
+    taken = due.subquery("taken")
+    return (
+        select_schedules(taken)
+        .select_from(taken.outerjoin(schedulers, schedulers.c.id == taken.c.scheduler_id))
+        .order_by(taken.c.next_due_at, taken.c.scheduler_id)
+    )
+
+
+def is_later(place: Place, floor: Place) -> bool:
+    """Tell whether a place lies behind another; one from a broken row does not."""
+    match place, floor:
+        case (datetime() as at, int(id_)), (datetime() as floor_at, int(floor_id)):
+            return (at, id_) > (floor_at, floor_id)
+    return False
+
+
+_DUE: Final = schedules_of(DUE.with_for_update(skip_locked=True))
 log = logging.getLogger(__name__)
 
 #: Takes what is due of a page: its first schedules, or of those it found before *only* these.
 Take = Callable[[Page, Sequence[int] | None], Batch]
 
 UNLOCKED_PLANS: Final = (
-    select(plans.c.scheduler_id)
+    sa.select(plans.c.scheduler_id)
     .where(plans.c.scheduler_id.in_(IDS))
     .with_hint(plans, FOUND_BY_KEY, "mysql")
     .with_for_update(skip_locked=True)
@@ -47,15 +176,14 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
     part that is tried again is one (ADR 15).
     """
 
-    def __init__(self, engine: Engine, clock: ClockPort, *, judge: str = "") -> None:
-        """See `Database`. *judge* names this replica beside what it cannot plan."""
+    def __init__(self, engine: sa.Engine, clock: ClockPort, *, judge: str = "") -> None:
         super().__init__(Database(engine, clock))
         self._judge = judge
         self._resting_plans = Cooldown()  # of executions all stores know
         self._problems = Cooldown()
         self._held: dict[int, str] = {}  # names of schedules that rest as somebody has them locked
-        self._resume_at = pages.BEFORE_ALL
-        self._taken_to: dict[bool, pages.Place] = {}
+        self._resume_at = BEFORE_ALL
+        self._taken_to: dict[bool, Place] = {}
 
     def claim_due(
         self,
@@ -73,9 +201,9 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
         index entry until InnoDB purges it, and skipping 10,000 of these takes longer than claiming
         1,000. Nothing depends on it: a short page ends it.
         """
-        floor = pages.BEFORE_ALL if since is None else (since, LARGEST_ID)
+        floor = BEFORE_ALL if since is None else (since, LARGEST_ID)
         taken_to = self._taken_to.pop(since is None, floor)
-        after = taken_to if pages.is_later(taken_to, floor) else floor
+        after = taken_to if is_later(taken_to, floor) else floor
 
         @repeatable_unless_locked
         def take(page: Page, only: Sequence[int] | None) -> Batch:
@@ -95,11 +223,11 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
     def plan_edited(
         self, *, now: datetime, since: datetime | None, limit: int, node: str, planner: Planner
     ) -> Batch:
-        floor = pages.BEFORE_ALL if since is None else (since, LARGEST_ID)
+        floor = BEFORE_ALL if since is None else (since, LARGEST_ID)
 
         @repeatable_unless_locked
         def take(page: Page, only: Sequence[int] | None) -> Batch:
-            edited = self._among(pages.EDITED, schedulers.c.id, now, only)
+            edited = self._among(EDITED, schedulers.c.id, now, only)
             with self._database.read("looking for edited schedules") as connection:
                 if not self._edited(connection, edited, floor, 1):
                     return Batch()
@@ -108,7 +236,7 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
                 page.note(found, only)
                 free = self._unlocked(connection, found, now)
                 batch = self._apply(connection, page, free, now=now, node=node)
-            self._resume_at = pages.BEFORE_ALL
+            self._resume_at = BEFORE_ALL
             if batch.more and only is None and batch.looked:
                 last = free[batch.looked - 1]
                 self._resume_at = (last.updated_at, last.id)
@@ -129,7 +257,7 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
     ) -> tuple[Batch, int]:
         """See `ClaimStorePort.plan_problems`. Most looks find nothing, and take no lock."""
         dialect = self._database.dialect
-        all_problems = pages.PROBLEMS if since is None else pages.PROBLEMS_OF_LATE
+        all_problems = PROBLEMS if since is None else PROBLEMS_OF_LATE
         bounds = {"after": after} if since is None else {"after": after, "since": since}
 
         @repeatable_unless_locked
@@ -153,7 +281,7 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
 
     @repeatable
     def next_due(self, *, after: datetime | None = None) -> datetime | None:
-        statement = pages.NEXT_DUE if after is None else pages.NEXT_DUE_AFTER
+        statement = NEXT_DUE if after is None else NEXT_DUE_AFTER
         with self._database.read("looking for the next due instant") as connection:
             found: datetime | None = connection.scalar(
                 statement, {} if after is None else {"after": after}
@@ -165,9 +293,6 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
 
         A schedule that is refused alone gets a problem, for a minute: so long it is not asked for
         again. If not even that can be written it rests, and so does one that is locked.
-
-        Raises:
-            LedgerUnavailable: of no schedule anything can be written.
         """
         try:
             batch = take(page, None)
@@ -211,9 +336,7 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
             say(log, logging.WARNING, "schedule.held", text)
             return ()
 
-        return write_each(
-            [*names], write, refused=refused, doubted=refused, locked=held, untried=lambda _: ()
-        )
+        return write_each([*names], write, refused=refused, doubted=refused, locked=held)
 
     def _say_free(self, page: Page) -> None:
         resting = self._resting_plans.at(page.now)
@@ -224,9 +347,9 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
 
     def _apply(
         self,
-        connection: Connection,
+        connection: sa.Connection,
         page: Page,
-        rows: Sequence[Row[Any]],
+        rows: Sequence[sa.Row[Any]],
         *,
         now: datetime,
         node: str,
@@ -244,27 +367,27 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
         )
         return attrs.evolve(batch, more=page.is_full or batch.looked < len(rows))
 
-    def _due_at(self, now: datetime, only: Sequence[int] | None) -> Select[Any]:
-        due = self._among(pages.DUE, plans.c.scheduler_id, now, only)
-        if due is pages.DUE:  # nearly always
+    def _due_at(self, now: datetime, only: Sequence[int] | None) -> sa.Select[Any]:
+        due = self._among(DUE, plans.c.scheduler_id, now, only)
+        if due is DUE:  # nearly always
             return _DUE
-        return pages.schedules_of(due.with_for_update(skip_locked=True))
+        return schedules_of(due.with_for_update(skip_locked=True))
 
     def _among(
         self,
-        statement: Select[Any],
-        id_: ColumnElement[int],
+        statement: sa.Select[Any],
+        id_: sa.ColumnElement[int],
         now: datetime,
         only: Sequence[int] | None,
-    ) -> Select[Any]:
+    ) -> sa.Select[Any]:
         """Let a statement leave out what rests, or find *only* some."""
         if only is not None:
             return statement.where(id_.in_(only))
         return excluding(statement, id_, self._resting_plans.at(now))
 
     def _unlocked(
-        self, connection: Connection, found: Sequence[Row[Any]], now: datetime
-    ) -> Sequence[Row[Any]]:
+        self, connection: sa.Connection, found: Sequence[sa.Row[Any]], now: datetime
+    ) -> Sequence[sa.Row[Any]]:
         """Lock the plans of schedules, and leave out those that somebody has locked: they rest."""
         planned = [row.id for row in found if row.planned_id is not None]
         free = set(connection.scalars(UNLOCKED_PLANS, {"ids": planned})) if planned else set()
@@ -274,23 +397,23 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
         return [row for row in found if row.planned_id is None or row.id in free]
 
     def _edited(
-        self, connection: Connection, edited: Select[Any], floor: pages.Place, limit: int
-    ) -> Sequence[Row[Any]]:
+        self, connection: sa.Connection, edited: sa.Select[Any], floor: Place, limit: int
+    ) -> Sequence[sa.Row[Any]]:
         """Find edited schedules, going on where the last full page ended.
 
         Otherwise planning 100,000 new schedules would compare those that are planned again for
         every page. Nothing depends on it: a short page is looked for anew.
         """
         resume_at = self._resume_at
-        if resume_at is not pages.BEFORE_ALL:
+        if resume_at is not BEFORE_ALL:
             page = self._page(connection, edited, resume_at, limit)
-            if len(page) == limit and pages.is_later(resume_at, floor):
+            if len(page) == limit and is_later(resume_at, floor):
                 return page
         return self._page(connection, edited, floor, limit)
 
     def _page(
-        self, connection: Connection, edited: Select[Any], after: pages.Place, limit: int
-    ) -> Sequence[Row[Any]]:
+        self, connection: sa.Connection, edited: sa.Select[Any], after: Place, limit: int
+    ) -> Sequence[sa.Row[Any]]:
         at, id_ = after
         asked = {"at": at, "id": id_, "limit": limit}
         return self._database.dialect.read(connection, edited, asked)

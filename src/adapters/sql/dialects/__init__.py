@@ -38,7 +38,6 @@ def open_engine(url: str) -> Engine:
 
 @cache
 def columns_in(name: str) -> Columns:
-    """Give the types of the columns of one database."""
     columns: Columns = _module(name).COLUMNS
     return columns
 

@@ -7,21 +7,8 @@ from hashlib import sha256
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    ColumnElement,
-    Connection,
-    Engine,
-    Row,
-    Select,
-    Update,
-    bindparam,
-    func,
-    literal_column,
-    select,
-    text,
-)
+import sqlalchemy as sa
+from sqlalchemy import text
 from sqlalchemy.dialects import mysql
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -43,7 +30,7 @@ from ..tables.executions import (
     SUCCESS_TYPES,
     new_values,
 )
-from ..tables.tables import FOUND_BY_KEY, executions, metadata
+from ..tables.tables import FOUND_BY_KEY, by_id, executions, metadata
 from ..tables.types import IsOneOf, UtcDateTime, row_maker, to_text
 from .batches import FRESH, PLAN_COLUMNS, ColumnTypes, Rows, TypeNames, rows_of, with_columns
 from .mysql_sessions import NUMBERS_END, MysqlSessions, read_moment
@@ -56,9 +43,9 @@ from .servers import MIGRATION_SECONDS, REQUIREMENTS, ServerDialect
 COLLATION: Final = "utf8mb4_bin"
 
 COLUMNS: Final = Columns(
-    id=BigInteger(),
+    id=sa.BigInteger(),
     moment=mysql.DATETIME(fsp=6),
-    flag=Boolean(),
+    flag=sa.Boolean(),
     text=mysql.MEDIUMTEXT(collation=COLLATION),  # MySQL's own TEXT ends at 64 KB
     string=partial(mysql.VARCHAR, collation=COLLATION),
     reads_moments=True,
@@ -90,7 +77,7 @@ _COLUMNS = text(
 )
 
 
-def _change(column: Row[Any]) -> str | None:
+def _change(column: sa.Row[Any]) -> str | None:
     """Say how a column must change: to keep fractions of seconds, and keys letter by letter.
 
     A flag may be no BIT: the driver reads it as a byte, and its schedule would be broken.
@@ -108,7 +95,7 @@ def _change(column: Row[Any]) -> str | None:
     return None
 
 
-def _keep_up_times_of_their_own(connection: Connection) -> None:
+def _keep_up_times_of_their_own(connection: sa.Connection) -> None:
     """Let columns that were there already, under our names, be kept up as ours are."""
     for column in connection.execute(_COLUMNS, {"name": "Scheduler"}).all():
         name, default = column.name, _KEPT_UP.get(column.name)
@@ -132,12 +119,8 @@ LARGEST_DOCUMENT: Final = 4 * 1024 * 1024
 as_list: Final = msgspec.json.Decoder(list[Any]).decode
 
 
-def open_engine(server: LedgerServer) -> Engine:
-    """Make the engine for a database on one of several servers. Connects to nothing yet.
-
-    Raises:
-        ValueError: its certificates cannot be read.
-    """
+def open_engine(server: LedgerServer) -> sa.Engine:
+    """Make the engine for a database on one of several servers. Connects to nothing yet."""
     sessions = MysqlSessions(server)
     return with_dialect(sessions.pooled_engine(), MysqlDialect(sessions))
 
@@ -147,7 +130,7 @@ def _is_one_of(element: IsOneOf, compiler: SQLCompiler, **options: Any) -> str: 
     """Write ids into the statement: PyMySQL escapes each parameter in Python, which takes 3 µs."""
     id_, ids = element.clauses
     key = cast(Any, ids).key
-    written = bindparam(key, expanding=True, literal_execute=True, type_=BigInteger)
+    written = sa.bindparam(key, expanding=True, literal_execute=True, type_=sa.BigInteger)
     return compiler.process(id_.in_(written), **options)
 
 
@@ -157,10 +140,7 @@ _ROWS: Final = "rows"
 
 #: In another character set, letters that the database's own lacks would become ?
 _TYPES: Final = TypeNames(
-    moment="DATETIME(6)",
-    number="BIGINT",
-    fraction="DOUBLE",
-    text="LONGTEXT CHARACTER SET utf8mb4",
+    moment="DATETIME(6)", number="BIGINT", fraction="DOUBLE", text="LONGTEXT CHARACTER SET utf8mb4"
 )
 
 
@@ -174,13 +154,15 @@ def _parameters(rows: Rows) -> Iterator[dict[str, Any]]:
         yield {**rows.agreed, _ROWS: f"[{b','.join(part).decode()}]"}
 
 
-def _join(statement: Update, columns: ColumnTypes) -> Update:
+def _join(statement: sa.Update, columns: ColumnTypes) -> sa.Update:
     """Have the rows read first, and each of ours found by its key.
 
     The server would rather read all rows of a small table, and wait for those that are locked.
     """
     rows = _table(f":{_ROWS}", {f"given_{name}": kind for name, kind in columns.items()})
-    given = {name: literal_column(f"{FRESH}.given_{name}", kind) for name, kind in columns.items()}
+    given = {
+        name: sa.literal_column(f"{FRESH}.given_{name}", kind) for name, kind in columns.items()
+    }
     return (
         with_columns(statement, given)
         .prefix_with(text(f"{rows} STRAIGHT_JOIN"))
@@ -245,7 +227,7 @@ def _succeed(differing: tuple[str, ...]) -> str:
 # ended: also while it waits at a gap that somebody holds, and nobody else can insert into that
 # table. Of VALUES the server knows how many there are, and gives the numbers away at once (ADR 11).
 
-_NEWEST: Final = select(func.coalesce(func.max(executions.c.id), 0))
+_NEWEST: Final = sa.select(sa.func.coalesce(sa.func.max(executions.c.id), 0))
 _NEWER: Final = (  # as JSON: see `read`
     "SELECT JSON_ARRAY(id, scheduler_id, execution_key) FROM `SchedulerExecution` WHERE id > %s"
 )
@@ -294,51 +276,52 @@ def _size(value: object) -> int:
 # Rows that are read
 
 #: Reads a row that was written as JSON.
-_Reader: TypeAlias = Callable[[str | None], Row[Any]]
+_Reader: TypeAlias = Callable[[str | None], sa.Row[Any]]
 
 
 @lru_cache(maxsize=16)
-def _packed(statement: Select[Any]) -> tuple[Select[Any], _Reader]:
+def _packed(statement: sa.Select[Any]) -> tuple[sa.Select[Any], _Reader]:
     """Turn a SELECT into one of rows as JSON, and give what reads these."""
     columns = list(statement.selected_columns)
     make = row_maker(tuple(column.key or "" for column in columns))
     moments = [place for place, each in enumerate(columns) if isinstance(each.type, UtcDateTime)]
 
-    def read(said: str | None) -> Row[Any]:
+    def read(said: str | None) -> sa.Row[Any]:
         values = as_list(said or "")
         for place in moments:
             if values[place] is not None:
                 values[place] = read_moment(values[place])
         return make(values)
 
-    array = func.JSON_ARRAY(*map(_as_json, columns))
+    array = sa.func.JSON_ARRAY(*map(_as_json, columns))
     return statement.with_only_columns(array, maintain_column_froms=True), read
 
 
-def _as_json(column: ColumnElement[Any]) -> ColumnElement[Any]:
+def _as_json(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
     """Have text quoted, whatever it holds: JSON text would become a part of the array."""
     if isinstance(column.type, String | NullType):
-        return func.CONCAT(column, "")  # anything but a column is never taken for JSON
+        return sa.func.CONCAT(column, "")  # anything but a column is never taken for JSON
     return column
 
 
 # The dialect
 
 
+_UNLOCKED: Final = by_id(sa.select(executions.c.id)).with_for_update(skip_locked=True)
 _HURRY: Final = "SET STATEMENT innodb_lock_wait_timeout = 0 FOR "
 
 
 class MysqlDialect(ServerDialect):
     """Satisfies `Dialect`."""
 
-    time = select(text("UTC_TIMESTAMP(6)"))
+    time = sa.select(text("UTC_TIMESTAMP(6)"))
     parameters = staticmethod(_parameters)
     join = staticmethod(_join)
     plan_statement = staticmethod(_set_plans)
 
     def read(
-        self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
-    ) -> Sequence[Row[Any]]:
+        self, connection: sa.Connection, statement: sa.Select[Any], parameters: Mapping[str, Any]
+    ) -> Sequence[sa.Row[Any]]:
         """Read each row as one JSON text.
 
         PyMySQL takes the fields of a row apart one by one, in Python: 27 of them take 17 µs, one
@@ -352,14 +335,13 @@ class MysqlDialect(ServerDialect):
             # A row of 16 MB, whose JSON the server gave up. It is refused later, by its name.
             return connection.execute(statement, parameters).all()
 
-    def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
+    def insert_executions(
+        self, connection: sa.Connection, wanted: Sequence[Execution]
+    ) -> list[int]:
         """Insert them with `inserts`, and read back what is newer than before.
 
         A newer row with one of our keys that we did not insert was committed meanwhile; the
         transaction is repeated.
-
-        Raises:
-            LedgerUnavailable: there is no number left.
         """
         before = connection.scalars(_NEWEST).one()
         if before >= LARGEST_ID:  # MySQL gives it again, to be taken for a key that others claimed
@@ -379,37 +361,45 @@ class MysqlDialect(ServerDialect):
         return [ids.pop((one.scheduler_id, one.key), 0) for one in wanted]
 
     def succeed(
-        self, connection: Connection, ends: Sequence[tuple[Any, ...]], *, now: datetime, node: str
+        self,
+        connection: sa.Connection,
+        ends: Sequence[tuple[Any, ...]],
+        *,
+        now: datetime,
+        node: str,
     ) -> int:
-        """Only MariaDB has a statement that changes rows and waits for none."""
-        if not cast(Any, connection.dialect).is_mariadb:
-            return 0
+        """Write both tables at once. Where no UPDATE can but wait, the rows are locked before."""
+        is_mariadb = cast(Any, connection.dialect).is_mariadb
+        if not is_mariadb:
+            free = connection.scalars(_UNLOCKED, {"ids": [end[0] for end in ends]}).all()
+            if len(free) < len(ends):
+                return 0
         rows, known = rows_of(SUCCESS, ends), {"now": to_text(now), "node": node}
-        statement = _HURRY + _succeed(rows.differing)
+        statement = (_HURRY if is_mariadb else "") + _succeed(rows.differing)
         changed = sum(
             connection.exec_driver_sql(statement, {**parameters, **known}).rowcount
             for parameters in _parameters(rows)
         )
         return changed // 2  # of each table one row
 
-    def keep_outputs(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    def keep_outputs(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         connection.execute(REPLACE, rows)
 
-    def position(self, text: ColumnElement[str], part: str) -> ColumnElement[int]:
-        return func.instr(text, part)
+    def position(self, text: sa.ColumnElement[str], part: str) -> sa.ColumnElement[int]:
+        return sa.func.instr(text, part)
 
-    def product(self, connection: Connection) -> tuple[str, Requirements]:
+    def product(self, connection: sa.Connection) -> tuple[str, Requirements]:
         name = "MariaDB" if cast("Any", connection.dialect).is_mariadb else "MySQL"
         return name, REQUIREMENTS[name]
 
-    def take_turn(self, connection: Connection) -> None:
+    def take_turn(self, connection: sa.Connection) -> None:
         """Take a lock of the server's for this schema; it goes with the connection."""
         connection.exec_driver_sql("SET innodb_lock_wait_timeout = 60, lock_wait_timeout = 60")
         lock = f"cronhare-{sha256(self.sessions.server.database.encode()).hexdigest()[:32]}"
-        if connection.scalar(select(func.get_lock(lock, MIGRATION_SECONDS))) != 1:
+        if connection.scalar(sa.select(sa.func.get_lock(lock, MIGRATION_SECONDS))) != 1:
             raise LedgerUnavailable("another process has been upgrading this schema for hours")
 
-    def prepare_adoption(self, connection: Connection) -> None:
+    def prepare_adoption(self, connection: sa.Connection) -> None:
         """DDL commits by itself here: each step may find itself done."""
         for constraint in connection.scalars(_REFERENCES).all():
             connection.exec_driver_sql(
@@ -428,16 +418,16 @@ class MysqlDialect(ServerDialect):
                     connection.exec_driver_sql(alter)
         _keep_up_times_of_their_own(connection)
 
-    def execution_id_type(self, connection: Connection) -> TypeEngine[Any]:
+    def execution_id_type(self, connection: sa.Connection) -> TypeEngine[Any]:
         rows = connection.execute(_COLUMNS, {"name": "SchedulerExecution"})
         kind = next(row.full_type for row in rows if row.name == "id")
         made = mysql.INTEGER if kind.startswith("int") else mysql.BIGINT
         return made(unsigned="unsigned" in kind)
 
-    def create_timestamp_triggers(self, connection: Connection, editable: Sequence[str]) -> None:
+    def create_timestamp_triggers(self, connection: sa.Connection, editable: Sequence[str]) -> None:
         """The columns do so by themselves, at any UPDATE; ours keep them where it is no edit."""
 
-    def facts(self, connection: Connection) -> DatabaseFacts:
+    def facts(self, connection: sa.Connection) -> DatabaseFacts:
         product, requirements = self.product(connection)
         ours = {name.lower() for name in metadata.tables}
         return DatabaseFacts(
@@ -466,7 +456,7 @@ _ENGINES: Final = text(
 )
 
 
-def _link(connection: Connection) -> Link:
+def _link(connection: sa.Connection) -> Link:
     """Tell how this very connection is encrypted, as server and driver see it."""
     session: Any = connection.connection.dbapi_connection
     [(_, version)] = connection.execute(text("SHOW SESSION STATUS LIKE 'Ssl_version'"))

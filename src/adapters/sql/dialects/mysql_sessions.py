@@ -103,7 +103,6 @@ _ADVICE: Final = {
 
 
 def number_of(error: BaseException | None) -> int:
-    """Read an error's number; 0 where it has none."""
     error = original(error)
     if isinstance(error, pymysql.MySQLError) and error.args and isinstance(error.args[0], int):
         return error.args[0]
@@ -114,7 +113,6 @@ class MysqlErrors(ServerErrors):
     """Tells the errors of MySQL and MariaDB by their numbers."""
 
     def meaning_of(self, error: BaseException | None) -> Meaning:
-        """Tell by its number; the error of a closed connection has none."""
         failure, number = original(error), number_of(error)
         if number in _MEANINGS:
             return _MEANINGS[number]
@@ -141,12 +139,10 @@ class MysqlErrors(ServerErrors):
         return advice, self.said_by(error)
 
     def said_by(self, error: BaseException | None) -> str:
-        """Give the server's or the driver's own words, without the user."""
         failure = original(error)
         return _USER.sub("this user", " ".join(map(str, failure.args))) if failure else ""
 
     def none_usable(self, refusals: Sequence[Exception], text: str) -> Exception:
-        """Make one error of several hosts', with the number of one that answered, if any did."""
         absent = {0, CR.CR_CONN_HOST_ERROR}
         numbers = (number for number in map(number_of, refusals) if number not in absent)
         return pymysql.OperationalError(next(numbers, CR.CR_CONN_HOST_ERROR), text)
@@ -227,11 +223,7 @@ class Refusing:
         self._session: Any = session
 
     def authenticate(self, _packet: Any) -> Any:  # noqa: ANN401 - the driver's own
-        """Send nothing.
-
-        Raises:
-            pymysql.OperationalError: always.
-        """
+        """Send nothing."""
         text = (
             "what answers there asks for the password in clear text or under a key of its own, and "
             "could be anybody: have it verified (?ssl_ca=/path/ca.pem), or name its socket "
@@ -245,11 +237,7 @@ class FastOnly(Refusing):
     """Proves by a hash that the password is known; a server that has it in its cache is content."""
 
     def authenticate(self, packet: Any) -> Any:  # noqa: ANN401 - likewise
-        """Answer the server, and give what it says to that.
-
-        Raises:
-            pymysql.OperationalError: it is not content, and asks for the password.
-        """
+        """Answer the server, and give what it says to that."""
         session = self._session
         if packet.is_auth_switch_request():
             salt = packet.read_all().removesuffix(b"\0")
@@ -296,11 +284,6 @@ class MysqlSessions(Sessions):
     errors = MysqlErrors()
 
     def __init__(self, server: LedgerServer) -> None:
-        """Connects to nothing yet.
-
-        Raises:
-            ValueError: the certificates that the address names cannot be read.
-        """
         super().__init__(server)
         self._verifying = None
         if any(server.tls_to(host) is Tls.VERIFIED for host in server.hosts):

@@ -6,22 +6,8 @@ from functools import lru_cache, partial
 from hashlib import sha256
 from typing import Any, Final, cast
 
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    Engine,
-    Integer,
-    Row,
-    SmallInteger,
-    Update,
-    any_,
-    bindparam,
-    column,
-    func,
-    select,
-    text,
-)
+import sqlalchemy as sa
+from sqlalchemy import column, text
 from sqlalchemy.dialects.postgresql import ARRAY, TEXT, TIMESTAMP, VARCHAR, insert
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -51,9 +37,9 @@ from .servers import MIGRATION_SECONDS, REQUIREMENTS, ServerDialect
 _NOW: Final = "clock_timestamp()"
 
 COLUMNS: Final = Columns(
-    id=BigInteger(),
+    id=sa.BigInteger(),
     moment=TIMESTAMP(timezone=True),
-    flag=SmallInteger(),  # `SET status = 1` is refused for a BOOLEAN
+    flag=sa.SmallInteger(),  # `SET status = 1` is refused for a BOOLEAN
     text=TEXT(collation=COLLATION),
     string=partial(VARCHAR, collation=COLLATION),
     reads_moments=True,
@@ -93,7 +79,7 @@ _REFERENCES: Final = text(
 _ADOPTED: Final = ("scheduler", "schedulerexecution")
 
 
-def _keep_up_times_of_their_own(connection: Connection) -> None:
+def _keep_up_times_of_their_own(connection: sa.Connection) -> None:
     """Let columns that were there already, under our names, be kept up as ours are."""
     there = {row.name for row in connection.execute(_COLUMNS, {"name": "scheduler"})}
     for name in there & {"created_at", "updated_at"}:
@@ -106,7 +92,7 @@ def _keep_up_times_of_their_own(connection: Connection) -> None:
         )
 
 
-def _changes(columns: Sequence[Row[Any]]) -> Iterator[str]:
+def _changes(columns: Sequence[sa.Row[Any]]) -> Iterator[str]:
     """Say how columns must keep more: moments in a zone, flags as numbers, JSON as it was written.
 
     What a moment without a zone says was UTC.
@@ -145,12 +131,8 @@ _KEEP_OUTPUT: Final = _INSERT_OUTPUT.on_conflict_do_update(
 )
 
 
-def open_engine(server: LedgerServer) -> Engine:
-    """Make the engine for a database on one of several servers. Connects to nothing yet.
-
-    Raises:
-        ValueError: its certificates cannot be read.
-    """
+def open_engine(server: LedgerServer) -> sa.Engine:
+    """Make the engine for a database on one of several servers. Connects to nothing yet."""
     sessions = PostgresqlSessions(server)
     return with_dialect(sessions.pooled_engine(), PostgresqlDialect(sessions))
 
@@ -159,8 +141,8 @@ def open_engine(server: LedgerServer) -> Engine:
 def _is_one_of(element: IsOneOf, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401
     """Send ids as one array: psycopg adapts each parameter, which takes longer than all else."""
     id_, ids = element.clauses
-    array = bindparam(cast(Any, ids).key, type_=ARRAY(BigInteger, dimensions=1))
-    return compiler.process(id_ == any_(array), **options)
+    array = sa.bindparam(cast(Any, ids).key, type_=ARRAY(sa.BigInteger, dimensions=1))
+    return compiler.process(id_ == sa.any_(array), **options)
 
 
 # Rows of parameters
@@ -178,10 +160,10 @@ def _parameters(rows: Rows) -> Iterator[dict[str, Any]]:
         yield {**rows.agreed, **dict(zip(rows.differing, map(list, arrays), strict=True))}
 
 
-def _join(statement: Update, columns: ColumnTypes) -> Update:
+def _join(statement: sa.Update, columns: ColumnTypes) -> sa.Update:
     arrays = [text(f"CAST(:{name} AS {_TYPES.of(kind)}[])") for name, kind in columns.items()]
     given = [column(f"given_{name}", kind) for name, kind in columns.items()]
-    fresh = func.unnest(*arrays).table_valued(*given, name=FRESH).render_derived()
+    fresh = sa.func.unnest(*arrays).table_valued(*given, name=FRESH).render_derived()
     return with_columns(statement, {name: fresh.c[f"given_{name}"] for name in columns})
 
 
@@ -244,12 +226,14 @@ def _succeed(differing: tuple[str, ...]) -> str:
 class PostgresqlDialect(ServerDialect):
     """Satisfies `Dialect`."""
 
-    time = select(text("clock_timestamp()"))
+    time = sa.select(text("clock_timestamp()"))
     parameters = staticmethod(_parameters)
     join = staticmethod(_join)
     plan_statement = staticmethod(_set_plans)
 
-    def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
+    def insert_executions(
+        self, connection: sa.Connection, wanted: Sequence[Execution]
+    ) -> list[int]:
         if self.hurries:
             connection.exec_driver_sql("SET LOCAL lock_timeout = '20ms'")
         rows = rows_of(NEW_COLUMNS, [new_values(one) for one in wanted])
@@ -260,7 +244,12 @@ class PostgresqlDialect(ServerDialect):
         return [ids.pop((one.scheduler_id, one.key), 0) for one in wanted]
 
     def succeed(
-        self, connection: Connection, ends: Sequence[tuple[Any, ...]], *, now: datetime, node: str
+        self,
+        connection: sa.Connection,
+        ends: Sequence[tuple[Any, ...]],
+        *,
+        now: datetime,
+        node: str,
     ) -> int:
         rows, known = rows_of(SUCCESS, ends), {"now": to_text(now), "node": node}
         statement = _succeed(rows.differing)
@@ -269,22 +258,22 @@ class PostgresqlDialect(ServerDialect):
             for parameters in _parameters(rows)
         )
 
-    def keep_outputs(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    def keep_outputs(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         connection.execute(_KEEP_OUTPUT, list(rows))
 
-    def position(self, text: ColumnElement[str], part: str) -> ColumnElement[int]:
-        return func.strpos(text, part)
+    def position(self, text: sa.ColumnElement[str], part: str) -> sa.ColumnElement[int]:
+        return sa.func.strpos(text, part)
 
-    def product(self, connection: Connection) -> tuple[str, Requirements]:  # noqa: ARG002
+    def product(self, connection: sa.Connection) -> tuple[str, Requirements]:  # noqa: ARG002
         return "PostgreSQL", REQUIREMENTS["PostgreSQL"]
 
-    def take_turn(self, connection: Connection) -> None:
+    def take_turn(self, connection: sa.Connection) -> None:
         """Take an advisory lock, which is one database's."""
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{MIGRATION_SECONDS}s'")
-        connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
         connection.exec_driver_sql("SET LOCAL lock_timeout = '60s'")
 
-    def prepare_adoption(self, connection: Connection) -> None:
+    def prepare_adoption(self, connection: sa.Connection) -> None:
         for constraint in connection.scalars(_REFERENCES).all():
             connection.exec_driver_sql(
                 f'ALTER TABLE SchedulerExecution DROP CONSTRAINT "{constraint}"'
@@ -295,16 +284,16 @@ class PostgresqlDialect(ServerDialect):
                 connection.exec_driver_sql(f"ALTER TABLE {table} {', '.join(changes)}")
         _keep_up_times_of_their_own(connection)
 
-    def execution_id_type(self, connection: Connection) -> TypeEngine[Any]:
+    def execution_id_type(self, connection: sa.Connection) -> TypeEngine[Any]:
         rows = connection.execute(_COLUMNS, {"name": "schedulerexecution"})
         kind = next(row.kind for row in rows if row.name == "id")
-        return Integer() if kind == "integer" else COLUMNS.id
+        return sa.Integer() if kind == "integer" else COLUMNS.id
 
-    def create_timestamp_triggers(self, connection: Connection, editable: Sequence[str]) -> None:
+    def create_timestamp_triggers(self, connection: sa.Connection, editable: Sequence[str]) -> None:
         connection.exec_driver_sql(_FUNCTION)
         connection.exec_driver_sql(_TRIGGER.format(", ".join(editable)))
 
-    def facts(self, connection: Connection) -> DatabaseFacts:
+    def facts(self, connection: sa.Connection) -> DatabaseFacts:
         product, requirements = self.product(connection)
         return DatabaseFacts(
             product=product,
@@ -326,7 +315,7 @@ _SETTINGS: Final = text(
 _TLS: Final = text("SELECT version FROM pg_stat_ssl WHERE pid = pg_backend_pid() AND ssl")
 
 
-def _link(connection: Connection) -> Link:
+def _link(connection: sa.Connection) -> Link:
     """Tell how this very connection is encrypted, as server and driver see it."""
     session: Any = connection.connection.dbapi_connection
     info = session.info

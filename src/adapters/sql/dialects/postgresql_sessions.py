@@ -146,12 +146,10 @@ class PostgresqlErrors(ServerErrors):
         return advice, f"{state} {said}".strip()
 
     def said_by(self, error: BaseException | None) -> str:
-        """Give the server's or the driver's own words, without the user."""
         words = " ".join(str(original(error) or "").split())
         return _USER.sub(r"\1", words).replace("  ", " ")
 
     def none_usable(self, refusals: Sequence[Exception], text: str) -> Exception:  # noqa: ARG002
-        """Make one error of several hosts': what it is is read from its sentence."""
         return psycopg.OperationalError(text)
 
     def _is_absent(self, error: BaseException | None) -> bool:
@@ -209,11 +207,7 @@ class Session(psycopg.Connection[Any]):
     def wait(
         self, gen: Generator[Any, Any, T], interval: float = 0.1, timeout: float | None = None
     ) -> T:
-        """Wait as the driver does; a server that does not answer in time is left.
-
-        Raises:
-            psycopg.OperationalError: it did not, and the session is closed.
-        """
+        """Wait as the driver does; a server that does not answer in time is left."""
         seconds = self.answer_seconds if timeout is None else timeout
         try:
             return super().wait(gen, interval, seconds)
@@ -286,11 +280,6 @@ class PostgresqlSessions(Sessions):
     errors = PostgresqlErrors()
 
     def __init__(self, server: LedgerServer) -> None:
-        """Connects to nothing yet.
-
-        Raises:
-            ValueError: the certificates that the address names cannot be read.
-        """
         super().__init__(server)
         if server.certificates.named:
             tls.client_context(server.certificates)  # the driver would read them late

@@ -10,17 +10,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final, Protocol, Self
 
-from sqlalchemy import (
-    Connection,
-    Engine,
-    ExceptionContext,
-    NullPool,
-    QueuePool,
-    Row,
-    Select,
-    Update,
-    event,
-)
+import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -59,7 +49,6 @@ MIGRATION_SECONDS: Final = 3_600
 
 
 def original(error: BaseException | None) -> BaseException | None:
-    """Give the driver's own error."""
     return error.orig if isinstance(error, DBAPIError) else error
 
 
@@ -78,9 +67,7 @@ class ServerErrors(Errors, Protocol):
         ...
 
     @abstractmethod
-    def said_by(self, error: BaseException | None) -> str:
-        """Give the server's or the driver's own words, without the user."""
-        ...
+    def said_by(self, error: BaseException | None) -> str: ...
 
     @abstractmethod
     def none_usable(self, refusals: Sequence[Exception], text: str) -> Exception:
@@ -94,7 +81,6 @@ class Sessions(ABC):
     errors: ServerErrors
 
     def __init__(self, server: LedgerServer) -> None:
-        """Connects to nothing yet."""
         self.server = server
         self.has_other_hosts = len(server.hosts) > 1
         #: How long one host may take to connect.
@@ -103,31 +89,27 @@ class Sessions(ABC):
 
     @abstractmethod
     def open(self, host: Host, answer_seconds: int | None) -> Any:  # noqa: ANN401 - the driver's own
-        """Open a session with one host, whose answers may take *answer_seconds* each.
-
-        Raises:
-            Exception: it is away or refuses us; or, of several hosts, it only reads.
-        """
+        """Open a session with one host, whose answers may take *answer_seconds* each."""
 
     @abstractmethod
-    def make_engine(self, **options: Any) -> Engine:  # noqa: ANN401 - SQLAlchemy's own
+    def make_engine(self, **options: Any) -> sa.Engine:  # noqa: ANN401 - SQLAlchemy's own
         """Make an engine. Its URL names the kind of database alone, so it can show no secret."""
 
-    def pooled_engine(self) -> Engine:
+    def pooled_engine(self) -> sa.Engine:
         """Make an engine that keeps its sessions. The last that was given back is lent first.
 
         So one stays awake. What is lent is not tested: the first statement on a session that was
         lost fails, the pool drops it with all that are older, and the call is repeated.
         """
         return self._engine(
-            ANSWER_SECONDS, poolclass=QueuePool, pool_timeout=ANSWER_SECONDS, pool_use_lifo=True
+            ANSWER_SECONDS, poolclass=sa.QueuePool, pool_timeout=ANSWER_SECONDS, pool_use_lifo=True
         )
 
-    def unbounded_engine(self) -> Engine:
+    def unbounded_engine(self) -> sa.Engine:
         """Make an engine without a bound for answers, whose sessions end with their use."""
-        return self._engine(None, poolclass=NullPool)
+        return self._engine(None, poolclass=sa.NullPool)
 
-    def _engine(self, answer_seconds: int | None, **pooling: Any) -> Engine:  # noqa: ANN401
+    def _engine(self, answer_seconds: int | None, **pooling: Any) -> sa.Engine:  # noqa: ANN401
         """Make an engine. Nothing is reset on return: our transactions end before."""
         engine = self.make_engine(
             creator=partial(self._connect, answer_seconds),
@@ -135,7 +117,7 @@ class Sessions(ABC):
             hide_parameters=True,
             **pooling,
         )
-        event.listen(engine, "handle_error", self._drop_session)
+        sa.event.listen(engine, "handle_error", self._drop_session)
         return engine
 
     def _connect(self, answer_seconds: int | None) -> Any:  # noqa: ANN401 - the driver's own
@@ -163,7 +145,7 @@ class Sessions(ABC):
         text = f"none of the hosts can be used: {told}"
         raise self.errors.none_usable([*refusals.values()], text)
 
-    def _drop_session(self, context: ExceptionContext) -> None:
+    def _drop_session(self, context: sa.ExceptionContext) -> None:
         """Let the pool drop sessions of no use of which SQLAlchemy does not know."""
         meaning = self.errors.meaning_of(context.original_exception)
         if meaning in {Meaning.LOST, Meaning.NO_WRITES}:
@@ -174,7 +156,7 @@ class ServerDialect(ABC):
     """The part of `Dialect` that is the same for all servers. Row locks keep replicas apart."""
 
     #: Asks the server for its time.
-    time: Select[Any]
+    time: sa.Select[Any]
 
     #: Gives the parameters of each statement that rows take; none for no rows.
     parameters: Callable[[Rows], Iterator[dict[str, Any]]]
@@ -185,7 +167,6 @@ class ServerDialect(ABC):
     plan_statement: Callable[[tuple[str, ...]], str]
 
     def __init__(self, sessions: Sessions) -> None:
-        """*sessions* makes the connections, for migrations too."""
         self.sessions = sessions
         self.hurries = False
 
@@ -215,23 +196,22 @@ class ServerDialect(ABC):
         """The server keeps threads apart as it does hosts."""
         return nullcontext()
 
-    def begin(self, connection: Connection) -> None:  # noqa: B027
+    def begin(self, connection: sa.Connection) -> None:  # noqa: B027
         """The first statement begins the transaction: the driver does not commit by itself."""
 
     def read(
-        self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
-    ) -> Sequence[Row[Any]]:
+        self, connection: sa.Connection, statement: sa.Select[Any], parameters: Mapping[str, Any]
+    ) -> Sequence[sa.Row[Any]]:
         return named_rows(connection, statement, parameters)
 
-    def set_plans(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    def set_plans(self, connection: sa.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
         fresh = rows_of(PLAN_COLUMNS, [as_texts(row) for row in rows])
         for parameters in self.parameters(fresh):
             connection.exec_driver_sql(self.plan_statement(fresh.differing), parameters)
 
     def update_many(
-        self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]
+        self, connection: sa.Connection, statement: sa.Update, rows: Sequence[Mapping[str, Any]]
     ) -> None:
-        """Execute it as one statement where the rows differ."""
         names = parameters_of(statement, connection.dialect)
         fresh = rows_of(names, [[row[name] for name in names] for row in rows])
         if fresh.differing:
@@ -240,12 +220,8 @@ class ServerDialect(ABC):
             connection.execute(statement, parameters)
 
     @contextmanager
-    def migrating(self, engine: Engine) -> Iterator[Connection]:
-        """Migrate without a bound for answers: tables may be large.
-
-        Raises:
-            LedgerUnavailable: the server is too old, or another process has been at it for hours.
-        """
+    def migrating(self, engine: sa.Engine) -> Iterator[sa.Connection]:
+        """Migrate without a bound for answers: tables may be large."""
         own = with_dialect(self.sessions.unbounded_engine(), dialect_of(engine))
         with connect(own, "upgrading the schema") as connection, connection.begin():
             product, required = self.product(connection)
@@ -259,14 +235,14 @@ class ServerDialect(ABC):
             yield connection
 
     @abstractmethod
-    def take_turn(self, connection: Connection) -> None:
+    def take_turn(self, connection: sa.Connection) -> None:
         """Wait for `MIGRATION_SECONDS` until no other process upgrades this schema.
 
         Afterwards DDL waits for 60 s for what others hold.
         """
 
     @abstractmethod
-    def product(self, connection: Connection) -> tuple[str, Requirements]:
+    def product(self, connection: sa.Connection) -> tuple[str, Requirements]:
         """Tell which product it is, and what that must be."""
 
 

@@ -10,24 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final, Self
 
-from sqlalchemy import (
-    URL,
-    Boolean,
-    Column,
-    ColumnElement,
-    Connection,
-    Engine,
-    Integer,
-    Row,
-    Select,
-    String,
-    Text,
-    Update,
-    create_engine,
-    event,
-    func,
-    select,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.types import TypeEngine
@@ -55,7 +38,7 @@ from .sqlite_file import BUSY_SECONDS, connect, is_there, located, make_file, pr
 # Tables
 
 
-def _check(column: Column[Any]) -> str | None:
+def _check(column: sa.Column[Any]) -> str | None:
     """Look at moments alone: to look at each value would take as long as to write it."""
     is_ours = isinstance(column.type, UtcDateTime) and not isinstance(column.type, HandWritten)
     return f"length({column.name}) = {LENGTH}" if is_ours else None
@@ -63,14 +46,14 @@ def _check(column: Column[Any]) -> str | None:
 
 #: The types are but a hint: each column takes values of any type.
 COLUMNS: Final = Columns(
-    id=Integer(),  # only an INTEGER PRIMARY KEY is numbered by itself
-    moment=String(LENGTH),  # a text of one length, and of a form that our triggers can write
-    flag=Boolean(),
-    text=Text(),
-    string=String,
+    id=sa.Integer(),  # only an INTEGER PRIMARY KEY is numbered by itself
+    moment=sa.String(LENGTH),  # a text of one length, and of a form that our triggers can write
+    flag=sa.Boolean(),
+    text=sa.Text(),
+    string=sa.String,
     reads_moments=False,
     check=_check,
-    kept_up=String(LENGTH),
+    kept_up=sa.String(LENGTH),
     created_at="''",  # until a trigger fills it: no computed default can be added to a table
     updated_at="''",
     references_schedules=True,
@@ -194,11 +177,11 @@ _END_ATTEMPT: Final = (
     f"{', '.join(f'{name} = :{name}' for name in SUCCESS[1:])} "
     "WHERE execution_id = :id AND attempt = 1"
 )
-_NEWEST: Final = select(func.coalesce(func.max(executions.c.id), 0))
+_NEWEST: Final = sa.select(sa.func.coalesce(sa.func.max(executions.c.id), 0))
 
 
 @lru_cache(maxsize=64)
-def _as_text(statement: Update) -> tuple[str, Sequence[str], Mapping[str, Any]]:
+def _as_text(statement: sa.Update) -> tuple[str, Sequence[str], Mapping[str, Any]]:
     """Give an UPDATE's text, the names of its parameters in their order, and its own values."""
     compiled: Any = statement.compile(dialect=sqlite_dialect())
     return str(compiled), compiled.positiontup, compiled.params
@@ -222,7 +205,7 @@ class SqliteDialect:
         fault = SchemaFault(what, f"{UPGRADE}, or start `cronhare up`")
         return LedgerFacts(database=_facts(), schema=fault)
 
-    def facts(self, connection: Connection) -> DatabaseFacts:
+    def facts(self, connection: sa.Connection) -> DatabaseFacts:
         mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
         return _facts(settings={"journal_mode": str(mode)})
 
@@ -237,22 +220,21 @@ class SqliteDialect:
     def write_lock(self) -> Lock:
         return self._lock
 
-    def begin(self, connection: Connection) -> None:
+    def begin(self, connection: sa.Connection) -> None:
         """Take the write lock at once. To take it later, after a read, can be refused at once."""
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     def read(
-        self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
-    ) -> Sequence[Row[Any]]:
-        """Read them as they are: the driver is fast enough."""
+        self, connection: sa.Connection, statement: sa.Select[Any], parameters: Mapping[str, Any]
+    ) -> Sequence[sa.Row[Any]]:
         return named_rows(connection, statement, parameters)
 
     def hurried(self) -> Self:
-        """Give itself: the writer is alone."""
         return self
 
-    def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
-        """Insert them; the writer is alone, so what is newer now is its own."""
+    def insert_executions(
+        self, connection: sa.Connection, wanted: Sequence[Execution]
+    ) -> list[int]:
         before = connection.scalar(_NEWEST)
         rows = [new_values(one) for one in wanted]
         if all(row[RARELY_SET:] == _NOTHING for row in rows):  # nearly always: NULLs take time, too
@@ -266,14 +248,19 @@ class SqliteDialect:
         ids = {(scheduler_id, key): id_ for id_, scheduler_id, key in inserted}
         return [ids.pop((one.scheduler_id, one.key), 0) for one in wanted]
 
-    def set_plans(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    def set_plans(self, connection: sa.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
         connection.exec_driver_sql(_SET_PLAN, [tuple(as_texts(row)) for row in rows])
 
-    def keep_outputs(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    def keep_outputs(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         connection.execute(REPLACE, rows)
 
     def succeed(
-        self, connection: Connection, ends: Sequence[tuple[Any, ...]], *, now: datetime, node: str
+        self,
+        connection: sa.Connection,
+        ends: Sequence[tuple[Any, ...]],
+        *,
+        now: datetime,
+        node: str,
     ) -> int:
         """The second statement trusts the first: unless it has found all, nothing is committed."""
         known = {"now": to_text(now), "node": node}
@@ -283,28 +270,28 @@ class SqliteDialect:
         return found
 
     def update_many(
-        self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]
+        self, connection: sa.Connection, statement: sa.Update, rows: Sequence[Mapping[str, Any]]
     ) -> None:
         if rows:
             sql, names, constants = _as_text(statement)
             values = [[row.get(name, constants[name]) for name in names] for row in rows]
             connection.exec_driver_sql(sql, [tuple(as_texts(each)) for each in values])
 
-    def position(self, text: ColumnElement[str], part: str) -> ColumnElement[int]:
-        return func.instr(text, part)
+    def position(self, text: sa.ColumnElement[str], part: str) -> sa.ColumnElement[int]:
+        return sa.func.instr(text, part)
 
-    def prepare_adoption(self, connection: Connection) -> None:
+    def prepare_adoption(self, connection: sa.Connection) -> None:
         """Whatever a column is declared as, it takes our values."""
 
-    def execution_id_type(self, connection: Connection) -> TypeEngine[Any]:  # noqa: ARG002
+    def execution_id_type(self, connection: sa.Connection) -> TypeEngine[Any]:  # noqa: ARG002
         return COLUMNS.id
 
-    def create_timestamp_triggers(self, connection: Connection, editable: Sequence[str]) -> None:
+    def create_timestamp_triggers(self, connection: sa.Connection, editable: Sequence[str]) -> None:
         for statement in (_CREATED, _UPDATED.replace("@EDITABLE", ", ".join(editable), 1)):
             connection.exec_driver_sql(statement)
 
     @contextmanager
-    def migrating(self, engine: Engine) -> Iterator[Connection]:
+    def migrating(self, engine: sa.Engine) -> Iterator[sa.Connection]:
         """Migrate in one transaction: an upgrade that fails half-way is taken back."""
         make_file(Path(self._file.path))
         with self._lock, engine.connect() as connection, connection.begin():
@@ -312,12 +299,14 @@ class SqliteDialect:
             yield connection
 
 
-def open_engine(file: LedgerFile) -> Engine:
+def open_engine(file: LedgerFile) -> sa.Engine:
     """Make the engine for a file. Opens nothing yet, and makes nothing: see `make_file`."""
     path = Path(file.path)
     located(path)  # without a working directory a relative path leads nowhere
-    engine = create_engine(URL.create("sqlite", database=file.path), creator=partial(connect, path))
-    event.listen(engine, "connect", lambda connection, _record: prepare(connection))
+    engine = sa.create_engine(
+        sa.URL.create("sqlite", database=file.path), creator=partial(connect, path)
+    )
+    sa.event.listen(engine, "connect", lambda connection, _record: prepare(connection))
     return with_dialect(engine, SqliteDialect(file))
 
 

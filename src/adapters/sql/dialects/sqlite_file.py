@@ -22,11 +22,7 @@ BUSY_SECONDS: Final = 10.0
 
 
 def located(path: Path) -> Path:
-    """Give a file's absolute path.
-
-    Raises:
-        LedgerUnavailable: the working directory is gone.
-    """
+    """Give a file's absolute path."""
     try:
         return path.absolute()
     except FileNotFoundError as error:
@@ -36,11 +32,7 @@ def located(path: Path) -> Path:
 
 
 def is_there(path: Path) -> bool:
-    """Whether there is a file.
-
-    Raises:
-        LedgerUnavailable: there can be none: the path is too long, or closed to us.
-    """
+    """Whether there is a file."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -59,9 +51,6 @@ def make_file(path: Path) -> None:
     Whoever closes a handle to a file ends all locks that the process has on it, those of SQLite
     among them (fcntl(2)): another process would take itself for the last, and remove the WAL from
     under us. So a file that is there is not opened.
-
-    Raises:
-        LedgerUnavailable: it cannot be made.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -72,12 +61,7 @@ def make_file(path: Path) -> None:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open a file that is there: a reader makes none.
-
-    Raises:
-        LedgerUnmade: there is none.
-        LedgerUnavailable: there can be none.
-    """
+    """Open a file that is there: a reader makes none."""
     if not is_there(path):
         raise LedgerUnmade(
             f"there is no ledger at {located(path)}. To use another, set CRON_DATABASE_URL, or "
@@ -171,10 +155,6 @@ def occupy(ledger: Path, *, alone: bool) -> int:
     """Take the ledger for this process, until it ends, however that happens; make it if need be.
 
     Unless *alone*, other processes may share it. Answers the descriptor to be kept open.
-
-    Raises:
-        Occupied: see there.
-        LedgerUnavailable: it can be neither made nor locked.
     """
     make_file(ledger)
     try:

@@ -36,7 +36,7 @@ from ..database import StorePart, repeatable, repeatable_unless_locked
 from ..dialect import Dialect, Locked
 from ..tables.executions import BY_IDS, exactly, find_executions, known_id
 from ..tables.tables import IDS, failed_tasks, schedulers
-from ..tables.types import UtcDateTime
+from ..tables.types import moment_of
 from ..writing import ARCHIVE, archive_values, read_archived, write_changes
 
 _ROW: Final = failed_tasks.c
@@ -55,18 +55,16 @@ _RESOLVE = (
     .where(_THESE)
     .values(
         resolution=bindparam("how"),
-        resolved_at=bindparam("at", type_=UtcDateTime),
+        resolved_at=moment_of("at"),
         note=bindparam("why"),
         check_at=None,
     )
 )
 _ARCHIVED = select(_ROW.id).where(
-    _ROW.scheduler_id == bindparam("scheduler_id"),
-    _ROW.execution_key == bindparam("key"),
+    _ROW.scheduler_id == bindparam("scheduler_id"), _ROW.execution_key == bindparam("key")
 )
 _OF_ATTEMPT = select(_ROW.scheduler_id).where(
-    _ROW.execution_id == bindparam("named"),
-    _ROW.attempts == bindparam("attempt"),
+    _ROW.execution_id == bindparam("named"), _ROW.attempts == bindparam("attempt")
 )
 
 #: The system's own row serves as a mutex for adding rows without an execution, whose keys no index
@@ -79,11 +77,7 @@ class ArchiveRecords(StorePart):
 
     @repeatable
     def archive(
-        self,
-        which: FailureFilter = UNRESOLVED,
-        *,
-        before: int | None = None,
-        limit: int = 100,
+        self, which: FailureFilter = UNRESOLVED, *, before: int | None = None, limit: int = 100
     ) -> Sequence[Archived]:
         statement = _ARCHIVE.where(*those_of(which, self._database.dialect)).limit(limit)
         if before is not None:

@@ -62,7 +62,6 @@ _LOOKED_AT: Final = (
 
 
 def broken_rows(connection: Connection) -> Iterator[str]:
-    """Name table, row and column of each."""
     for own in _LOOKED_AT:
         newest = [key.desc() for key in own.table.primary_key]
         rows = connection.execute(select(own.table).order_by(*newest).limit(MOST_READ))
@@ -79,9 +78,7 @@ FAILING_FROM: Final = 3
 _IS_WAITING: Final = outbox.c.state == OutboxState.WAITING.value
 _ROWS: Final = (
     select(
-        outbox.c.id,
-        outbox.c.target,
-        outbox.c.source,
+        *outbox.c["id", "target", "source"],
         func.coalesce(outbox.c.finished_at, outbox.c.occurred_at).label("at"),
         case((_IS_WAITING, outbox.c.tries), else_=FAILING_FROM).label("tries"),
     )
@@ -131,11 +128,7 @@ def untold(connection: Connection) -> Iterator[UntoldTarget]:
         if heard_at is None or heard_at <= row.at:
             error = connection.scalar(_ERROR, {"newest": row.newest}) or None
             yield UntoldTarget(
-                name=row.target,
-                source=row.source,
-                events=row.events,
-                last_at=row.at,
-                error=error,
+                name=row.target, source=row.source, events=row.events, last_at=row.at, error=error
             )
 
 
@@ -189,7 +182,8 @@ class SqlInspection:
         try:
             check_schema(engine)
         except LedgerOutdated as error:
-            return LedgerFacts(database=kept_in, schema=_fault(error), skew=skew)
+            what, _, cure = str(error).rpartition(": ")  # its sentence ends with what to do
+            return LedgerFacts(database=kept_in, schema=SchemaFault(what, cure), skew=skew)
         now = database.now()
         nodes = SqlNodeStore(engine, self._clock).nodes(now=now, limit=MOST_REPORTS)
         limits = SqlLimitStore(engine, self._clock)
@@ -233,12 +227,6 @@ class SqlInspection:
         told = database.now()
         halfway = timedelta(seconds=(self._clock.monotonic() - before) / 2)
         return self._clock.now() - halfway - told
-
-
-def _fault(error: LedgerOutdated) -> SchemaFault:
-    """Split the sentence of `check_schema`, which ends with what to do."""
-    what, _, cure = str(error).rpartition(": ")
-    return SchemaFault(what, cure)
 
 
 def _unresolved(connection: Connection) -> tuple[int, Quarantined]:

@@ -86,7 +86,6 @@ class Failures:
     now: datetime
 
     def collect(self, found: Replay) -> Collected:
-        """Look at some more failures."""
         # What is long is not read, unless the key is in it.
         unread: dict[str, Any] = {"error": None, "note": None}
         if not self.order.reads_params:
@@ -166,7 +165,6 @@ class PastInstants:
         now: datetime,
         node: str,
     ) -> None:
-        """Read the schedule and its calendars."""
         self._connection = connection
         self._dialect = dialect
         self._allowance = allowance

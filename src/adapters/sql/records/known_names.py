@@ -31,11 +31,7 @@ QUERIES: Final = {
 
 
 def known_names(url: str, kind: str, begin: str) -> Sequence[tuple[str, str]]:
-    """Give the names or numbers of a *kind* that begin so, each with a word about it.
-
-    Raises:
-        Exception: whatever a driver says of a ledger that is away, or is none.
-    """
+    """Give the names or numbers of a *kind* that begin so, each with a word about it."""
     like = "".join(f"!{each}" if each in "!%_" else each for each in begin) + "%"
     with _opened(url) as execute:
         found = execute(QUERIES[kind], {"begin": like} if ":begin" in QUERIES[kind] else {})
@@ -65,6 +61,5 @@ def _opened(url: str) -> Iterator[Callable[[str, dict[str, str]], Any]]:
 
 
 def _quoted(query: str, quote: Any) -> str:  # noqa: ANN401 - SQLAlchemy's own
-    """Quote the tables as this database does."""
     before, table, after = query.split('"')
     return f"{before}{quote(table)}{after}"

@@ -10,19 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    Table,
-    bindparam,
-    func,
-    literal,
-    or_,
-    select,
-    true,
-    union,
-)
+import sqlalchemy as sa
 
 from cronhare.domain.execution import UNFINISHED, State
 from cronhare.domain.schedules.catalog import ref_of_topic
@@ -43,7 +31,7 @@ from ..tables.executions import (
 from ..tables.schedule_columns import COLUMN_OF_TYPE, TASK_COLUMNS, read_task
 from ..tables.schedules import IS_USERS
 from ..tables.tables import attempts, executions, failed_tasks, schedulers
-from ..tables.types import UtcDateTime
+from ..tables.types import moment_of
 from .archive import rows_of_task
 
 _ROW: Final = executions.c
@@ -56,18 +44,18 @@ _ROW: Final = executions.c
 OUT_OF_ORDER: Final = timedelta(hours=1)
 
 #: Two looks: asked for both at once, SQLite reads all ids.
-_EDGES: Final = select(
-    select(func.min(_ROW.id)).scalar_subquery().label("lowest"),
-    select(func.max(_ROW.id)).scalar_subquery().label("highest"),
+_EDGES: Final = sa.select(
+    sa.select(sa.func.min(_ROW.id)).scalar_subquery().label("lowest"),
+    sa.select(sa.func.max(_ROW.id)).scalar_subquery().label("highest"),
 )
-_IS_LATER: Final = _ROW.executed_at >= bindparam("moment", type_=UtcDateTime)
+_IS_LATER: Final = _ROW.executed_at >= moment_of("moment")
 _FROM: Final = (
-    select(_ROW.id, _IS_LATER).where(bindparam("id") <= _ROW.id).order_by(_ROW.id).limit(1)
+    sa.select(_ROW.id, _IS_LATER).where(sa.bindparam("id") <= _ROW.id).order_by(_ROW.id).limit(1)
 )
 
 
 def ids_between(
-    connection: Connection, since: datetime | None, until: datetime | None
+    connection: sa.Connection, since: datetime | None, until: datetime | None
 ) -> tuple[int, int] | None:
     """Give the first id, and the one after the last, of what was claimed from *since* to *until*.
 
@@ -84,7 +72,7 @@ def ids_between(
     return first, end
 
 
-def first_claimed(connection: Connection, moment: datetime, low: int, high: int) -> int:
+def first_claimed(connection: sa.Connection, moment: datetime, low: int, high: int) -> int:
     """Find the first id, from *low* to before *high*, that was claimed at *moment* or later.
 
     *high* if there is none.
@@ -103,26 +91,23 @@ def first_claimed(connection: Connection, moment: datetime, low: int, high: int)
 
 
 #: As `began_to_stay_alive` says of one.
-_STAYS_ALIVE: Final = or_(
-    IS_STANDALONE,
-    _ROW.execution_key.startswith(ALIVE, autoescape=True),
-)
+_STAYS_ALIVE: Final = sa.or_(IS_STANDALONE, _ROW.execution_key.startswith(ALIVE, autoescape=True))
 
 #: Conditions that an index answers, and in which order it is read.
-Range = tuple[Sequence[ColumnElement[bool]], ColumnElement[Any]]
+Range = tuple[Sequence[sa.ColumnElement[bool]], sa.ColumnElement[Any]]
 
 
-def newest(connection: Connection, which: ExecutionFilter) -> Sequence[int]:
+def newest(connection: sa.Connection, which: ExecutionFilter) -> Sequence[int]:
     """Find the ids of the newest executions that a filter takes, the newest first."""
     others = [*_others(which)]
-    of_states: ColumnElement[bool] = true()
-    is_of_task: ColumnElement[bool] = true()
+    of_states: sa.ColumnElement[bool] = sa.true()
+    is_of_task: sa.ColumnElement[bool] = sa.true()
     if which.states:
-        of_states = func.coalesce(_ROW.state, "").in_([state.value for state in which.states])
-    of_task: Sequence[ColumnElement[bool]] = ()
+        of_states = sa.func.coalesce(_ROW.state, "").in_([state.value for state in which.states])
+    of_task: Sequence[sa.ColumnElement[bool]] = ()
     if which.task is not None:
         of_task = tuple(rows_of_task(executions, which.task, which.numbers))
-        is_of_task = or_(*of_task)
+        is_of_task = sa.or_(*of_task)
     ranges: list[Range]
     if which.schedule is not None:
         # Of one schedule there are so few that they can be sorted.
@@ -141,13 +126,15 @@ def newest(connection: Connection, which: ExecutionFilter) -> Sequence[int]:
             return ()
         others += [_ROW.id >= found[0], _ROW.id < found[1]]
     lists = [
-        select(_ROW.id).where(*part, *others).order_by(order.desc()).limit(which.limit)
+        sa.select(_ROW.id).where(*part, *others).order_by(order.desc()).limit(which.limit)
         for part, order in ranges
     ]
     if len(lists) == 1:
         return connection.scalars(lists[0]).all()
-    ids = union(*(select(each.subquery()) for each in lists)).subquery()  # without doubles
-    return connection.scalars(select(ids.c.id).order_by(ids.c.id.desc()).limit(which.limit)).all()
+    ids = sa.union(*(sa.select(each.subquery()) for each in lists)).subquery()  # without doubles
+    return connection.scalars(
+        sa.select(ids.c.id).order_by(ids.c.id.desc()).limit(which.limit)
+    ).all()
 
 
 def _parts_of(state: State) -> Iterator[Range]:
@@ -164,16 +151,18 @@ def _parts_of(state: State) -> Iterator[Range]:
     yield (is_it, _ROW.check_at.is_not(None)), _ROW.id + 0
 
 
-def _of_schedule(name: str) -> Iterator[ColumnElement[bool]]:
+def _of_schedule(name: str) -> Iterator[sa.ColumnElement[bool]]:
     id_ = id_of_display_name(name)
     if id_ is None:
-        yield _ROW.scheduler_id.in_(select(schedulers.c.id).where(exactly(schedulers.c.name, name)))
+        yield _ROW.scheduler_id.in_(
+            sa.select(schedulers.c.id).where(exactly(schedulers.c.name, name))
+        )
     else:
         yield _ROW.scheduler_id == id_
         yield SCHEDULE_NAME.is_(None)
 
 
-def _others(which: ExecutionFilter) -> Iterator[ColumnElement[bool]]:
+def _others(which: ExecutionFilter) -> Iterator[sa.ColumnElement[bool]]:
     if which.before is not None:
         yield _ROW.id < which.before
     if which.since is not None:
@@ -194,13 +183,8 @@ LOOKED_BACK: Final = timedelta(days=1)
 MOST_BEFORE: Final = 50_000
 
 _RAN: Final = (
-    select(
-        attempts.c.execution_id,
-        attempts.c.attempt,
-        attempts.c.node,
-        attempts.c.started_at,
-        attempts.c.finished_at,
-        attempts.c.ending,
+    sa.select(
+        *attempts.c["execution_id", "attempt", "node", "started_at", "finished_at", "ending"],
         executions.c.scheduler_id,
         executions.c.executed_at,
         schedulers.c.name,
@@ -211,16 +195,13 @@ _RAN: Final = (
         )
     )
     .where(
-        attempts.c.execution_id >= bindparam("first"),
-        attempts.c.execution_id < bindparam("last"),
-        attempts.c.started_at < bindparam("until", type_=UtcDateTime),
-        or_(
-            attempts.c.finished_at.is_(None),
-            attempts.c.finished_at >= bindparam("since", type_=UtcDateTime),
-        ),
+        attempts.c.execution_id >= sa.bindparam("first"),
+        attempts.c.execution_id < sa.bindparam("last"),
+        attempts.c.started_at < moment_of("until"),
+        sa.or_(attempts.c.finished_at.is_(None), attempts.c.finished_at >= moment_of("since")),
     )
     .order_by(attempts.c.execution_id.desc(), attempts.c.attempt.desc())
-    .limit(bindparam("limit"))
+    .limit(sa.bindparam("limit"))
 )
 
 
@@ -248,7 +229,7 @@ class SqlTimelineStore(Store):
         return RanInWindow(ran=ran, since=left_out)
 
 
-def _ran(row: Row[*tuple[Any, ...]]) -> Ran:
+def _ran(row: sa.Row[*tuple[Any, ...]]) -> Ran:
     return Ran(
         execution_id=row.execution_id,
         attempt=row.attempt,
@@ -266,7 +247,7 @@ def _ran(row: Row[*tuple[Any, ...]]) -> Ran:
 
 _SCHEDULE: Final = schedulers.c
 #: From an index alone: the system's own have no name.
-_TASKS: Final = select(_SCHEDULE.task_name).where(_SCHEDULE.task_name > "").distinct()
+_TASKS: Final = sa.select(_SCHEDULE.task_name).where(_SCHEDULE.task_name > "").distinct()
 
 #: So many schedules of a task are read: there may be very many, and they all say the same.
 _READ: Final = 100
@@ -279,14 +260,14 @@ class SqlNames(Store):
     def numbers_of(self, task: str) -> Collection[TaskRef]:
         columns = [_SCHEDULE[name] for name in TASK_COLUMNS]
         newest = (
-            select(*columns)
+            sa.select(*columns)
             .where(_SCHEDULE.task_name == task, IS_USERS)
             .order_by(_SCHEDULE.id.desc())
             .limit(_READ)
             .subquery()
         )
         with self._database.read("looking for a task's numbers") as connection:
-            rows = connection.execute(select(newest).distinct()).all()
+            rows = connection.execute(sa.select(newest).distinct()).all()
         found = [read_task(tuple(row)) for row in rows]
         return {one.ref for one in found if not one.faults}
 
@@ -324,7 +305,7 @@ class SqlNames(Store):
     def sources(self) -> Collection[str]:
         with self._database.read("looking for jobs files") as connection:
             found = connection.scalars(
-                select(_SCHEDULE.source).where(_SCHEDULE.source > "").distinct()
+                sa.select(_SCHEDULE.source).where(_SCHEDULE.source > "").distinct()
             )
             return {name for name in found if isinstance(name, str)}
 
@@ -335,12 +316,12 @@ class SqlNames(Store):
         return [task for (task,) in found if isinstance(task, str)]
 
 
-def _of_schedules(task: str, numbers: Collection[TaskRef]) -> Iterator[ColumnElement[bool]]:
+def _of_schedules(task: str, numbers: Collection[TaskRef]) -> Iterator[sa.ColumnElement[bool]]:
     """Give the conditions of the schedules of a task: one by an index, one by reading all."""
     yield _SCHEDULE.task_name == task
-    others: list[ColumnElement[bool]] = []
+    others: list[sa.ColumnElement[bool]] = []
     asked = TaskRef.read(task)
-    is_nameless = func.coalesce(_SCHEDULE.task_name, task) == task
+    is_nameless = sa.func.coalesce(_SCHEDULE.task_name, task) == task
     for ref in {*numbers} if asked is None else {asked}:
         if ref.id <= LARGEST_NUMBER:  # no row has a larger one
             column = COLUMN_OF_TYPE.get(ref.type)
@@ -350,9 +331,13 @@ def _of_schedules(task: str, numbers: Collection[TaskRef]) -> Iterator[ColumnEle
     if ref_of_topic(task) in numbers:
         others.append(_SCHEDULE.topic == task)
     if others:
-        yield or_(*others)
+        yield sa.or_(*others)
 
 
-def _has(connection: Connection, table: Table, conditions: Iterable[ColumnElement[bool]]) -> bool:
-    found = (select(literal(1)).select_from(table).where(each).limit(1) for each in conditions)
+def _has(
+    connection: sa.Connection, table: sa.Table, conditions: Iterable[sa.ColumnElement[bool]]
+) -> bool:
+    found = (
+        sa.select(sa.literal(1)).select_from(table).where(each).limit(1) for each in conditions
+    )
     return any(connection.execute(each).first() is not None for each in found)

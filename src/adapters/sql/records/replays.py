@@ -39,7 +39,7 @@ from ..database import Store, repeatable
 from ..dialect import Cooldown, Locked, StatementFailed, excluding
 from ..tables.executions import in_states, known_id
 from ..tables.tables import IDS, executions, failed_tasks, replay_items, replays
-from ..tables.types import BrokenRow, OwnTable, UtcDateTime
+from ..tables.types import BrokenRow, OwnTable, moment_of
 from .items import Collected, Failures, PastInstants, have_run
 
 #: A step counts at most so many executions that have ended.
@@ -59,10 +59,7 @@ _THIS: Final = replays.c.id == bindparam("this")
 _ONE: Final = select(replays).where(_THIS)
 _MAY_BE_DUE: Final = (
     replays.c.state == ReplayState.ACTIVE.value,
-    or_(
-        replays.c.next_at <= bindparam("now", type_=UtcDateTime),
-        replays.c.next_at > bindparam("farthest", type_=UtcDateTime),
-    ),
+    or_(replays.c.next_at <= moment_of("now"), replays.c.next_at > moment_of("farthest")),
 )
 _NEXT: Final = (
     select(replays).where(*_MAY_BE_DUE).order_by(replays.c.next_at, replays.c.id).limit(_LOOKED_AT)
@@ -182,12 +179,7 @@ class SqlReplayStore(Store):
             return have_run(connection, known_id(scheduler_id), due)
 
     def advance(
-        self,
-        *,
-        now: datetime,
-        node: str,
-        policy: RetryPolicy,
-        random_fraction: Callable[[], float],
+        self, *, now: datetime, node: str, policy: RetryPolicy, random_fraction: Callable[[], float]
     ) -> Advance | None:
         for id_ in self._due(now):
             try:
@@ -235,11 +227,7 @@ class SqlReplayStore(Store):
                 work = Failures(connection, dialect, order, allowance, now)
             seen = _seen(connection, found, work)
             step = next_step(
-                order,
-                seen.progress,
-                next_at=seen.next_at,
-                now=now,
-                random_fraction=random_fraction,
+                order, seen.progress, next_at=seen.next_at, now=now, random_fraction=random_fraction
             )
             if isinstance(step, Halt):
                 ended = attrs.evolve(seen, state=step.state, reason=step.reason, ended_at=now)
@@ -338,7 +326,6 @@ def _changing(replay: Replay) -> dict[str, Any]:
 
 
 def _seen(connection: Connection, found: Replay, work: PastInstants | Failures) -> Replay:
-    """Note what has ended, and collect more items."""
     this = {"of_replay": found.id}
     rows = connection.execute(_ENDED, this).all()
     succeeded = [row.archived_id for row in rows if row.state in WENT_WELL]

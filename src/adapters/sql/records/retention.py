@@ -41,7 +41,7 @@ from ..tables.tables import (
     replays,
     schedulers,
 )
-from ..tables.types import UtcDateTime
+from ..tables.types import moment_of
 from ..writing import Written, write_each
 
 #: One statement asks for at most so many schedules.
@@ -56,12 +56,9 @@ _FAILED = in_states(REPLAYABLE)
 
 # What has not ended has no limit: nothing is earlier than NULL.
 _LIMIT = case(
-    (_SUCCEEDED, bindparam("completed", type_=UtcDateTime)),
-    (_FAILED, bindparam("failed", type_=UtcDateTime)),
-    (
-        in_states(ENDED_WITHOUT_RESULT),
-        bindparam("others", type_=UtcDateTime),
-    ),
+    (_SUCCEEDED, moment_of("completed")),
+    (_FAILED, moment_of("failed")),
+    (in_states(ENDED_WITHOUT_RESULT), moment_of("others")),
 )
 _OUTLIVED = select(_ROW.id).where(
     _ROW.id.between(bindparam("first"), bindparam("last")), _ENDED < _LIMIT, ~AWAITS_A_PERSON
@@ -77,9 +74,7 @@ _CLASSES: Final = select(schedulers.c.id, schedulers.c.source, schedulers.c.rete
     schedulers.c.retention.is_not(None), func.length(schedulers.c.retention) <= LONGEST_RETENTION
 )
 # A run at a boot must be known as long as it may be asked for again. It does not count.
-_COUNTS = not_(
-    and_(_ROW.execution_key.startswith(BOOT), bindparam("booted", type_=UtcDateTime) <= _ENDED)
-)
+_COUNTS = not_(and_(_ROW.execution_key.startswith(BOOT), moment_of("booted") <= _ENDED))
 
 
 def _of_schedules(state: ColumnElement[bool]) -> tuple[Select[Any], Select[Any]]:
@@ -88,7 +83,7 @@ def _of_schedules(state: ColumnElement[bool]) -> tuple[Select[Any], Select[Any]]
     surplus = (
         _ROW.id > bindparam("after"),
         _ROW.id <= bindparam("newest_surplus"),
-        bindparam("lately", type_=UtcDateTime) >= _ENDED,
+        moment_of("lately") >= _ENDED,
         ~AWAITS_A_PERSON,
     )
     ids = select(_ROW.id).where(*ours)
@@ -103,7 +98,7 @@ _OF_FAILED: Final = _of_schedules(_FAILED)
 
 _OLD_REPLAY = (
     select(replays.c.id)
-    .where(replays.c.ended_at < bindparam("limit", type_=UtcDateTime))
+    .where(replays.c.ended_at < moment_of("limit"))
     .order_by(replays.c.id)
     .limit(1)
     .with_for_update(skip_locked=True)
@@ -114,8 +109,7 @@ _ITEMS = (
     .limit(STEP)
 )
 _FORGET_ITEMS = delete(replay_items).where(
-    replay_items.c.replay_id == bindparam("old"),
-    replay_items.c.archived_id.in_(IDS),
+    replay_items.c.replay_id == bindparam("old"), replay_items.c.archived_id.in_(IDS)
 )
 _FORGET_REPLAY = delete(replays).where(replays.c.id == bindparam("old"))
 

@@ -9,22 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 import attrs
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    ScalarSelect,
-    Select,
-    String,
-    and_,
-    bindparam,
-    case,
-    cast,
-    func,
-    literal_column,
-    or_,
-    select,
-)
+import sqlalchemy as sa
 
 from cronhare.domain.cron.text import resolve, split_fields
 from cronhare.domain.execution import REPLAYABLE, State
@@ -55,18 +40,20 @@ from .lists import ids_between
 _FAILURE, _RUN, _ROW = failed_tasks.c, executions.c, schedulers.c
 
 
-def _how_many(condition: ColumnElement[bool]) -> ColumnElement[int]:
-    return func.count(case((condition, 1)))
+def _how_many(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
+    return sa.func.count(sa.case((condition, 1)))
 
 
-def _task(table: Any) -> ColumnElement[str]:  # noqa: ANN401 - the columns of either table
+def _task(table: Any) -> sa.ColumnElement[str]:  # noqa: ANN401 - the columns of either table
     """Call a row's task as `called` does; people may have written an empty text."""
-    number = table.task_type + " " + cast(table.task_id, String(20))
-    return func.coalesce(func.nullif(table.topic, ""), func.nullif(table.task_name, ""), number)
+    number = table.task_type + " " + sa.cast(table.task_id, sa.String(20))
+    return sa.func.coalesce(
+        sa.func.nullif(table.topic, ""), sa.func.nullif(table.task_name, ""), number
+    )
 
 
-_OF_EXECUTIONS: Mapping[By, ColumnElement[Any]] = {
-    By.DAY: func.date(_RUN.executed_at),
+_OF_EXECUTIONS: Mapping[By, sa.ColumnElement[Any]] = {
+    By.DAY: sa.func.date(_RUN.executed_at),
     By.TYPE: _RUN.task_type,
     By.TASK: _task(_RUN),
     By.SCHEDULE: _RUN.scheduler_id,
@@ -77,28 +64,28 @@ _OF_EXECUTIONS: Mapping[By, ColumnElement[Any]] = {
 _COUNTED: Final = {"executions": executions, "failures": failed_tasks, "events": outbox}
 
 
-def _last_end(*states: State) -> ScalarSelect[Any]:
+def _last_end(*states: State) -> sa.ScalarSelect[Any]:
     is_one = in_states(states)
     return last_of_schedule(
         _RUN.finished_at, is_one, _RUN.finished_at.is_not(None), order=_RUN.finished_at
     )
 
 
-_HAS_NO_TIMES: Final = and_(
-    func.coalesce(_ROW.schedule, "") == "", _ROW.date_time.is_(None), _ROW.every_ms.is_(None)
+_HAS_NO_TIMES: Final = sa.and_(
+    sa.func.coalesce(_ROW.schedule, "") == "", _ROW.date_time.is_(None), _ROW.every_ms.is_(None)
 )
 _PLANS: Final = plans.join(schedulers, _ROW.id == plans.c.scheduler_id)
 _MAY_RUN_AGAIN: Final = (
-    or_(plans.c.next_due_at.is_not(None), and_(IS_ON, _HAS_NO_TIMES)),
-    func.coalesce(_ROW.name, "") != CLEANUP_NAME,
+    sa.or_(plans.c.next_due_at.is_not(None), sa.and_(IS_ON, _HAS_NO_TIMES)),
+    sa.func.coalesce(_ROW.name, "") != CLEANUP_NAME,
 )
-_LAST_RESULTS: Final[Select[Any]] = (
-    select(_ROW.id, _ROW.name, _last_end(State.SUCCEEDED), _last_end(*sorted(REPLAYABLE)))
+_LAST_RESULTS: Final[sa.Select[Any]] = (
+    sa.select(_ROW.id, _ROW.name, _last_end(State.SUCCEEDED), _last_end(*sorted(REPLAYABLE)))
     .select_from(_PLANS)
     .where(*_MAY_RUN_AGAIN)
     .order_by(_ROW.id)
 )
-_KNOWN_RESULTS: Final = select(func.count()).select_from(_PLANS).where(*_MAY_RUN_AGAIN)
+_KNOWN_RESULTS: Final = sa.select(sa.func.count()).select_from(_PLANS).where(*_MAY_RUN_AGAIN)
 
 
 class SqlStatistics(Store):
@@ -110,14 +97,14 @@ class SqlStatistics(Store):
     ) -> Sequence[FailureCount]:
         dialect = self._database.dialect
         columns = _of_failures(dialect)
-        statement = select(
+        statement = sa.select(
             *(columns[each].label(each.name) for each in by),
-            func.count().label("number"),
+            sa.func.count().label("number"),
             _how_many(_FAILURE.kind != State.FAILED.value).label("quarantined"),
             _how_many(_FAILURE.resolution.is_(None)).label("unresolved"),
-            func.avg(_FAILURE.retry_count).label("mean"),
-            func.min(_FAILURE.failed_at).label("first_at"),
-            func.max(_FAILURE.failed_at).label("last_at"),
+            sa.func.avg(_FAILURE.retry_count).label("mean"),
+            sa.func.min(_FAILURE.failed_at).label("first_at"),
+            sa.func.max(_FAILURE.failed_at).label("last_at"),
         ).where(*those_of(which, dialect))
         with self._database.read("counting failures") as connection:
             rows = connection.execute(_grouped(statement, by, limit)).all()
@@ -138,17 +125,15 @@ class SqlStatistics(Store):
     def executions(
         self, *, since: datetime, until: datetime | None, by: Sequence[By], limit: int
     ) -> Sequence[ExecutionCount]:
-        statement = select(
+        statement = sa.select(
             *(_OF_EXECUTIONS[each].label(each.name) for each in by),
-            func.count().label("number"),
+            sa.func.count().label("number"),
             _how_many(_RUN.state == State.SUCCEEDED.value).label("succeeded"),
             _how_many(in_states(REPLAYABLE)).label("failed"),
             _how_many(_RUN.deaths > 0).label("retried"),
-            func.avg(_RUN.attempt).label("mean"),
+            sa.func.avg(_RUN.attempt).label("mean"),
         ).where(
-            _RUN.executed_at >= since,
-            _RUN.state != State.SKIPPED.value,
-            _RUN.task_type != SYSTEM,
+            _RUN.executed_at >= since, _RUN.state != State.SKIPPED.value, _RUN.task_type != SYSTEM
         )
         if until is not None:
             statement = statement.where(_RUN.executed_at < until)
@@ -190,45 +175,46 @@ class SqlStatistics(Store):
         found = {}
         with self._database.read("estimating rows") as connection:
             for name, table in _COUNTED.items():
-                first = select(func.min(table.c.id)).scalar_subquery()
-                low, high = connection.execute(select(first, func.max(table.c.id))).one()
+                first = sa.select(sa.func.min(table.c.id)).scalar_subquery()
+                low, high = connection.execute(sa.select(first, sa.func.max(table.c.id))).one()
                 found[name] = 0 if high is None else high - low + 1
         return found
 
 
-def _of_failures(dialect: Dialect) -> Mapping[By, ColumnElement[Any]]:
+def _of_failures(dialect: Dialect) -> Mapping[By, sa.ColumnElement[Any]]:
     classes = (
         (dialect.position(_FAILURE.error, mark_of_class(each)) > 0, each.value)
         for each in ErrorClass
     )
     return {
-        By.DAY: func.date(_FAILURE.failed_at),
+        By.DAY: sa.func.date(_FAILURE.failed_at),
         By.TYPE: _FAILURE.task_type,
         By.TASK: _task(_FAILURE),
         By.SCHEDULE: _FAILURE.schedule_name,
         By.QUEUE: _FAILURE.queue,
-        By.REASON: func.substr(_FAILURE.failed_reason, 1, REASON_LENGTH),
-        By.CLASS: case(*classes, else_=ErrorClass.UNKNOWN.value),
+        By.REASON: sa.func.substr(_FAILURE.failed_reason, 1, REASON_LENGTH),
+        By.CLASS: sa.case(*classes, else_=ErrorClass.UNKNOWN.value),
     }
 
 
-def _grouped(statement: Select[Any], by: Sequence[By], limit: int) -> Select[Any]:
+def _grouped(statement: sa.Select[Any], by: Sequence[By], limit: int) -> sa.Select[Any]:
     """Group by the first columns, by their places: their values would be bound anew."""
-    places: list[ColumnElement[Any]] = [
-        literal_column(str(place)) for place in range(1, len(by) + 1)
+    places: list[sa.ColumnElement[Any]] = [
+        sa.literal_column(str(place)) for place in range(1, len(by) + 1)
     ]
     days = [place.desc() for place, each in zip(places, by, strict=True) if each is By.DAY]
-    return statement.group_by(*places).order_by(*days, literal_column("number").desc()).limit(limit)
+    return (
+        statement.group_by(*places).order_by(*days, sa.literal_column("number").desc()).limit(limit)
+    )
 
 
-def _group(row: Row[Any], by: Sequence[By]) -> dict[By, str]:
+def _group(row: sa.Row[Any], by: Sequence[By]) -> dict[By, str]:
     return {each: str(cell) for each, cell in zip(by, row, strict=False)}
 
 
-def _name_schedules(connection: Connection, groups: Sequence[dict[By, str]]) -> None:
-    """Put the names of schedules in the place of their ids."""
+def _name_schedules(connection: sa.Connection, groups: Sequence[dict[By, str]]) -> None:
     ids = {int(group[By.SCHEDULE]) for group in groups}
-    rows = connection.execute(select(_ROW.id, _ROW.name).where(_ROW.id.in_(ids)))
+    rows = connection.execute(sa.select(_ROW.id, _ROW.name).where(_ROW.id.in_(ids)))
     names = {str(id_): display_name(name, id_) for id_, name in rows}
     for group in groups:
         group[By.SCHEDULE] = names.get(group[By.SCHEDULE], f"#{group[By.SCHEDULE]}")
@@ -237,24 +223,24 @@ def _name_schedules(connection: Connection, groups: Sequence[dict[By, str]]) -> 
 # When schedules are due
 
 
-_TEXT: Final = func.lower(schedulers.c.schedule)
+_TEXT: Final = sa.func.lower(schedulers.c.schedule)
 #: Texts whose numbers may be made of the schedule's name: they are not counted together.
-_IS_NAMED: Final = func.replace(_TEXT, "thu", "").like("%h%") & _TEXT.not_like("@%")
+_IS_NAMED: Final = sa.func.replace(_TEXT, "thu", "").like("%h%") & _TEXT.not_like("@%")
 _ENABLED: Final = (
-    select(
+    sa.select(
         *(schedulers.c[name] for name in TIME_COLUMNS),
         schedulers.c.jitter_ms,
-        case((_IS_NAMED, schedulers.c.name)).label("of_name"),
-        case((_IS_NAMED, schedulers.c.id)).label("of_id"),
+        sa.case((_IS_NAMED, schedulers.c.name)).label("of_name"),
+        sa.case((_IS_NAMED, schedulers.c.id)).label("of_id"),
     )
     .where(
         IS_USERS,
-        schedulers.c.status == bindparam("on", value=True, type_=schedulers.c.status.type),
+        schedulers.c.status == sa.bindparam("on", value=True, type_=schedulers.c.status.type),
     )
     .subquery()
 )
-_TIMINGS: Final = select(*_ENABLED.c, func.count().label("number")).group_by(*_ENABLED.c)
-_VERSION: Final = select(func.count(), func.max(STAMP)).where(IS_USERS)
+_TIMINGS: Final = sa.select(*_ENABLED.c, sa.func.count().label("number")).group_by(*_ENABLED.c)
+_VERSION: Final = sa.select(sa.func.count(), sa.func.max(STAMP)).where(IS_USERS)
 
 
 class SqlTimingStore(Store):
@@ -282,7 +268,7 @@ class SqlTimingStore(Store):
         return f"{number} {newest}"
 
 
-def _timing(row: Row[*tuple[Any, ...]]) -> SameTiming | None:
+def _timing(row: sa.Row[*tuple[Any, ...]]) -> SameTiming | None:
     """Give what a row's schedules are counted by, without their number; None if they are broken."""
     values, jitter = tuple(row[: len(TIME_COLUMNS)]), row.jitter_ms or 0
     hashed: str | None = None

@@ -25,7 +25,7 @@ from cronhare.ports.runner import Captured
 from ..database import Store, repeatable
 from ..tables.executions import BY_IDS, EXECUTION, batches, executions_of, find_executions, known_id
 from ..tables.tables import IDS, attempts, executions, outputs, topic_tallies
-from ..tables.types import OwnTable, UtcDateTime
+from ..tables.types import OwnTable, moment_of
 from ..writing import write_changes
 from .archive import ArchiveRecords
 from .lists import newest
@@ -45,19 +45,14 @@ _ATTEMPTS = (
 _OUTPUTS = (
     select(outputs)
     .where(
-        outputs.c.execution_id == bindparam("execution_id"),
-        outputs.c.attempt >= bindparam("since"),
+        outputs.c.execution_id == bindparam("execution_id"), outputs.c.attempt >= bindparam("since")
     )
     .order_by(outputs.c.attempt)
 )
 _OF_REPORT: Final = [field.name for field in attrs.fields(TaskReport)]
 _REPORTED = (
     select(
-        outputs.c.execution_id,
-        outputs.c.attempt,
-        outputs.c.stdout_bytes,
-        outputs.c.stderr_bytes,
-        outputs.c.as_of,
+        *outputs.c["execution_id", "attempt", "stdout_bytes", "stderr_bytes", "as_of"],
         *(outputs.c[name] for name in _OF_REPORT),
     )
     .where(outputs.c.execution_id.in_(IDS))
@@ -70,9 +65,8 @@ _COVERING = (
     EXECUTION.where(
         executions.c.scheduler_id == bindparam("scheduler_id"),
         executions.c.state == State.SKIPPED.value,
-        executions.c.due_at <= bindparam("instant", type_=UtcDateTime),
-        func.coalesce(executions.c.last_due_at, executions.c.due_at)
-        >= bindparam("instant", type_=UtcDateTime),
+        executions.c.due_at <= moment_of("instant"),
+        func.coalesce(executions.c.last_due_at, executions.c.due_at) >= moment_of("instant"),
     )
     .order_by(executions.c.id.desc())
     .limit(1)

@@ -7,20 +7,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 import sqlalchemy
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    Select,
-    String,
-    and_,
-    bindparam,
-    case,
-    cast,
-    func,
-    or_,
-    select,
-)
+import sqlalchemy as sa
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import LARGEST_ID, MOST_NACKS
@@ -38,42 +25,44 @@ from .tables import IDS, attempts, by_id, executions, outputs, schedulers
 from .types import (
     BrokenRow,
     OwnTable,
-    UtcDateTime,
     duration,
     milliseconds,
+    moment_of,
     named_rows,
     text,
     to_text,
     whole,
 )
 
-Reading = Callable[[Connection, Select[Any], Mapping[str, Any]], Iterable[Row[Any]]]
+_RUN: Final = executions.c
+
+Reading = Callable[[sa.Connection, sa.Select[Any], Mapping[str, Any]], Iterable[sa.Row[Any]]]
 
 #: The name of an execution's schedule. No join: locking executions would lock their schedules as
 #: well, and wait for a person who edits one.
 SCHEDULE_NAME = (
-    select(schedulers.c.name).where(schedulers.c.id == executions.c.scheduler_id).scalar_subquery()
+    sa.select(schedulers.c.name).where(schedulers.c.id == _RUN.scheduler_id).scalar_subquery()
 )
 
 #: Every statement that selects executions begins so; `executions_of` reads its rows.
-EXECUTION: Select[Any] = select(executions, SCHEDULE_NAME.label("schedule_name"))
+EXECUTION: sa.Select[Any] = sa.select(executions, SCHEDULE_NAME.label("schedule_name"))
 
 #: Executions by their `ids`.
 BY_IDS = by_id(EXECUTION)
 
 _USER, _GROUP, _LANGUAGE = (
-    func.coalesce(cast(schedulers.c[name], String), "") for name in OWNER_FIELDS
+    sa.func.coalesce(sa.cast(schedulers.c[name], sa.String), "") for name in OWNER_FIELDS
 )
 #: The owner of an execution's schedule, as `ScheduleOwner` reads it; NULL where there is none. One
 #: text, as each subquery costs every start; and no join, see above.
 _OWNED_BY = (
-    select(
-        case(
-            (func.coalesce(*(schedulers.c[name] for name in OWNER_FIELDS)).is_(None), None),
+    sa.select(
+        sa.case(
+            (sa.func.coalesce(*(schedulers.c[name] for name in OWNER_FIELDS)).is_(None), None),
             else_=_USER.concat(",").concat(_GROUP).concat(",").concat(_LANGUAGE),
         )
     )
-    .where(schedulers.c.id == executions.c.scheduler_id)
+    .where(schedulers.c.id == _RUN.scheduler_id)
     .scalar_subquery()
 )
 
@@ -81,7 +70,7 @@ _OWNED_BY = (
 OWNED_BY_IDS = by_id(EXECUTION.add_columns(_OWNED_BY.label("owned_by")))
 
 _CRASHES = (
-    select(attempts.c.execution_id, attempts.c.finished_at, attempts.c.ending, attempts.c.node)
+    sa.select(attempts.c.execution_id, attempts.c.finished_at, attempts.c.ending, attempts.c.node)
     .where(
         attempts.c.execution_id.in_(IDS),
         attempts.c.ending.in_(sorted(ending.value for ending in MAY_COUNT)),
@@ -167,23 +156,21 @@ NEW_COLUMNS: Final = (
 RARELY_SET: Final = NEW_COLUMNS.index("finished_at")
 
 
-def is_in(state: State) -> ColumnElement[bool]:
+def is_in(state: State) -> sa.ColumnElement[bool]:
     """Ask for the state of rows that are locked by their ids, and keep its index out of it.
 
     Of a small table MySQL and MariaDB would rather read the index of states, and lock its entries
     before the rows. A start or an end locks the rows first: both would deadlock.
     """
-    return func.coalesce(executions.c.state, "") == state.value
+    return sa.func.coalesce(_RUN.state, "") == state.value
 
 
-def in_states(states: Iterable[State]) -> ColumnElement[bool]:
-    """Ask for executions in one of these states."""
-    return executions.c.state.in_(sorted(state.value for state in states))
+def in_states(states: Iterable[State]) -> sa.ColumnElement[bool]:
+    return _RUN.state.in_(sorted(state.value for state in states))
 
 
-def is_of_due_instant(key: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Ask whether an execution's key is that of a due instant."""
-    return or_(*(key.like(f"{begins}%") for begins in DUE))
+def is_of_due_instant(key: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
+    return sa.or_(*(key.like(f"{begins}%") for begins in DUE))
 
 
 #: What is known of the success of a first attempt.
@@ -203,14 +190,10 @@ SUCCEEDS: Final = (
 )
 
 #: The execution is one of a schedule with a worker of its own.
-IS_STANDALONE = executions.c.queue.startswith(PREFIX, autoescape=True)
+IS_STANDALONE = _RUN.queue.startswith(PREFIX, autoescape=True)
 #: The last attempt of an execution, and its output.
-IS_LAST_ATTEMPT = and_(
-    attempts.c.execution_id == executions.c.id, attempts.c.attempt == executions.c.attempt
-)
-IS_LAST_OUTPUT = and_(
-    outputs.c.execution_id == executions.c.id, outputs.c.attempt == executions.c.attempt
-)
+IS_LAST_ATTEMPT = sa.and_(attempts.c.execution_id == _RUN.id, attempts.c.attempt == _RUN.attempt)
+IS_LAST_OUTPUT = sa.and_(outputs.c.execution_id == _RUN.id, outputs.c.attempt == _RUN.attempt)
 
 
 def new_values(execution: Execution) -> tuple[Any, ...]:
@@ -249,7 +232,6 @@ def new_values(execution: Execution) -> tuple[Any, ...]:
 
 
 def moment_text(moment: datetime | None) -> str | None:
-    """Write a moment that may be missing."""
     return None if moment is None else to_text(moment)
 
 
@@ -275,7 +257,7 @@ def id_of_display_name(name: str) -> int | None:
     return int(digits) if int(digits) <= LARGEST_ID else None
 
 
-def executions_of(connection: Connection, rows: Iterable[Row[Any]]) -> list[Execution]:
+def executions_of(connection: sa.Connection, rows: Iterable[sa.Row[Any]]) -> list[Execution]:
     """Turn rows of `EXECUTION` into executions with their crashes.
 
     Broken rows too: see `Execution.problem`.
@@ -293,8 +275,8 @@ def _problem_and_cells(read: Any) -> tuple[str | None, Any]:  # noqa: ANN401 - s
 
 
 def find_executions(
-    connection: Connection,
-    statement: Select[Any],
+    connection: sa.Connection,
+    statement: sa.Select[Any],
     ids: Collection[int],
     *,
     read: Reading = named_rows,
@@ -307,7 +289,7 @@ def find_executions(
     return {found.id: found for found in executions_of(connection, rows)}
 
 
-def _crashes(connection: Connection, counts: dict[int, int]) -> dict[int, tuple[Crash, ...]]:
+def _crashes(connection: sa.Connection, counts: dict[int, int]) -> dict[int, tuple[Crash, ...]]:
     """Read how each execution crashed: the last times, as many as it counts since a replay."""
     if not counts:
         return {}
@@ -372,7 +354,11 @@ def _execution(
 
 
 def rows_near(
-    connection: Connection, listed: Select[Any], column: ColumnElement[str], name: str, each: int
+    connection: sa.Connection,
+    listed: sa.Select[Any],
+    column: sa.ColumnElement[str],
+    name: str,
+    each: int,
 ) -> list[Any]:
     """Find what is *listed* just before a name, and just after it, *each* at most."""
     before = listed.where(column < name).order_by(column.desc()).limit(each)
@@ -392,10 +378,12 @@ _NAMES = [column.name for column in outputs.c]
 REPLACE = sqlalchemy.text(
     f"REPLACE INTO {outputs.name} ({', '.join(_NAMES)})"  # noqa: S608 - names of our own
     f" VALUES ({', '.join(f':{name}' for name in _NAMES)})"
-).bindparams(bindparam("as_of", type_=UtcDateTime))
+).bindparams(moment_of("as_of"))
 
 
-def keep_outputs(connection: Connection, dialect: Dialect, rows: Sequence[dict[str, Any]]) -> None:
+def keep_outputs(
+    connection: sa.Connection, dialect: Dialect, rows: Sequence[dict[str, Any]]
+) -> None:
     """Write rows of `output_values`, each in place of what its attempt had written before."""
     if rows:
         dialect.keep_outputs(connection, rows)
@@ -404,7 +392,6 @@ def keep_outputs(connection: Connection, dialect: Dialect, rows: Sequence[dict[s
 def output_values(
     execution_id: int, attempt: int, wrote: AttemptResult | Written, *, as_of: datetime | None
 ) -> dict[str, Any]:
-    """Give one attempt's row."""
     return {
         "execution_id": execution_id,
         "attempt": attempt,
@@ -424,9 +411,9 @@ def output_values(
     }
 
 
-def exactly(column: ColumnElement[Any], wanted: str) -> ColumnElement[bool]:
+def exactly(column: sa.ColumnElement[Any], wanted: str) -> sa.ColumnElement[bool]:
     """Ask whether a column has this text, and no blanks after it: `utf8mb4_bin` ignores them.
 
     What is equal is found by an index; its length is asked of that alone.
     """
-    return (column == wanted) & (func.length(column) == func.length(wanted))
+    return (column == wanted) & (sa.func.length(column) == sa.func.length(wanted))

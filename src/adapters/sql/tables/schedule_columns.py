@@ -55,7 +55,10 @@ from cronhare.domain.texts.moments import LONGEST_DURATION
 from cronhare.domain.texts.printable import echo
 from cronhare.domain.topology import MAIN_QUEUE
 
-from .types import cached, milliseconds
+from .types import milliseconds
+
+#: Nearly all rows agree in their columns. *typed*, lest 1 be read as True.
+_cached: Final = lru_cache(maxsize=4096, typed=True)
 
 #: Replaces a time that cannot be read.
 LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -84,11 +87,6 @@ def given(columns: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
 
 
 def decoded(text: str) -> Any:  # noqa: ANN401 - any JSON value
-    """Read JSON.
-
-    Raises:
-        ValueError: it is none.
-    """
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -111,13 +109,8 @@ def _flag(value: object) -> bool:
     raise ValueError(f"{echo(value)} is not 0 (off) or 1 (on)")
 
 
-@cached
+@_cached
 def read_retry(text: str) -> RetryPolicy:
-    """Read a retry policy.
-
-    Raises:
-        ValueError: it is no JSON, or no policy.
-    """
     try:
         return read_policy(decoded(text), default=RetryPolicy())
     except RetryPolicyInvalid as error:
@@ -216,13 +209,12 @@ def _written(value: object) -> object:
     return value
 
 
-@cached
+@_cached
 def read_times(values: tuple[Any, ...]) -> ColumnGroup:
-    """Read `TIME_COLUMNS`, in their order."""
     return _read_times(values, None)
 
 
-@cached
+@_cached
 def read_named_times(named: tuple[Any, ...]) -> ColumnGroup:
     """Read `TIME_COLUMNS` behind the name of the schedule, of which `H` is made."""
     name, *values = named
@@ -246,7 +238,7 @@ def _read_times(values: tuple[Any, ...], name: str | None) -> ColumnGroup:
     )
 
 
-@cached
+@_cached
 def _read_other_times(values: tuple[Any, ...]) -> ColumnGroup:
     """Read what `TIME_COLUMNS` have beside the cron text: nearly all rows agree in it."""
     faults = list[Fault]()
@@ -256,9 +248,8 @@ def _read_other_times(values: tuple[Any, ...]) -> ColumnGroup:
     return ColumnGroup(draft=said, schedule=kept_fields(said), faults=tuple(faults))
 
 
-@cached
+@_cached
 def read_run_options(values: tuple[Any, ...]) -> ColumnGroup:
-    """Read `RUN_OPTION_COLUMNS`, in their order."""
     faults = list[Fault]()
     row = read_table(_RunOptions, given(RUN_OPTION_COLUMNS, values), faults, quote=echo)
     said = msgspec.structs.asdict(row)
@@ -287,7 +278,6 @@ def _concurrency(key: str | None, limit: int | None, faults: list[Fault]) -> Con
 
 @lru_cache(maxsize=1024)
 def write_retry(policy: RetryPolicy | None) -> str | None:
-    """Write a retry policy as JSON."""
     return None if policy is None else msgspec.json.encode(write_policy(policy)).decode()
 
 
@@ -367,9 +357,8 @@ TASK_COLUMNS: Final = _Task.__struct_fields__
 NUMBER_COLUMNS: Final = TASK_COLUMNS[2:-1]
 
 
-@cached
+@_cached
 def read_task(values: tuple[Any, ...]) -> NamedTask:
-    """Read `TASK_COLUMNS`, in their order."""
     faults, said = list[Fault](), given(TASK_COLUMNS, values)
     row = read_table(_Task, said, faults, quote=echo)
     # A faulty name stays one of its own: its row must not pass for that of another source.

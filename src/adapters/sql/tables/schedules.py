@@ -6,20 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Final, cast
 
 import msgspec
-from sqlalchemy import (
-    BindParameter,
-    Connection,
-    FromClause,
-    Row,
-    Select,
-    bindparam,
-    delete,
-    func,
-    insert,
-    or_,
-    select,
-    type_coerce,
-)
+import sqlalchemy as sa
 from sqlalchemy.types import NullType
 
 from cronhare.domain.reading import Fault, Reads, read_table, text_of
@@ -69,12 +56,12 @@ LONGEST_RETENTION: Final = 1_024
 
 
 #: A row's updated_at exactly as it is: a plan keeps it, to see edits without comparing clocks.
-STAMP = type_coerce(schedulers.c.updated_at, NullType())
+STAMP = sa.type_coerce(schedulers.c.updated_at, NullType())
 
 IS_USERS: Final = schedulers.c.system_id.is_(None)
-IS_ON: Final = func.coalesce(schedulers.c.status, 0) != 0
-STAYS: Final = func.coalesce(schedulers.c.stay_alive, 0) != 0
-HAS_NO_NAME: Final = or_(schedulers.c.name.is_(None), schedulers.c.name == "")
+IS_ON: Final = sa.func.coalesce(schedulers.c.status, 0) != 0
+STAYS: Final = sa.func.coalesce(schedulers.c.stay_alive, 0) != 0
+HAS_NO_NAME: Final = sa.or_(schedulers.c.name.is_(None), schedulers.c.name == "")
 
 #: These replace the columns of a row that cannot be read at all.
 _NO_TIMES = read_times((None,) * len(TIME_COLUMNS))
@@ -99,16 +86,13 @@ READ = tuple(
 )
 
 
-def select_schedules(planned: FromClause = plans) -> Select[Any]:
+def select_schedules(planned: sa.FromClause = plans) -> sa.Select[Any]:
     """Begin a statement that selects schedules with their plans, as a batch takes them."""
-    return select(
+    return sa.select(
         *READ,
         STAMP.label("stamp"),
         planned.c.scheduler_id.label("planned_id"),
-        planned.c.next_due_at,
-        planned.c.resume_at,
-        planned.c.problem,
-        planned.c.idle,
+        *planned.c["next_due_at", "resume_at", "problem", "idle"],
         planned.c.paused_at.is_not(None).label("is_paused"),
         STAMP.is_not_distinct_from(planned.c.planned_at).label("is_current"),
     )
@@ -140,7 +124,7 @@ def read_retention(value: object) -> tuple[ClassRetention | None, list[Fault]]:
     return cast(ClassRetention | None, row.retention), faults
 
 
-def draft_of(row: Row[Any]) -> tuple[ScheduleDraft | None, str | None]:
+def draft_of(row: sa.Row[Any]) -> tuple[ScheduleDraft | None, str | None]:
     """Read a row as a draft, or say what is wrong with it."""
     times, options, task, params, faults = _read(row)
     columns = _Others.__struct_fields__
@@ -160,18 +144,14 @@ def draft_of(row: Row[Any]) -> tuple[ScheduleDraft | None, str | None]:
     ), None
 
 
-def schedule_of(row: Row[Any]) -> Schedule | BrokenSchedule:
+def schedule_of(row: sa.Row[Any]) -> Schedule | BrokenSchedule:
     """Read a row as a schedule: as `compile_schedule` does, but faster, for each due one."""
     times, options, task, params, faults = _read(row)
     name = display_name(row.name, row.id)
     if faults:
         changed_at = moment_or_long_ago(row.updated_at)
         return BrokenSchedule(
-            id=row.id,
-            name=name,
-            problem=_say(faults),
-            changed_at=changed_at,
-            source=task.source,
+            id=row.id, name=name, problem=_say(faults), changed_at=changed_at, source=task.source
         )
     how = options.schedule
     if options.draft["stay_alive"]:
@@ -211,7 +191,7 @@ def moment_or_long_ago(value: object) -> datetime:
     return value if isinstance(value, datetime) else LONG_AGO
 
 
-def _read(row: Row[Any]) -> tuple[ColumnGroup, ColumnGroup, NamedTask, str, list[Fault]]:
+def _read(row: sa.Row[Any]) -> tuple[ColumnGroup, ColumnGroup, NamedTask, str, list[Fault]]:
     """Read a row, whatever is in it.
 
     An unforeseen error is a fault of that row as well, or it would stop all others.
@@ -259,24 +239,26 @@ PLAN: Final = OwnTable(plans, planned_at=Any)
 CALENDAR: Final = OwnTable(calendars)
 WINDOW: Final = OwnTable(calendar_windows)
 
-_NAMES: Final[BindParameter[Any]] = bindparam("names", expanding=True)
+_NAMES: Final[sa.BindParameter[Any]] = sa.bindparam("names", expanding=True)
 
-_CALENDARS: Final = select(calendars).where(calendars.c.name.in_(_NAMES))
+_CALENDARS: Final = sa.select(calendars).where(calendars.c.name.in_(_NAMES))
 _COUNTS: Final = (
-    select(calendar_windows.c.calendar, func.count().label("windows"))
+    sa.select(calendar_windows.c.calendar, sa.func.count().label("windows"))
     .where(calendar_windows.c.calendar.in_(_NAMES))
     .group_by(calendar_windows.c.calendar)
 )
 _WINDOWS: Final = (
-    select(calendar_windows)
+    sa.select(calendar_windows)
     .where(calendar_windows.c.calendar.in_(_NAMES))
     .order_by(calendar_windows.c.id)
 )
-_REMOVE: Final = delete(calendars).where(calendars.c.name.in_(_NAMES))
-_EMPTY: Final = delete(calendar_windows).where(calendar_windows.c.calendar.in_(_NAMES))
+_REMOVE: Final = sa.delete(calendars).where(calendars.c.name.in_(_NAMES))
+_EMPTY: Final = sa.delete(calendar_windows).where(calendar_windows.c.calendar.in_(_NAMES))
 
 
-def find_calendars(connection: Connection, names: Collection[str]) -> Mapping[str, FoundCalendar]:
+def find_calendars(
+    connection: sa.Connection, names: Collection[str]
+) -> Mapping[str, FoundCalendar]:
     """Find calendars by name; what is missing or broken says so."""
     if not names:
         return {}
@@ -289,7 +271,7 @@ def find_calendars(connection: Connection, names: Collection[str]) -> Mapping[st
 
 
 def read_drafts(
-    connection: Connection, names: Collection[str]
+    connection: sa.Connection, names: Collection[str]
 ) -> Mapping[str, CalendarDraft | BrokenCalendar]:
     """Read calendars as they were written; those that are missing are left out."""
     asked = {"names": list(names)}
@@ -297,7 +279,7 @@ def read_drafts(
     counts = {row.calendar: row.windows for row in connection.execute(_COUNTS, asked)}
     large = {name for name, count in counts.items() if count > MOST_WINDOWS}
     sound = [name for name in rows if name not in large]
-    windows = defaultdict[str, list[Row[Any]]](list)
+    windows = defaultdict[str, list[sa.Row[Any]]](list)
     for window in connection.execute(_WINDOWS, {"names": sound}) if sound else ():
         windows[window.calendar].append(window)
     too_large = f"it has more than {MOST_WINDOWS:,} windows, which one may"
@@ -309,13 +291,12 @@ def read_drafts(
 
 
 def save_calendars(
-    connection: Connection,
+    connection: sa.Connection,
     drafts: Sequence[CalendarDraft],
     *,
     source: str | None,
     dropped: Collection[str],
 ) -> None:
-    """Replace these calendars, and remove others."""
     gone = {"names": [*(draft.name for draft in drafts), *dropped]}
     if not gone["names"]:
         return
@@ -323,17 +304,17 @@ def save_calendars(
     connection.execute(_REMOVE, gone)
     rows = [{"name": draft.name, "timezone": draft.timezone, "source": source} for draft in drafts]
     if rows:
-        connection.execute(insert(calendars), rows)
+        connection.execute(sa.insert(calendars), rows)
     within = [
         {"calendar": draft.name, "during": text, "label": label}
         for draft in drafts
         for text, label in draft.windows
     ]
     if within:
-        connection.execute(insert(calendar_windows), within)
+        connection.execute(sa.insert(calendar_windows), within)
 
 
-def _draft(row: Row[Any], windows: Sequence[Row[Any]]) -> CalendarDraft | BrokenCalendar:
+def _draft(row: sa.Row[Any], windows: Sequence[sa.Row[Any]]) -> CalendarDraft | BrokenCalendar:
     read = [*CALENDAR.each([row]), *WINDOW.each(windows)]
     for each in read:
         if isinstance(each, BrokenRow):
@@ -343,8 +324,7 @@ def _draft(row: Row[Any], windows: Sequence[Row[Any]]) -> CalendarDraft | Broken
     return CalendarDraft(name=calendar.name, timezone=calendar.timezone, windows=texts)
 
 
-def read_idle(row: Row[Any]) -> Idle | None:
-    """Read why nothing goes on in a plan."""
+def read_idle(row: sa.Row[Any]) -> Idle | None:
     if row.idle is None or row.next_due_at is not None or row.resume_at is None:
         return None
     return Idle(why=Why(row.idle), since=row.resume_at)
@@ -353,8 +333,7 @@ def read_idle(row: Row[Any]) -> Idle | None:
 PAUSE_COLUMNS: Final = ("paused_at", "paused_until", "paused_by", "pause_reason")
 
 
-def read_pause(row: Row[Any]) -> Pause | None:
-    """Read `PAUSE_COLUMNS`."""
+def read_pause(row: sa.Row[Any]) -> Pause | None:
     if row.paused_at is None:
         return None
     return Pause(

@@ -13,25 +13,12 @@ import re
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache, wraps
-from sys import getsizeof
-from typing import Annotated, Any, Final, TypeVar, cast
+from functools import lru_cache
+from typing import Annotated, Any, Final, cast
 
 import msgspec
+import sqlalchemy as sa
 from msgspec import Meta
-from sqlalchemy import (
-    Boolean,
-    Column,
-    Connection,
-    DateTime,
-    Dialect,
-    Double,
-    Integer,
-    Row,
-    Select,
-    String,
-    Table,
-)
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -51,9 +38,6 @@ def to_text(moment: datetime) -> str:
 
     >>> to_text(datetime(2025, 12, 12, 8, tzinfo=UTC))
     '2025-12-12 08:00:00.000000'
-
-    Raises:
-        ValueError: the moment is naive, so its zone is unknown.
     """
     if moment.tzinfo is not UTC:
         if moment.tzinfo is None:
@@ -113,21 +97,24 @@ def _read_written(value: Any) -> Any:  # noqa: ANN401
 class UtcDateTime(TypeDecorator[datetime]):
     """A moment that only we write, as a rule; what cannot be read comes back as it is."""
 
-    impl = DateTime
+    impl = sa.DateTime
     cache_ok = True
 
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Choose the column's type."""
+    def load_dialect_impl(self, dialect: sa.Dialect) -> TypeEngine[Any]:
         return dialect.type_descriptor(columns_in(dialect.name).moment)
 
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:  # noqa: ANN401, ARG002
-        """Write."""
+    def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> Any:  # noqa: ANN401, ARG002
         # All databases take text; drivers would write it as well, and take longer.
         return to_text(value) if isinstance(value, datetime) else value
 
-    def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ANN401, ARG002
+    def result_processor(self, dialect: sa.Dialect, coltype: object) -> Any:  # noqa: ANN401, ARG002
         """Leave it to drivers that can: a processor is called for every NULL, too."""
         return None if columns_in(dialect.name).reads_moments else _read_own
+
+
+def moment_of(name: str) -> sa.BindParameter[datetime]:
+    """Give a parameter that is a moment."""
+    return sa.bindparam(name, type_=UtcDateTime)
 
 
 class HandWritten(UtcDateTime):
@@ -135,7 +122,7 @@ class HandWritten(UtcDateTime):
 
     cache_ok = True
 
-    def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ANN401, ARG002
+    def result_processor(self, dialect: sa.Dialect, coltype: object) -> Any:  # noqa: ANN401, ARG002
         """An adopted column may hold text, which no driver reads."""
         return _read_written
 
@@ -143,18 +130,16 @@ class HandWritten(UtcDateTime):
 class Flag(TypeDecorator[bool]):
     """A flag, read as it is: SQLAlchemy's own type would take any text or number for true."""
 
-    impl = Boolean
+    impl = sa.Boolean
     cache_ok = True
 
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Choose the column's type."""
+    def load_dialect_impl(self, dialect: sa.Dialect) -> TypeEngine[Any]:
         return dialect.type_descriptor(columns_in(dialect.name).flag)
 
-    def process_bind_param(self, value: bool | None, dialect: Dialect) -> Any:  # noqa: ANN401, ARG002, FBT001
-        """Write the number that people write."""
+    def process_bind_param(self, value: bool | None, dialect: sa.Dialect) -> Any:  # noqa: ANN401, ARG002, FBT001
         return None if value is None else int(value)
 
-    def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ANN401, ARG002
+    def result_processor(self, dialect: sa.Dialect, coltype: object) -> Any:  # noqa: ANN401, ARG002
         """Leave it to the reader of the row, who reports what is wrong."""
         return None
 
@@ -162,7 +147,7 @@ class Flag(TypeDecorator[bool]):
 class IsOneOf(FunctionElement[bool]):
     """Whether an id is one of those of an expanding parameter. PostgreSQL has its own way."""
 
-    type = Boolean()
+    type = sa.Boolean()
     inherit_cache = True
 
     def self_group(self, against: object = None) -> Any:  # noqa: ANN401, ARG002
@@ -177,17 +162,15 @@ def _is_one_of(element: IsOneOf, compiler: SQLCompiler, **options: Any) -> str: 
 
 
 def milliseconds(duration: timedelta | None) -> int | None:
-    """Write a duration."""
     return None if duration is None else duration // timedelta(milliseconds=1)
 
 
 def duration(milliseconds: int | None) -> timedelta | None:
-    """Read a duration."""
     return None if milliseconds is None else timedelta(milliseconds=milliseconds)
 
 
 #: Makes a row of the values of its columns, in their order.
-MakeRow = Callable[[Iterable[Any]], Row[Any]]
+MakeRow = Callable[[Iterable[Any]], sa.Row[Any]]
 
 
 @lru_cache(maxsize=256)
@@ -197,8 +180,8 @@ def row_maker(names: tuple[str, ...]) -> MakeRow:
 
 
 def named_rows(
-    connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
-) -> Sequence[Row[Any]]:
+    connection: sa.Connection, statement: sa.Select[Any], parameters: Mapping[str, Any]
+) -> Sequence[sa.Row[Any]]:
     """Execute a SELECT, and give all of its rows."""
     result = connection.execute(statement, parameters)
     return list(map(row_maker(tuple(result.keys())), result))
@@ -220,14 +203,13 @@ class BrokenRow(Exception):
         super().__init__(f"{table.name} {key}: {why}")
 
     def tell(self) -> None:
-        """Log it."""
         say(log, logging.ERROR, "ledger.broken-row", f"A row cannot be read: {self}")
 
 
 class OwnTable:
     """What the rows of one table may hold, or some of their columns."""
 
-    def __init__(self, table: Table, **special: Any) -> None:  # noqa: ANN401 - types
+    def __init__(self, table: sa.Table, **special: Any) -> None:  # noqa: ANN401 - types
         """Take the types of the columns, but for *special* ones, which may be of none of them."""
         self.table = table
         self.name = table.name
@@ -236,11 +218,6 @@ class OwnTable:
         self._struct = lru_cache(maxsize=64)(self._make_struct)
 
     def read(self, row: Any) -> Any:  # noqa: ANN401 - a struct with a row's columns
-        """Read one row.
-
-        Raises:
-            BrokenRow: it does not fit.
-        """
         [read] = self.each([row])
         if isinstance(read, BrokenRow):
             raise read
@@ -286,53 +263,24 @@ class OwnTable:
 
 
 def whole(least: int, most: int) -> Any:  # noqa: ANN401 - a type
-    """Give the type of a whole number within bounds."""
     return Annotated[int, Meta(ge=least, le=most)]
 
 
 def text(longest: int) -> Any:  # noqa: ANN401
-    """Give the type of a text of at most so many letters."""
     return Annotated[str, Meta(max_length=longest)]
 
 
-def _type_of(column: Column[Any]) -> Any:  # noqa: ANN401
+def _type_of(column: sa.Column[Any]) -> Any:  # noqa: ANN401
     kind: Any = str
     match column.type:
         case UtcDateTime():
             kind = Annotated[datetime, Meta(tz=True)]
         case Flag():
             kind = whole(0, 1)
-        case Integer():
+        case sa.Integer():
             kind = int
-        case Double():
+        case sa.Double():
             kind = float
-        case String(length=length) if length:
+        case sa.String(length=length) if length:
             kind = text(length)
     return cast(Any, kind | None) if column.nullable else kind
-
-
-T = TypeVar("T")
-
-#: A cache keeps so many answers, and none to a question of more bytes.
-_MOST_CACHED: Final = 4_096
-_LARGEST_CACHED: Final = 2_048
-
-
-def cached(call: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Cache answers to small questions: texts, or tuples of columns."""
-    known: dict[Any, T] = {}
-
-    @wraps(call)
-    def ask(question: Any) -> T:  # noqa: ANN401 - whatever a column may hold
-        try:
-            return known[question]
-        except KeyError:
-            answer = call(question)
-        parts = question if isinstance(question, tuple) else (question,)
-        if sum(map(getsizeof, parts)) <= _LARGEST_CACHED:
-            if len(known) >= _MOST_CACHED:
-                known.clear()
-            known[question] = answer
-        return answer
-
-    return ask

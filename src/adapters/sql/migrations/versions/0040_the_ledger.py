@@ -19,7 +19,7 @@ from sqlalchemy.types import TypeEngine
 from cronhare.adapters.sql.dialect import Columns, dialect_of
 from cronhare.adapters.sql.dialects import columns_in
 from cronhare.adapters.sql.tables.tables import IX_LEASE, metadata
-from cronhare.adapters.sql.tables.types import UtcDateTime, read_moment
+from cronhare.adapters.sql.tables.types import UtcDateTime, read_moment, to_text
 
 revision = "0040"
 down_revision = None
@@ -55,29 +55,21 @@ def upgrade() -> None:
 
 def _insert_cleanup(connection: sa.Connection, now: datetime) -> None:
     """The daily cleanup is a schedule like any other, so that one replica does it."""
-    text = f"{now.astimezone(UTC).replace(tzinfo=None):%Y-%m-%d %H:%M:%S.%f}"
-    row = sa.table(
-        "Scheduler",
-        *map(sa.column, ("name", "schedule", "timezone", "status", "params", "system_id")),
-        *map(sa.column, ("description", "created_at", "updated_at")),
-    )
-    is_there = sa.select(row.c.name).where(row.c.name == "cronhare-cleanup")
-    if connection.execute(is_there).first() is not None:
-        return
-    connection.execute(
-        sa.insert(row),
-        {
-            "name": "cronhare-cleanup",
-            "schedule": "0 3 * * *",
-            "timezone": "UTC",
-            "status": 1,
-            "params": "{}",
-            "system_id": 1,
-            "description": "deletes history that is older than its retention",
-            "created_at": text,
-            "updated_at": text,
-        },
-    )
+    values = {
+        "name": "cronhare-cleanup",
+        "schedule": "0 3 * * *",
+        "timezone": "UTC",
+        "status": 1,
+        "params": "{}",
+        "system_id": 1,
+        "description": "deletes history that is older than its retention",
+        "created_at": to_text(now),
+        "updated_at": to_text(now),
+    }
+    row = sa.table("Scheduler", *map(sa.column, values))
+    is_there = sa.select(row.c.name).where(row.c.name == values["name"])
+    if connection.execute(is_there).first() is None:
+        connection.execute(sa.insert(row), values)
 
 
 # Tables as one database makes them: its types, its keys, and the checks that it needs
