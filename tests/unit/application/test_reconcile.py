@@ -254,3 +254,30 @@ def test_a_fault_of_one_step_costs_the_others_nothing_and_is_raised_at_the_end(
 
     assert done == ["end", "regain"]
     assert sum("met a fault of ours" in line for line in lines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("unanswered", "made"),
+    [(["lapsed"], ["overdue", "end_waiting"]), (["lapsed", "overdue"], [])],
+    ids=["one", "two"],
+)
+def test_a_round_ends_with_the_second_look_that_gets_no_answer(
+    monkeypatch: pytest.MonkeyPatch, unanswered: Sequence[str], made: Sequence[str]
+) -> None:
+    house = House()
+    due(house)
+    looks = list[str]()
+
+    def look(name: str) -> tuple[()]:
+        if name in unanswered:
+            raise LedgerUnavailable(f"{name} is not answered")
+        looks.append(name)
+        return ()
+
+    for name in ("lapsed", "overdue", "end_waiting"):
+        monkeypatch.setattr(house.claims, name, lambda name=name, **_: look(name))
+
+    with pytest.raises(LedgerUnavailable, match="lapsed is not answered"):
+        house.reconciler.tick(house.now)
+
+    assert looks == made
