@@ -1,6 +1,7 @@
 """What a task writes: read from its pipes, kept at both ends, and logged line by line."""
 
 import asyncio
+import codecs
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -89,10 +90,10 @@ KEPT = 64 * 1024
 #: Bytes of a line in the log; the capture keeps more.
 LOG_LINE_LIMIT = 4 * 1024
 
-# UTF-8: continuation bytes, and from where on a first byte begins two, three or four.
-_CONTINUATION = range(0x80, 0xC0)
-_PREFIXES = (0xC0, 0xE0, 0xF0)
-_LONGEST_CHARACTER = 4
+#: Decodes UTF-8, and keeps a character that is cut off at the end to itself.
+_decoder = codecs.getincrementaldecoder("utf-8")
+#: What follows the first byte of a character, of which there are three at most.
+_CONTINUATION = bytes(range(0x80, 0xC0))
 
 
 class Capture:
@@ -126,39 +127,18 @@ class Capture:
 
     def result(self) -> Captured:
         """What was kept, as text. Bytes that are not UTF-8 are replaced, cut characters dropped."""
-        kept, tail = bytes(self._head), bytes(self._tail[-self._kept :])
-        head = whole_characters(kept)
+        decoder, tail = _decoder("replace"), bytes(self._tail[-self._kept :])
+        head = decoder.decode(self._head)
         if self.bytes > 2 * self._kept:
-            tail = _from_a_character(tail)
+            tail = tail[:3].lstrip(_CONTINUATION) + tail[3:]
         elif tail:  # it follows at once: the character that was cut is whole there
-            tail = kept[len(head) :] + tail
-        return Captured(head=_text(head), tail=_text(tail), bytes=self.bytes, lines=self.lines)
+            tail = decoder.getstate()[0] + tail
+        return Captured(head=head, tail=_text(tail), bytes=self.bytes, lines=self.lines)
 
     def last_lines(self, *, count: int, limit: int) -> str:
         """The last *count* lines, at most *limit* bytes of them."""
         end = bytes((self._head + self._tail)[-limit:])
         return "\n".join(_text(end).rstrip().splitlines()[-count:])
-
-
-def whole_characters(data: bytes) -> bytes:
-    """Drop a UTF-8 character that is cut off at the end.
-
-    >>> whole_characters("Grüße".encode()[:3])
-    b'Gr'
-    """
-    for length in range(1, min(_LONGEST_CHARACTER, len(data) + 1)):
-        last = data[-length]
-        if last not in _CONTINUATION:
-            whole = 1 + sum(last >= prefix for prefix in _PREFIXES)
-            return data[:-length] if length < whole else data
-    return data
-
-
-def _from_a_character(data: bytes) -> bytes:
-    for start in range(min(_LONGEST_CHARACTER, len(data))):
-        if data[start] not in _CONTINUATION:
-            return data[start:]
-    return data
 
 
 def _text(data: bytes) -> str:
@@ -231,9 +211,10 @@ def loggable(line: Line) -> str:
     >>> loggable(Line(b"\x1b[31mred\tsea\r"))
     '\x1b[31mred\tsea'
     """
-    data = whole_characters(line.data) if line.cut else line.data.removesuffix(b"\r")
-    text = data.decode("utf-8", errors="replace")
-    return f"{text} … [line cut at {LOG_LINE_LIMIT // 1024} KiB]" if line.cut else text
+    if not line.cut:
+        return _text(line.data.removesuffix(b"\r"))
+    whole = _decoder("replace").decode(line.data)
+    return f"{whole} … [line cut at {LOG_LINE_LIMIT // 1024} KiB]"
 
 
 _logger = logging.getLogger("cronhare.task")
