@@ -24,14 +24,8 @@ from cronhare.adapters.rabbitmq.topology import TopologyClient
 from cronhare.domain.topology import (
     FAILED_QUEUE,
     MAIN_QUEUE,
-    QUARANTINE_QUEUE,
-    WAITING_QUEUE,
-    Destination,
     ToFailed,
-    ToQuarantine,
     ToQueue,
-    ToWaiting,
-    lane_queue,
 )
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Message, Published
 from tests.integration import amqp
@@ -413,24 +407,15 @@ async def test_a_frozen_link_is_found_out_by_the_proof_of_life(vhost: str) -> No
         assert link.connections > 1
 
 
-@pytest.mark.parametrize(
-    ("queue", "to"),
-    [
-        (FAILED_QUEUE, ToFailed()),
-        (QUARANTINE_QUEUE, ToQuarantine()),
-        (WAITING_QUEUE, ToWaiting()),
-        (lane_queue(3), ToQueue(delay=timedelta(seconds=0.8))),
-    ],
-)
 async def test_a_queue_of_ours_that_is_deleted_is_there_for_the_next_message_of_a_worker(
-    vhost: str, monkeypatch: pytest.MonkeyPatch, queue: str, to: Destination
+    vhost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(topology, "FRESH", 0.0)
-    envelope = Envelope(Message(body=b"one"), to)
+    envelope = Envelope(Message(body=b"one"), ToFailed())
     async with worker(vhost) as broker:
         assert await broker.publish(envelope) is Published.CONFIRMED
         with amqp.channel(vhost) as plain:
-            plain.queue_delete(queue)
+            plain.queue_delete(FAILED_QUEUE)
 
         answers = [await broker.publish(envelope) for _ in range(2)]
 
@@ -462,16 +447,6 @@ async def test_during_an_alarm_consuming_and_acking_go_on_and_a_publish_is_unkno
         assert (answer, last.message.body) == (Published.UNKNOWN, b"three")
         assert took < SOON
         await broker.ack(last)
-
-
-async def test_what_a_worker_publishes_is_persistent(vhost: str) -> None:
-    async with worker(vhost) as broker:
-        await broker.connect()
-        for to in (ToQueue(), ToFailed()):
-            envelope = Envelope(Message(body=b"task"), to)
-            assert await broker.publish(envelope) is Published.CONFIRMED
-
-    assert amqp.delivery_modes(vhost, MAIN_QUEUE, FAILED_QUEUE) == [2, 2]
 
 
 async def test_it_can_be_closed_during_an_alarm(vhost: str, own_rabbitmq: Server) -> None:

@@ -75,17 +75,6 @@ def test_equal_messages_that_nobody_wants_are_all_returned(vhost: str) -> None:
         ]
 
 
-def test_what_the_broker_refuses_is_told_so(vhost: str) -> None:
-    with amqp.channel(vhost) as plain:
-        full = {"x-max-length": 2, "x-overflow": "reject-publish"}
-        plain.queue_declare("full", durable=True, arguments=full)
-
-    with publisher(vhost) as broker:
-        answers = broker.publish(batch(3, queue="full"))
-
-        assert list(answers) == [Published.CONFIRMED, Published.CONFIRMED, Published.REFUSED]
-
-
 def test_a_queue_that_was_full_is_published_to_once_its_bound_is_lifted(
     vhost: str, own_rabbitmq: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,18 +88,6 @@ def test_a_queue_that_was_full_is_published_to_once_its_bound_is_lifted(
         assert list(answers) == [Published.REFUSED] * 3
         assert list(others) == [Published.CONFIRMED] * 3
         wait_until(lambda: is_back(broker), seconds=HANGS, what="publishing to it")
-
-
-def test_nobody_can_have_copies_sent_by_naming_queues_in_a_header(vhost: str) -> None:
-    with publisher(vhost) as broker:
-        greedy = Message(body=b"task", headers={"CC": [FAILED_QUEUE], "BCC": [FAILED_QUEUE]})
-
-        broker.publish([Envelope(greedy, ToQueue())])
-
-        delivery = broker.receive(MAIN_QUEUE)
-        assert delivery is not None
-        assert delivery.message.headers == {}
-        assert broker.receive(FAILED_QUEUE) is None
 
 
 def test_a_lost_connection_is_made_again(vhost: str, own_rabbitmq: Server) -> None:
@@ -241,19 +218,6 @@ def test_during_an_alarm_nothing_is_known_after_the_bound_and_later_all_is_well(
         assert received is not None  # reading and acking go on beside it
         broker.ack(received)
         wait_until(lambda: is_back(broker), seconds=HANGS, what="publishing again")
-
-
-def test_closing_does_not_wait_for_an_alarm_to_end(vhost: str, own_rabbitmq: Server) -> None:
-    broker = ReadablePikaBroker(vhost, publish_timeout=1)
-    broker.publish(batch(1))
-
-    with alarm(own_rabbitmq):
-        broker.publish(batch(1))
-        began = time.monotonic()
-        broker.close()
-        took = time.monotonic() - began
-
-    assert took < HANGS
 
 
 def test_without_a_broker_a_publish_fails_fast_from_the_second_time_on() -> None:

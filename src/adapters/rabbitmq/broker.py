@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Final
@@ -28,179 +28,15 @@ PUBLISH_TIMEOUT: Final = 10.0
 PUBLISH_TIMEOUT_PER_MESSAGE = 0.001
 
 
-class Publisher:
-    """Publishes the batches of any number of threads, in order, from a thread of its own.
-
-    Batches wait for the first attempt to connect, and the first after a loss; while later ones
-    fail, they are answered at once, so that no caller hangs in an outage. So they are after a
-    connection that took messages and confirmed none, until the broker has answered a trial.
-    """
-
-    def __init__(
-        self,
-        address: Address,
-        *,
-        prepare: Callable[[], None],
-        on_refusal: Callable[[], None],
-        timeout: float,
-        level: int,
-    ) -> None:
-        """*prepare* is called before each connection is made, and may raise BrokerUnavailable.
-
-        *on_refusal* is called when the broker refused something that should be there. After
-        *timeout* seconds of a broker's alarm, or of its silence, the connection is closed. Outages
-        are logged at *level*.
-        """
-        self.why_away = "the broker did not answer in time"
-        self._address = address
-        self._prepare = prepare
-        self._on_refusal = on_refusal
-        self._timeout = timeout
-        self._level = level
-        self._waits = backoff()
-        self._lock = threading.Lock()
-        self._waiting: deque[Item] = deque()
-        self._hanging: dict[str, LeftOut] = {}  # by target
-        self._connection: PublisherConnection | None = None
-        self._is_available = True
-        # Whether a connection that opens is a sign that the broker serves us. It is not after one
-        # that was unresponsive, until another has brought an answer: else we would take what is
-        # due from other replicas, again and again, and publish nothing.
-        self._is_trusted = True
-        self._outage = Outage(log, f"Publishing again at {address}", back="broker.back")
-        self._closing = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def submit(self, batch: Batch) -> None:
-        """Have these messages published; they are `UNKNOWN` at once while the broker is away."""
-        items = [(batch, index) for index in range(len(batch.messages))]
-        with self._lock:
-            is_taken = not self._closing.is_set() and self._is_available
-            if is_taken:
-                self._waiting.extend(items)
-                self._begin()
-            connection = self._connection
-        if not is_taken:
-            _give_up(items)
-        elif connection is not None:
-            connection.nudge()
-
-    def is_available(self) -> bool:
-        """Say whether a connection serves, or the latest one did. The first call connects."""
-        with self._lock:
-            if not self._closing.is_set():
-                self._begin()
-            return self._is_available
-
-    def close(self) -> None:
-        """End the connection and the thread. What is under way stays unknown.
-
-        It takes at most `DISCONNECTING`, and no longer than the broker may be silent.
-        """
-        with self._lock:
-            self._closing.set()
-            connection, thread = self._connection, self._thread
-        if connection is not None:
-            connection.stop()
-        if thread is not None:
-            thread.join(min(DISCONNECTING, self._timeout))
-        self._give_up_waiting()
-
-    def _begin(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, name="cronhare-publisher", daemon=True
-            )
-            self._thread.start()
-
-    def _run(self) -> None:
-        while not self._closing.is_set():
-            opened = False
-            try:
-                self._prepare()
-                opened = self._serve()
-            except BrokerUnavailable as error:
-                self._is_away(str(error))
-            except PIKA_ERRORS as error:
-                self._is_away(f"connecting to {self._address}: {why_unreachable(error)}")
-            except Exception:  # whatever it is, the thread must not die of it
-                log.exception("The publishing thread met a fault", extra={"action": "broker.fault"})
-            with self._lock:
-                self._is_available = is_available = opened and self._is_trusted
-            if not is_available:
-                self._give_up_waiting()
-            self._closing.wait(self._waits.next())
-        self._give_up_waiting()
-
-    def _is_away(self, why: str) -> None:
-        self.why_away = why
-        text = "Cannot publish, and what is due waits in the ledger"
-        self._outage.lasts(self._level, "broker.unavailable", text, why)
-
-    def _serve(self) -> bool:
-        """Publish until the connection ends, and say whether it was open.
-
-        Raises:
-            Exception: what pika says of the last node (`PIKA_ERRORS`): none could be opened.
-        """
-        *others, last = self._address.nodes()
-        for node in others:
-            with suppress(*PIKA_ERRORS):
-                return self._serve_at(node)
-        return self._serve_at(last)
-
-    def _serve_at(self, node: Host) -> bool:
-        connection = PublisherConnection(
-            self._address.for_pika(node, name="cronhare publishing", blocked_timeout=self._timeout),
-            self._waiting,
-            self._hanging,
-            timeout=self._timeout,
-            is_trusted=self._is_trusted,
-            on_ready=self._is_ready,
-            on_life=self._waits.reset,
-        )
-        with self._lock:
-            self._connection = connection
-        try:
-            if not self._closing.is_set():
-                connection.run()
-        finally:
-            with self._lock:
-                self._connection = None
-            connection.end()
-        has_trust = self._is_trusted or connection.was_answered
-        self._is_trusted = has_trust and not connection.was_unresponsive
-        if connection.was_refused:
-            self._on_refusal()
-        if not self._closing.is_set():
-            text = f"Lost the publishing connection to {self._address}"
-            error = connection.ended_by
-            self.why_away = "nobody says why" if error is None else describe(error)
-            self._outage.lasts(self._level, "broker.lost", text, self.why_away)
-        return connection.was_open
-
-    def _is_ready(self) -> None:
-        self._outage.is_over(min(self._level, logging.INFO))
-        with self._lock:
-            self._is_available = True
-
-    def _give_up_waiting(self) -> None:
-        with self._lock:
-            items = [*self._waiting]
-            self._waiting.clear()
-        _give_up(items)
-
-
-def _give_up(items: Iterable[Item]) -> None:
-    for batch, index in items:
-        batch.settle(index, Published.UNKNOWN)
-
-
 class PikaBroker:
     """Publishes for schedulers, and below `AioPikaBroker` for workers. Satisfies `BrokerPort`.
 
-    It connects when it is first used, and again whenever it must. The topology for *queues* is
-    declared before each connection for publishing.
+    It publishes from a thread of its own, and connects when it is first used, and again whenever it
+    must. The topology for *queues* is declared before each connection.
+
+    Messages wait for the first attempt to connect, and the first after a loss; while later ones
+    fail, they are answered at once, so that no caller hangs in an outage. So they are after a
+    connection that took messages and confirmed none, until the broker has answered a trial.
     """
 
     def __init__(
@@ -232,20 +68,24 @@ class PikaBroker:
             queue_type=queue_type,
             deduplication=deduplication,
         )
+        self.why_away = "the broker did not answer in time"  # the latest reason
         self._declares = declares
         self._publish_timeout = publish_timeout
-        self._publisher = Publisher(
-            self.address,
-            prepare=self.declarer.refresh if declares else lambda: None,
-            on_refusal=self.declarer.invalidate,
-            timeout=publish_timeout / 2,
-            level=level,
-        )
-
-    @property
-    def why_away(self) -> str:
-        """The latest reason for which messages were not confirmed."""
-        return self._publisher.why_away
+        self._timeout = publish_timeout / 2
+        self._level = level
+        self._waits = backoff()
+        self._lock = threading.Lock()
+        self._waiting: deque[Item] = deque()
+        self._hanging: dict[str, LeftOut] = {}  # by target
+        self._connection: PublisherConnection | None = None
+        self._is_available = True
+        # Whether a connection that opens is a sign that the broker serves us. It is not after one
+        # that was unresponsive, until another has brought an answer: else we would take what is
+        # due from other replicas, again and again, and publish nothing.
+        self._is_trusted = True
+        self._outage = Outage(log, f"Publishing again at {self.address}", back="broker.back")
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
 
     def declare(self, queues: Iterable[str]) -> None:
         self.declarer.add_queues(queues)
@@ -262,9 +102,22 @@ class PikaBroker:
         return outcomes
 
     def submit(self, envelopes: Sequence[Envelope]) -> tuple[Batch, float]:
-        """Begin to publish; say for how many seconds to wait."""
+        """Begin to publish; say for how many seconds to wait.
+
+        All are `UNKNOWN` at once while the broker is away.
+        """
         batch = Batch([encode(each) for each in envelopes])
-        self._publisher.submit(batch)
+        items = [(batch, index) for index in range(len(envelopes))]
+        with self._lock:
+            is_taken = not self._closing.is_set() and self._is_available
+            if is_taken:
+                self._waiting.extend(items)
+                self._begin()
+            connection = self._connection
+        if not is_taken:
+            _give_up(items)
+        elif connection is not None:
+            connection.nudge()
         return batch, self._publish_timeout + PUBLISH_TIMEOUT_PER_MESSAGE * len(envelopes)
 
     def restore(self, envelopes: Sequence[Envelope], outcomes: Sequence[Published]) -> None:
@@ -280,7 +133,111 @@ class PikaBroker:
         is False until another connection is open, and has had an answer where an open connection
         alone is no sign that the broker serves us.
         """
-        return self._publisher.is_available()
+        with self._lock:
+            if not self._closing.is_set():
+                self._begin()
+            return self._is_available
 
     def close(self) -> None:
-        self._publisher.close()
+        """End the connection and the thread. What is under way stays unknown.
+
+        It takes at most `DISCONNECTING`, and no longer than the broker may be silent.
+        """
+        with self._lock:
+            self._closing.set()
+            connection, thread = self._connection, self._thread
+        if connection is not None:
+            connection.stop()
+        if thread is not None:
+            thread.join(min(DISCONNECTING, self._timeout))
+        self._give_up_waiting()
+
+    def _begin(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._run, name="cronhare-publisher", daemon=True
+            )
+            self._thread.start()
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            opened = False
+            try:
+                if self._declares:
+                    self.declarer.refresh()
+                opened = self._serve()
+            except BrokerUnavailable as error:
+                self._is_away(str(error))
+            except PIKA_ERRORS as error:
+                self._is_away(f"connecting to {self.address}: {why_unreachable(error)}")
+            except Exception:  # whatever it is, the thread must not die of it
+                log.exception("The publishing thread met a fault", extra={"action": "broker.fault"})
+            with self._lock:
+                self._is_available = is_available = opened and self._is_trusted
+            if not is_available:
+                self._give_up_waiting()
+            self._closing.wait(self._waits.next())
+        self._give_up_waiting()
+
+    def _is_away(self, why: str) -> None:
+        self.why_away = why
+        text = "Cannot publish, and what is due waits in the ledger"
+        self._outage.lasts(self._level, "broker.unavailable", text, why)
+
+    def _serve(self) -> bool:
+        """Publish until the connection ends, and say whether it was open.
+
+        Raises:
+            Exception: what pika says of the last node (`PIKA_ERRORS`): none could be opened.
+        """
+        *others, last = self.address.nodes()
+        for node in others:
+            with suppress(*PIKA_ERRORS):
+                return self._serve_at(node)
+        return self._serve_at(last)
+
+    def _serve_at(self, node: Host) -> bool:
+        connection = PublisherConnection(
+            self.address.for_pika(node, name="cronhare publishing", blocked_timeout=self._timeout),
+            self._waiting,
+            self._hanging,
+            timeout=self._timeout,
+            is_trusted=self._is_trusted,
+            on_ready=self._is_ready,
+            on_life=self._waits.reset,
+        )
+        with self._lock:
+            self._connection = connection
+        try:
+            if not self._closing.is_set():
+                connection.run()
+        finally:
+            with self._lock:
+                self._connection = None
+            connection.end()
+        has_trust = self._is_trusted or connection.was_answered
+        self._is_trusted = has_trust and not connection.was_unresponsive
+        if connection.was_refused:
+            self.declarer.invalidate()
+        if not self._closing.is_set():
+            text = f"Lost the publishing connection to {self.address}"
+            error = connection.ended_by
+            self.why_away = "nobody says why" if error is None else describe(error)
+            self._outage.lasts(self._level, "broker.lost", text, self.why_away)
+        return connection.was_open
+
+    def _is_ready(self) -> None:
+        self._outage.is_over(min(self._level, logging.INFO))
+        with self._lock:
+            self._is_available = True
+
+    def _give_up_waiting(self) -> None:
+        with self._lock:
+            items = [*self._waiting]
+            self._waiting.clear()
+        _give_up(items)
+
+
+def _give_up(items: Iterable[Item]) -> None:
+    for batch, index in items:
+        batch.settle(index, Published.UNKNOWN)

@@ -7,7 +7,7 @@ under an alarm would stop reading our acks.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 
 from aio_pika.abc import AbstractChannel
 from aio_pika.exceptions import AMQPChannelError
@@ -19,10 +19,6 @@ from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from .client import ANSWER_TIMEOUT, describe
 from .deliveries import Acks, DeliveringConnection, Incoming, translate_errors
-
-
-class QueueRefused(BrokerUnavailable):
-    """The broker answers, and refuses this queue."""
 
 
 class Consumer:
@@ -65,7 +61,7 @@ class Consumer:
             QueueRefused: the queue is gone, or exclusive to another.
             BrokerUnavailable: it did not work; the connection may be lost.
         """
-        with self._asking(translate_refusals(f"consuming {self.queue}")):
+        with self._asking(f"consuming {self.queue}"):
             answer = await self._underlay.basic_consume(self.queue, _unused, timeout=ANSWER_TIMEOUT)
         self._name = str(answer.consumer_tag)
 
@@ -78,7 +74,7 @@ class Consumer:
         self.acks.flush()
         name, self._name = self._name, None
         if name is not None:
-            with self._asking(translate_errors(f"consuming {self.queue} no more")):
+            with self._asking(f"consuming {self.queue} no more"):
                 await self._underlay.basic_cancel(name, timeout=ANSWER_TIMEOUT)
 
     def receive(self, incoming: Incoming) -> None:
@@ -106,9 +102,9 @@ class Consumer:
             self._on_lost()
 
     @contextmanager
-    def _asking(self, translating: AbstractContextManager[None]) -> Iterator[None]:
+    def _asking(self, doing: str) -> Iterator[None]:
         try:
-            with translating:
+            with translate_errors(doing):
                 yield
         except BaseException:
             # The client closes a channel on which it has no answer: an ack behind the close would
@@ -151,18 +147,6 @@ async def open_consumer(
 
 async def _unused(_: object) -> None:
     """Stands for a consumer at the client, which is handed no delivery."""
-
-
-@contextmanager
-def translate_refusals(doing: str) -> Iterator[None]:
-    """Turn aio-pika's errors into ours; one of the channel is `QueueRefused`."""
-    try:
-        with translate_errors(doing):
-            yield
-    except BrokerUnavailable as error:
-        if isinstance(error.__cause__, AMQPChannelError):
-            raise QueueRefused(str(error)) from error
-        raise
 
 
 class PrefetchLimiter:

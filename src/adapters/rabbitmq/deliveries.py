@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import aio_pika
 import msgspec
 from aio_pika.abc import TimeoutType
-from aio_pika.exceptions import AMQPError, ConnectionClosed
+from aio_pika.exceptions import AMQPChannelError, AMQPError, ConnectionClosed
 from yarl import URL
 
 from cronhare.domain.addresses.servers import Host
@@ -49,6 +49,10 @@ _ACK, _NACK = 80, 120
 
 #: Seconds after which the client is told that its broker lives, while only deliveries arrive.
 _LONGEST_SILENCE: Final = 1.0
+
+
+class QueueRefused(BrokerUnavailable):
+    """The broker answers, and refuses what was asked of a channel."""
 
 
 class Incoming(msgspec.Struct, kw_only=True):
@@ -352,7 +356,7 @@ async def _connect(
 
 @contextmanager
 def translate_errors(doing: str, said: Callable[[BaseException], str] = describe) -> Iterator[None]:
-    """Turn aio-pika's errors into `BrokerUnavailable`, with the text of *said*.
+    """Turn aio-pika's errors into `BrokerUnavailable` or `QueueRefused`, with the text of *said*.
 
     When a connection breaks, aio-pika cancels what waits for it: only a cancellation of our own
     task goes on as one. It goes on even where aio-pika dropped it: its `asyncio.wait_for` forgets,
@@ -367,7 +371,8 @@ def translate_errors(doing: str, said: Callable[[BaseException], str] = describe
     try:
         yield
     except AIO_PIKA_ERRORS as error:
-        raise BrokerUnavailable(f"{doing}: {said(error)}") from error
+        kind = QueueRefused if isinstance(error, AMQPChannelError) else BrokerUnavailable
+        raise kind(f"{doing}: {said(error)}") from error
     except asyncio.CancelledError as error:
         if is_cancelled():
             raise

@@ -365,7 +365,7 @@ class PublisherConnection:
                 self._try()
             elif silence >= limit and self._trial.owed is None:
                 self._hangs(road, now)
-        self._loop.call_later(min(PROBE_TIMEOUT, self._timeout) / 4, self._watch)
+        self._loop.call_later(min(PROBE_TIMEOUT, self._timeout) / 2, self._watch)
 
     def _hangs(self, road: Road, now: float) -> None:
         """Leave a target out for a while: the broker answers, and this one confirms nothing."""

@@ -14,8 +14,14 @@ from cronhare.domain.topology import DEFAULT_WEIGHT, FairQueueing
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from .client import ANSWER_TIMEOUT, Address, LeftOut, backoff
-from .consumer import Consumer, PrefetchLimiter, QueueRefused, open_consumer, translate_refusals
-from .deliveries import DeliveringConnection, Incoming, open_connection
+from .consumer import Consumer, PrefetchLimiter, open_consumer
+from .deliveries import (
+    DeliveringConnection,
+    Incoming,
+    QueueRefused,
+    open_connection,
+    translate_errors,
+)
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +102,7 @@ class Subscription:
     @property
     def is_live(self) -> bool:
         """Whether it consumes, as the liveness checks have it."""
-        consumers = self._consumers.values()
+        consumers = [*self._consumers.values()]  # at once: another thread may ask
         return self._connection is not None and any(each.lost_by is None for each in consumers)
 
     @property
@@ -359,7 +365,7 @@ class Subscription:
     async def _why_dead(self, connection: DeliveringConnection, queue: str) -> str | None:
         """Ask on a channel kept for that: for a queue that is gone it costs the channel."""
         try:
-            with translate_refusals(f"proving that the consumer of {queue} lives"):
+            with translate_errors(f"proving that the consumer of {queue} lives"):
                 async with asyncio.timeout(ANSWER_TIMEOUT):
                     if self._asking is None or self._asking.is_closed:
                         self._asking = await connection.channel(publisher_confirms=False)

@@ -22,7 +22,6 @@ from cronhare.domain.topology import (
     topology,
 )
 from cronhare.ports.broker import Envelope, Message
-from tests.readable_broker import decode
 
 QUEUES = {queue.name: queue for queue in topology(retry_delay=timedelta(seconds=30)).queues}
 
@@ -171,24 +170,6 @@ def test_a_body_may_be_as_large_as_the_smallest_limit_of_all_versions() -> None:
 
     with pytest.raises(ValueError, match="the broker takes"):
         encode(Envelope(Message(body=bytes(LARGEST_BODY + 1)), ToQueue()))
-
-
-def test_what_came_is_plain_python_without_the_queues_own_counts() -> None:
-    class Long(int):
-        """As pika's."""
-
-    at = datetime(2026, 3, 28, 12, tzinfo=UTC)
-    came = {"x-death": [{"count": Long(2), "time": at.replace(tzinfo=None)}], "x-delivery-count": 0}
-
-    message = decode(b"body", {**came, "bytes": bytearray(b"b"), "yes": True}, "17:1")
-
-    assert message.headers == {
-        "x-death": [{"count": 2, "time": at}],
-        "bytes": b"b",
-        "yes": True,
-    }
-    assert repr(message.headers["x-death"]).startswith("[{'count': 2,")
-    assert decode(b"", None, None) == Message(body=b"")
 
 
 class Recorder:
