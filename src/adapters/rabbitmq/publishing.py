@@ -42,7 +42,8 @@ WINDOW: Final = 1_000
 #: the interpreter's lock for its five milliseconds.
 LARGEST_WRITE: Final = 64 * 1024
 
-#: Channels at a time; idle ones are closed above that. RabbitMQ allows 2,047.
+#: Channels in use at a time, and at most half of those that the broker allows, which are 2,047 by
+#: default: one that hangs counts until it is closed. Idle ones are closed to make room.
 MOST_CHANNELS: Final = 500
 
 #: Seconds after which a channel that was refused something is replaced. Once a full queue has
@@ -402,15 +403,17 @@ class PublisherConnection:
             self._send(road)
 
     def _road_to(self, target: str) -> Road | None:
-        """Open a channel; none to a target that hangs, but now and then for a message alone."""
+        """Open a channel, if there is room; to a target that hangs, now and then alone."""
         hung = self._hanging.get(target)
         if hung is not None and hung.retry_at is not None and time.monotonic() < hung.retry_at:
             return None
-        if len(self._roads) >= MOST_CHANNELS:
-            idle = [each for each in self._roads.values() if each.owed is None and not each.waiting]
-            for each in idle:
-                if each is not self._trial:
+        most = min(MOST_CHANNELS, self._connection.params.channel_max // 2)
+        if len(self._roads) >= most:
+            for each in [*self._roads.values()][1:]:  # all but the trial's
+                if each.owed is None and not each.waiting:
                     self._abandon(each)
+        if len(self._roads) >= most:
+            return None
         road = self._roads[target] = Road(target, window=WINDOW if hung is None else 1)
         self._open(road)
         return road
