@@ -1,33 +1,31 @@
 """Connections to servers whose talk is bounded: in time, and in bytes."""
 
+import asyncio
 import io
 import socket
 import ssl
+import threading
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, InvalidStateError
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
+
+
+T = TypeVar("T")
 
 
 class TooMuch(OSError):
     """The server sent more than is taken."""
 
 
-class Clock(Protocol):
-    """Seconds that never go backwards."""
-
-    def __call__(self) -> float:
-        """Give the seconds since some moment."""
-        ...
-
-
 class Deadline:
     """An end that all steps of one exchange share."""
 
-    def __init__(self, seconds: float, *, clock: Clock = time.monotonic) -> None:
+    def __init__(self, seconds: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin now."""
         self._clock = clock
         self._end = clock() + seconds
@@ -140,6 +138,50 @@ class Connection:
         if (sock := self._socket) is not None:
             with suppress(OSError):  # not `sock.shutdown`: that of TLS would forget its state
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+
+class Conversations:
+    """Each has a daemon thread of its own, so that a resolver that hangs delays no exit."""
+
+    def __init__(self, most: int, *, what: str) -> None:
+        """*what* names one in an error."""
+        self._most = most
+        self._what = what
+        self._room = threading.BoundedSemaphore(most)
+
+    async def hold(self, work: Callable[[Connection], T], *, seconds: float) -> T:
+        """Do a work in its thread; who cancels it hangs up.
+
+        Raises:
+            TimeoutError: it took longer.
+            OSError: there are too many, or this machine begins no thread; and what *work* raises.
+        """
+        if not self._room.acquire(blocking=False):
+            raise OSError(f"there is no place for another {self._what}: {self._most} are under way")
+        connection, done = Connection(Deadline(seconds)), Future[T]()
+
+        def run() -> None:
+            try:
+                answer = work(connection)
+            except BaseException as error:  # noqa: BLE001 - for whoever awaits it
+                with suppress(InvalidStateError):  # nobody does any more
+                    done.set_exception(error)
+            else:
+                with suppress(InvalidStateError):
+                    done.set_result(answer)
+            finally:
+                self._room.release()
+
+        try:
+            threading.Thread(target=run, name=self._what, daemon=True).start()
+        except RuntimeError as error:
+            self._room.release()
+            raise OSError(f"this machine begins no thread for it: {error}") from error
+        try:
+            async with asyncio.timeout(seconds):
+                return await asyncio.wrap_future(done)
+        finally:
+            connection.give_up()
 
 
 def look_up(host: str, port: int) -> list[str]:

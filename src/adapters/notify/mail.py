@@ -1,11 +1,8 @@
 """Mail by SMTP. Each mail has a connection and a thread of its own."""
 
-import asyncio
 import smtplib
 import ssl
-import threading
-from collections.abc import Callable, Collection, Hashable, Sequence
-from concurrent.futures import Future, InvalidStateError
+from collections.abc import Collection, Hashable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
@@ -14,7 +11,7 @@ from email.utils import format_datetime
 from functools import partial
 from typing import Final, TypeAlias
 
-from cronhare.adapters.connections import Connection, Deadline, look_up
+from cronhare.adapters.connections import Connection, Conversations, look_up
 from cronhare.domain.addresses.servers import MailServer
 from cronhare.domain.events.outbox import OutboxRow, RunEnd
 from cronhare.domain.events.targets import ByEmail
@@ -107,7 +104,7 @@ class Mailer:
         self._server = server
         self._sender = sender
         self._web = web
-        self._room = threading.BoundedSemaphore(MOST_AT_A_TIME)
+        self._conversations = Conversations(MOST_AT_A_TIME, what="mail")
         self._partly = PartlyTaken()
 
     async def send(
@@ -130,27 +127,15 @@ class Mailer:
             text = f"it cannot be written as a mail: {_said(error)}"
             raise NotDelivered(text, for_good=True, in_part=True) from error
         left = [each for each in means.to if each not in self._partly.takers(mail["Message-ID"])]
-        done: Future[Refused] = Future()
-        if not self._room.acquire(blocking=False):
-            raise NotDelivered(f"{MOST_AT_A_TIME} mails are on their way, no more is begun")
-        connection = Connection(Deadline(within.total_seconds()))
-        work = partial(hand_in, connection, self._server, mail, left)
+        work = partial(hand_in, server=self._server, mail=mail, to=left)
         try:
-            threading.Thread(target=self._run, args=(done, work), name="mail", daemon=True).start()
-        except RuntimeError as error:  # its place is free again: nobody else would give it back
-            self._room.release()
-            raise NotDelivered(f"this machine begins no thread for it: {_said(error)}") from error
-        try:
-            async with asyncio.timeout(within.total_seconds()):
-                refused = await asyncio.wrap_future(done)
+            refused = await self._conversations.hold(work, seconds=within.total_seconds())
         except TimeoutError as error:
             raise NotDelivered(f"{self._server} took longer than the timeout") from error
         except smtplib.SMTPRecipientsRefused as error:  # after a 421 it has not named them all
             raise self._not_for_all(error.recipients, left, of=len(means.to)) from error
         except (OSError, ValueError, smtplib.SMTPException) as error:
             raise NotDelivered(f"{self._server}: {_said(error)}") from error
-        finally:
-            connection.give_up()
         took = [each for each in means.to if each not in refused]
         self._partly.note(mail["Message-ID"], took, is_over=not refused)
         if refused:
@@ -171,16 +156,6 @@ class Mailer:
         # That all who are left are refused for good does: the fault is in these addresses.
         in_part = len(refused) < (of if for_good else len(asked))
         return NotDelivered(text, for_good=for_good, in_part=in_part)
-
-    def _run(self, done: Future[Refused], work: Callable[[], Refused]) -> None:
-        try:
-            with suppress(InvalidStateError):  # nobody awaits it any more
-                try:
-                    done.set_result(work())
-                except BaseException as error:  # noqa: BLE001 - for whoever awaits it
-                    done.set_exception(error)
-        finally:
-            self._room.release()
 
 
 class PartlyTaken:

@@ -20,23 +20,18 @@ LONGEST_BODY: Final = 1_500
 #: Lines of a run's output that a mail has.
 MOST_LINES: Final = 30
 
-_KINDS: Final = {
-    EventKind.RECOVERED: "success",
-    EventKind.ARRIVED: "info",
-    EventKind.SKIPPED: "warning",
-    EventKind.LATE: "warning",
-    EventKind.ALERT: "warning",
+#: What is said of each kind of event, behind the name of a schedule, and how bad Apprise makes it.
+_SAID: Final[Mapping[str, tuple[str, str]]] = {
+    EventKind.FAILED: ("failed", "failure"),
+    EventKind.QUARANTINED: ("was quarantined", "failure"),
+    EventKind.RECOVERED: ("recovered", "success"),
+    EventKind.SKIPPED: ("was skipped", "warning"),
+    EventKind.LATE: ("is late", "warning"),
+    EventKind.ARRIVED: ("is due", "info"),
+    EventKind.ALERT: ("", "warning"),
+    EventKind.CLEARED: ("", "success"),
 }
-
-
-_VERBS: Final[Mapping[str, str]] = {
-    EventKind.FAILED: "failed",
-    EventKind.QUARANTINED: "was quarantined",
-    EventKind.RECOVERED: "recovered",
-    EventKind.SKIPPED: "was skipped",
-    EventKind.LATE: "is late",
-    EventKind.ARRIVED: "is due",
-}
+_OTHER: Final = ("", "info")
 
 
 @attrs.frozen(kw_only=True)
@@ -81,12 +76,13 @@ def spoken(event: OutboxRow, end: RunEnd | None = None) -> Message:
     data = _read(event)
     what, why = _what(event, data, end), _why(data)
     title = ": ".join(filter(None, (what, why.partition("\n")[0])))
+    is_bad = data.alert.severity in {"high", "critical"}
     return Message(
         title=shortened(printable(title), LONGEST_TITLE),
         body=shortened(
             "\n".join(filter(None, (printable(why), *_facts(event, data)))), LONGEST_BODY
         ),
-        kind=_kind(event.event, data.alert.severity),
+        kind="failure" if is_bad else _SAID.get(event.event, _OTHER)[1],
     )
 
 
@@ -113,7 +109,7 @@ def letter(event: OutboxRow, end: RunEnd | None = None, *, web: str | None = Non
 def _what(event: OutboxRow, data: _Data, end: RunEnd | None) -> str:
     """Say what is told of, what happened to it, and where."""
     named = event.schedule_name or data.alert.title or data.rule or event.event
-    verb = "" if data.metadata.test else _VERBS.get(event.event, "")
+    verb = "" if data.metadata.test else _SAID.get(event.event, _OTHER)[0]
     node = read_node(end.node) if end and end.node else None
     where = f"on {node.host}" if node else ""
     return " ".join(filter(None, (named, verb, where)))
@@ -131,12 +127,6 @@ def _facts(event: OutboxRow, data: _Data) -> Iterator[str]:
     if data.metadata.due_at:
         yield f"due at {printable(data.metadata.due_at)}"
     yield f"at {say_moment(event.occurred_at)}"
-
-
-def _kind(event: str, severity: str) -> str:
-    if severity in {"high", "critical"}:
-        return "failure"
-    return _KINDS.get(EventKind(event), "failure") if event in {*EventKind} else "info"
 
 
 def _read(event: OutboxRow) -> _Data:
