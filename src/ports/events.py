@@ -323,15 +323,12 @@ class AlertStorePort(Protocol):
         """Say when judging the whole ledger ended last; None where nobody has ended it ever."""
 
     def revision(self) -> Hashable:
-        """Give what differs after each change of what `raised` and `cleared` list; it is cheap."""
+        """Give what differs after each alert that is raised, cleared or forgotten; it is cheap."""
 
     def page(
         self, which: AlertFilter, *, after: AlertPlace | None, limit: int | None
     ) -> tuple[Sequence[Alert], bool]:
-        """List alerts in the order of their places, at most *limit*, and say if others follow."""
+        """List alerts in the order of their places, at most *limit*, and say if others follow.
 
-    def raised(self) -> Sequence[Alert]:
-        """List the alerts that hold, by their keys."""
-
-    def cleared(self) -> Sequence[Alert]:
-        """List those that are cleared and not forgotten, nor raised again, by their keys."""
+        Those that are cleared are listed until they are forgotten, or raised again.
+        """

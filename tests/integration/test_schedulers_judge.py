@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cronhare.domain.events import events
+from cronhare.domain.events.alerts import Alert, AlertFilter
 from cronhare.domain.events.outbox import EXPIRES_AFTER, OutboxRow, OutboxState
 from cronhare.domain.events.targets import EventKind, Subscriptions
 from cronhare.entrypoints.container import Container
@@ -21,6 +23,10 @@ from tests.unit.application.test_events import target
 pytestmark = pytest.mark.integration
 
 
+def raised(container: Container) -> Sequence[Alert]:
+    return container.alerts().page(AlertFilter(), after=None, limit=None)[0]
+
+
 def test_a_scheduler_judges_without_a_jobs_file_or_a_worker(
     tmp_path: Path, on_sqlite: Settings
 ) -> None:
@@ -30,10 +36,10 @@ def test_a_scheduler_judges_without_a_jobs_file_or_a_worker(
 
     loop = alert_loop(container)
     loop.start()
-    wait_until(lambda: bool(container.alerts().raised()), seconds=30, what="the alert")
+    wait_until(lambda: bool(raised(container)), seconds=30, what="the alert")
     asyncio.run(loop.stop(seconds=5))
 
-    assert [each.rule for each in container.alerts().raised()] == ["failed"]
+    assert [each.rule for each in raised(container)] == ["failed"]
 
 
 def test_who_stands_in_gives_up_what_no_worker_was_there_to_tell(on_sqlite: Settings) -> None:

@@ -200,7 +200,9 @@ class Subscriptions:
     @cached_property
     def is_empty(self) -> bool:
         """Whether nobody is told of anything."""
-        return not (self.alerted or self.pings or any(self._is_set()))
+        settings = (*self.schedules.values(), *self.tasks.values())
+        named = any(each.notify or each.on_failure is not None for each in settings)
+        return not (self.alerted or self.pings or named)
 
     @property
     def told_once(self) -> frozenset[str]:
@@ -295,10 +297,6 @@ class Subscriptions:
         given = (*(each.on_failure for each in settings), *self.pings.values())
         return {target.name: target for target in given if target is not None}
 
-    def _is_set(self) -> Iterator[bool]:
-        for each in (*self.schedules.values(), *self.tasks.values()):
-            yield bool(each.notify) or each.on_failure is not None
-
 
 def by_number(tasks: Iterable[Task]) -> Mapping[TaskRef, str]:
     """Give the names of tasks by their numbers, for rows that know no name."""
@@ -321,10 +319,11 @@ def lacks(target: Target, *, has_mail: bool) -> str | None:
 
 def untellable(subscriptions: Subscriptions, *, has_mail: bool) -> Mapping[str, str]:
     """Give the targets of a file that cannot be told here, with the reason of each."""
-    found = {
-        name: lacks(target, has_mail=has_mail) for name, target in subscriptions.targets.items()
+    return {
+        name: why
+        for name, target in subscriptions.targets.items()
+        if (why := lacks(target, has_mail=has_mail)) is not None
     }
-    return {name: why for name, why in found.items() if why is not None}
 
 
 def without(names: Collection[str], subscriptions: Subscriptions) -> Subscriptions:
@@ -354,20 +353,17 @@ def why_untold(
     An alert of no *schedule* is of the whole ledger; *task* names that of a schedule of no file.
     """
     told = subscriptions.told_of_alert(EventKind.ALERT, rule, schedule, task)
-    names = {each.name for each in told}
-    return {
-        name: _why(target, rule, schedule, names) for name, target in subscriptions.targets.items()
-    }
 
+    def why(target: Target) -> str:
+        if EventKind.ALERT not in target.events:
+            return f"its events have no {EventKind.ALERT}"
+        if rule not in target.alerts:
+            return f"its alerts leave out {rule}"
+        if target not in told:
+            return f"{schedule}, or its task, names others in its notify"
+        return "no process that tells has found the alert yet: a worker looks once a minute"
 
-def _why(target: Target, rule: str, schedule: str | None, told: Collection[str]) -> str:
-    if EventKind.ALERT not in target.events:
-        return f"its events have no {EventKind.ALERT}"
-    if rule not in target.alerts:
-        return f"its alerts leave out {rule}"
-    if target.name not in told:
-        return f"{schedule}, or its task, names others in its notify"
-    return "no process that tells has found the alert yet: a worker looks once a minute"
+    return {name: why(target) for name, target in subscriptions.targets.items()}
 
 
 @attrs.define(eq=False)

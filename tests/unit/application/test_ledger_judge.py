@@ -8,6 +8,7 @@ import pytest
 from cronhare.adapters.sql.events.alerts import SqlAlertStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.application.events.alerting import LONGEST_GAP, LedgerJudge
+from cronhare.domain.events.alerts import AlertFilter
 from cronhare.domain.events.rules import AlertPolicy
 from cronhare.domain.nodes import FORGOTTEN_AFTER, NodeReport
 from cronhare.domain.topology import MAIN_QUEUE
@@ -51,7 +52,8 @@ class Watched:
         self.nodes.report(report, kept_for=FORGOTTEN_AFTER)
 
     def raised(self) -> Iterator[str]:
-        return (f"{each.rule} {each.subject}" for each in self.alerts.raised())
+        found, _ = self.alerts.page(AlertFilter(), after=None, limit=None)
+        return (f"{each.rule} {each.subject}" for each in found)
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ _AT_ONCE: Final = 500
 
 ALERT: Final = OwnTable(alerts)
 
-_ALERTS: Final = select(alerts).order_by(alerts.c.rule)
+_ALERTS: Final = select(alerts)
 
 _REVISION: Final = select(
     func.count(),
@@ -172,18 +172,6 @@ class SqlAlertStore(Store, Signals):
             rows = connection.execute(asked).all()
         found = _read(rows)
         return found[:limit], bool(found) and len(rows) == most
-
-    @repeatable
-    def raised(self) -> Sequence[Alert]:
-        return self._listed(alerts.c.cleared_at.is_(None))
-
-    @repeatable
-    def cleared(self) -> Sequence[Alert]:
-        return self._listed(alerts.c.cleared_at.is_not(None))
-
-    def _listed(self, which: ColumnElement[bool]) -> Sequence[Alert]:
-        with self._database.read("reading alerts") as connection:
-            return _read(connection.execute(_ALERTS.where(which)))
 
 
 def _of(source: str | None) -> ColumnElement[bool]:
