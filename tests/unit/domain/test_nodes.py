@@ -3,6 +3,12 @@ from datetime import timedelta
 import pytest
 
 from cronhare.domain.nodes import (
+    CLOSING,
+    DISCONNECTING,
+    ENDING,
+    FAREWELL,
+    INTERRUPTING,
+    PAUSING,
     TIME_TO_END,
     Departed,
     Node,
@@ -95,3 +101,18 @@ def test_of_a_lease_too_short_for_that_nothing_is_cut_off(seconds: int) -> None:
     lease = timedelta(seconds=seconds)
 
     assert silence(lease) == lease
+
+
+"""Each step of a shutdown ends before what waits for it."""
+
+
+def test_each_gives_up_before_whoever_waits_for_it() -> None:
+    assert FAREWELL < DISCONNECTING < CLOSING
+
+
+def test_the_steps_of_a_worker_leave_time_for_its_end() -> None:
+    assert PAUSING + INTERRUPTING + CLOSING <= ENDING - 1
+
+
+def test_the_failed_queue_is_drained_while_interrupted_tasks_end() -> None:
+    assert PAUSING + CLOSING < INTERRUPTING

@@ -1,3 +1,5 @@
+from collections import Counter
+from collections.abc import Mapping
 from datetime import timedelta
 
 import pytest
@@ -11,7 +13,9 @@ from cronhare.domain.topology import (
     LONGEST_QUEUE_NAME,
     Binding,
     Exchange,
+    FairQueueing,
     Queue,
+    ServedQueues,
     ToFailed,
     ToQuarantine,
     ToQueue,
@@ -157,3 +161,96 @@ def test_a_delay_that_the_lanes_cannot_carry_is_refused() -> None:
     assert route(ToQueue("q", LONGEST_LANE_DELAY)) == ("cron_delay.15", "1." * LANES + "q")
     with pytest.raises(ValueError, match="does not fit the lanes"):
         route(ToQueue("q", too_long))
+
+
+"""Reading the queues of a process, with their weights."""
+
+
+def test_a_queue_has_the_weight_behind_its_last_colon_and_else_one() -> None:
+    served = ServedQueues.parse(["reports:3", "mail", "at:night:100", "mail", "mail:1"])
+
+    assert served.weights == {"reports": 3, "mail": 1, "at:night": 100}
+    assert ServedQueues.parse(served.texts) == served
+
+
+def test_other_queues_have_a_weight_of_one() -> None:
+    assert ServedQueues.parse(["reports:3", "mail:2"]).of(["cron_scheduler", "reports"]) == {
+        "cron_scheduler": 1,
+        "reports": 3,
+    }
+
+
+@pytest.mark.parametrize(
+    "text", ["a:0", "a:101", "a:", "a:+1", "a: 1", "a:1.5", "a:٣", "a:1e1", "a:99999999999", "a:b"]
+)
+def test_a_weight_is_a_whole_number_from_1_to_100(text: str) -> None:
+    with pytest.raises(ValueError, match="a whole number from 1 to 100"):
+        ServedQueues.parse([text])
+
+
+def test_all_faults_are_told_at_once() -> None:
+    with pytest.raises(ValueError, match="weight") as caught:
+        ServedQueues.parse(["a:101", "reports:3", "b*", "reports:4", "cron_scheduler_failed:2"])
+
+    assert str(caught.value).split("; ") == [
+        "'a:101': behind its last colon a queue has its weight, a whole number from 1 to 100",
+        "'b*' cannot name a queue: it is empty or has a wildcard (* or #)",
+        "reports has two weights, 3 and 4",
+        "cron_scheduler_failed is one of the system's own queues",
+        "name a task queue otherwise",
+    ]
+
+
+"""Which of several queues is served next."""
+
+
+def served(fair: FairQueueing, *queues: str, times: int) -> list[str]:
+    """Serve queues that always have something."""
+    order = list[str]()
+    for _ in range(times):
+        order.append(fair.next(queues))
+        fair.serve(order[-1])
+    return order
+
+
+def test_the_heavier_one_is_served_more_often_and_the_other_one_in_between() -> None:
+    order = served(FairQueueing({"reports": 3}), "mail", "reports", times=40)
+
+    assert Counter(order) == {"reports": 30, "mail": 10}
+    assert all("mail" in order[at : at + 4] for at in range(37))
+
+
+def test_a_queue_that_was_empty_comes_next_and_has_saved_nothing_up() -> None:
+    fair = FairQueueing({"reports": 2})
+    served(fair, "reports", times=1_000)
+
+    order = served(fair, "reports", "mail", times=31)
+
+    assert order[0] == "mail"
+    assert 10 <= order.count("mail") <= 12
+
+
+def test_a_queue_that_was_alone_owes_the_others_nothing_for_it() -> None:
+    fair = FairQueueing({"reports": 3})
+    served(fair, "mail", times=1_000)
+
+    assert "mail" in served(fair, "reports", "mail", times=5)
+
+
+weights = st.dictionaries(
+    st.sampled_from("abcde"), st.integers(min_value=1, max_value=100), min_size=1
+)
+
+
+@given(weights)
+def test_shares_are_as_the_weights(weights: Mapping[str, int]) -> None:
+    """Between two queues that always have something, neither is ahead by more than one item."""
+    order = served(FairQueueing(weights), *weights, times=5 * sum(weights.values()))
+
+    for at in range(1, len(order)):
+        shares = {name: order[:at].count(name) / weights[name] for name in weights}
+        fastest, slowest = max(shares, key=shares.__getitem__), min(shares, key=shares.__getitem__)
+        ahead = shares[fastest] - shares[slowest]
+        assert ahead <= 1 / weights[fastest] + 1 / weights[slowest] + 1e-9
+        if at > 200:
+            break

@@ -16,6 +16,7 @@ from cronhare.domain.lifecycle.replay_pace import (
     ReplayState,
     ReplayStep,
     next_step,
+    time_left,
 )
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -134,3 +135,19 @@ def test_it_is_done_once_all_have_ended() -> None:
 
     assert (released(some).begins, released(unknown).begins) == ((), ())
     assert done == Halt(ReplayState.DONE, "5 succeeded, 0 failed again, 1 could not be replayed")
+
+
+MINUTE = timedelta(minutes=1)
+ORDER = ReplayOrder(which=UNRESOLVED, rate=10)
+
+
+def test_what_is_left_takes_as_long_as_what_has_ended() -> None:
+    halfway = ReplayProgress(waiting=98, released=2, succeeded=90, failed=10, is_collected=True)
+
+    assert time_left(ORDER, halfway, elapsed=MINUTE) == MINUTE
+
+
+def test_nothing_is_faster_than_the_rate() -> None:
+    quick = ReplayProgress(waiting=600, succeeded=600, is_collected=True)
+
+    assert time_left(ORDER, quick, elapsed=MINUTE / 60) == MINUTE

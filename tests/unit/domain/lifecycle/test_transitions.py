@@ -3,9 +3,10 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
-from cronhare.domain.execution import REPLAYABLE, STARTABLE, UNFINISHED, WAITING, State
+from cronhare.domain.execution import REPLAYABLE, STARTABLE, UNFINISHED, WAITING, Execution, State
 from cronhare.domain.lifecycle.replay import ALREADY_OVERDUE, DEFAULT_ALLOWANCE, replays
 from cronhare.domain.lifecycle.transitions import (
+    EARLIEST,
     begin,
     cancel,
     changes,
@@ -14,9 +15,12 @@ from cronhare.domain.lifecycle.transitions import (
     may_hand_over,
     publish,
     set_apart,
+    start,
 )
+from cronhare.domain.messages import Nacks
 from cronhare.domain.retries.outcome import Crash, Ending
 from cronhare.domain.retries.retry import Quarantine, RetryAfter
+from cronhare.domain.schedules.task import SYSTEM, TaskRef
 from tests.unit.executions import NOON, execution
 
 MINUTE = timedelta(minutes=1)
@@ -147,3 +151,164 @@ def test_only_what_ended_badly_is_replayed(state: State) -> None:
     replayed = list(replays(asked, now=NOON, allowance=DEFAULT_ALLOWANCE, head_start=NONE))
 
     assert bool(replayed) == (state in REPLAYABLE)
+
+
+"""Who may start an attempt, what the start writes, and which nacks of its message count."""
+
+
+SECOND = timedelta(seconds=1)
+UNTIL = NOON + MINUTE
+NO_NACKS = Nacks(by_queue={}, trip=MINUTE)
+
+#: One nack for each minute that a message was in its queue.
+MANY = Nacks(by_queue={"cron_scheduler": 99, "another": 99}, trip=MINUTE)
+
+
+def started(
+    asked: Execution,
+    *,
+    attempt: int = 1,
+    nacks: Nacks | None = NO_NACKS,
+    node: str = "ant",
+    now: datetime = NOON,
+) -> Execution | str:
+    return start(asked, attempt=attempt, nacks=nacks, node=node, now=now, until=UNTIL)
+
+
+def deaths_of(answer: Execution | str) -> int:
+    assert isinstance(answer, Execution)
+    return answer.deaths
+
+
+@pytest.mark.parametrize("state", State)
+def test_only_what_waits_is_started(state: State) -> None:
+    answer = started(execution(state, owner="bee"))
+
+    if state in STARTABLE:
+        assert isinstance(answer, Execution)
+        assert (answer.state, answer.owner) == (State.RUNNING, "ant")
+    else:
+        assert answer == f"the execution is {state}"
+
+
+@pytest.mark.parametrize(
+    ("asked", "nacks", "why"),
+    [
+        (execution(problem="no number"), NO_NACKS, "its row is broken: no number"),
+        (execution(problem="no number"), None, "its row is broken: no number"),
+        (execution(task=TaskRef(SYSTEM, 1)), NO_NACKS, "it is the system's own, which no message"),
+        (execution(attempt=2), NO_NACKS, "attempt 2 is due, not 1"),
+        (execution(attempt=2), None, "attempt 2 is due, not 1"),
+        (execution(State.RUNNING, owner="ant", attempt=2), NO_NACKS, "attempt 2 is due, not 1"),
+        (execution(cancel_requested=True), NO_NACKS, "its end was asked for"),
+        (execution(cancel_requested=True), None, "its end was asked for"),
+    ],
+)
+def test_what_may_not_start_is_told_why(asked: Execution, nacks: Nacks | None, why: str) -> None:
+    answer = started(asked, nacks=nacks)
+
+    assert isinstance(answer, str)
+    assert answer.startswith(why)
+
+
+def test_an_earlier_attempt_is_not_the_one_that_is_due() -> None:
+    assert started(execution(attempt=1), attempt=2) == "attempt 1 is due, not 2"
+
+
+def test_the_system_starts_its_own_without_a_message() -> None:
+    assert isinstance(started(execution(task=TaskRef(SYSTEM, 1)), nacks=None), Execution)
+
+
+def test_a_start_writes_owner_lease_and_time_and_ends_all_waiting() -> None:
+    asked = execution(State.RETRYING, next_attempt_at=NOON, check_at=NOON, resends=3, version=7)
+
+    assert started(asked) == execution(
+        State.RUNNING, owner="ant", lease_until=UNTIL, started_at=NOON, version=8
+    )
+
+
+def test_a_later_attempt_keeps_when_the_first_one_began() -> None:
+    answer = started(execution(State.RETRYING, started_at=NOON - MINUTE))
+
+    assert isinstance(answer, Execution)
+    assert answer.started_at == NOON - MINUTE
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_a_start_that_is_repeated_is_answered_as_the_first(*, is_cancelled: bool) -> None:
+    running = execution(
+        State.RUNNING, owner="ant", lease_until=UNTIL, version=2, cancel_requested=is_cancelled
+    )
+
+    assert started(running) is running
+
+
+def test_a_start_that_is_repeated_later_renews_the_lease() -> None:
+    running = execution(State.RUNNING, owner="ant", lease_until=NOON, version=2)
+
+    assert started(running) == execution(State.RUNNING, owner="ant", lease_until=UNTIL, version=3)
+
+
+@pytest.mark.parametrize(
+    ("begins", "known", "may"),
+    [
+        (None, {}, True),
+        (NOON, {}, True),
+        (NOON + EARLIEST, {}, True),
+        (NOON + EARLIEST + SECOND, {}, False),
+        (NOON + EARLIEST + SECOND, {"executed_at": NOON}, False),
+        (NOON + EARLIEST + SECOND, {"executed_at": NOON + SECOND}, True),  # a clock set back
+        (NOON + EARLIEST + SECOND, {"started_at": NOON}, False),
+        (NOON + EARLIEST + SECOND, {"started_at": NOON + SECOND}, True),
+        (
+            NOON + EARLIEST + SECOND,
+            {"executed_at": NOON + SECOND, "started_at": NOON - SECOND},
+            False,
+        ),
+    ],
+)
+def test_no_message_starts_an_attempt_early(
+    begins: datetime | None, known: dict[str, datetime], may: bool
+) -> None:
+    asked = execution(
+        State.RETRYING, next_attempt_at=begins, **{"executed_at": NOON - MINUTE, **known}
+    )
+
+    answer = started(asked)
+
+    assert isinstance(answer, Execution) == may
+    assert may or answer == "attempt 1 waits until 2026-03-02 12:00:06Z"
+
+
+def test_the_system_may_start_an_attempt_early() -> None:
+    waiting = execution(State.RETRYING, next_attempt_at=NOON + MINUTE)
+
+    assert isinstance(started(waiting, nacks=None), Execution)
+
+
+@pytest.mark.parametrize(
+    ("state", "published_at", "begins", "counted"),
+    [
+        (State.CLAIMED, None, None, 0),
+        (State.CLAIMED, None, NOON - 2 * MINUTE, 0),
+        (State.PUBLISHED, NOON - 4 * MINUTE, None, 4),
+        (State.PUBLISHED, NOON - 4 * MINUTE, NOON - 2 * MINUTE, 2),  # it was in a lane first
+        (State.PUBLISHED, NOON - 2 * MINUTE, NOON - 4 * MINUTE, 2),  # it was sent late
+        (State.RETRYING, NOON - 9 * MINUTE, NOON - 3 * MINUTE, 3),
+        (State.RETRYING, NOON - 3 * MINUTE, NOON - 9 * MINUTE, 9),
+        (State.RETRYING, NOON - 9 * MINUTE, None, 0),
+    ],
+)
+def test_nacks_count_since_a_worker_could_take_the_message(
+    state: State, published_at: datetime | None, begins: datetime | None, counted: int
+) -> None:
+    asked = execution(state, published_at=published_at, next_attempt_at=begins, deaths=10)
+
+    assert deaths_of(started(asked, nacks=MANY)) == 10 + counted
+    assert deaths_of(started(asked, nacks=None)) == 10
+
+
+def test_nacks_in_other_queues_do_not_count() -> None:
+    asked = execution(State.PUBLISHED, queue="reports", published_at=NOON - MINUTE)
+
+    assert deaths_of(started(asked, nacks=MANY)) == 0

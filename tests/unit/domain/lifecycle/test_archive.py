@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.domain.lifecycle.archive import LARGEST_FAILED, Failure, read_failed
+from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.archive import (
+    LARGEST_FAILED,
+    Failure,
+    FailureFilter,
+    FailureFilterInvalid,
+    read_failed,
+)
 from cronhare.domain.messages import AttemptRef, Seal, Unreadable
 
 BODY = (
@@ -96,3 +103,28 @@ def test_with_a_key_our_headers_need_our_signature() -> None:
 @given(st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
 def test_no_body_ever_raises(body: bytes) -> None:
     assert isinstance(read_failed(body, {}, Seal()), Failure | Unreadable)
+
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
+def test_a_filter_that_no_row_can_meet_is_refused_with_all_its_faults() -> None:
+    with pytest.raises(FailureFilterInvalid) as refused:
+        FailureFilter(
+            schedule="",
+            task="a\0b",
+            reason="x" * 1_001,
+            code="\udcff",
+            kind=State.RUNNING,
+            since=NOON,
+            until=NOON,
+        )
+
+    assert [field for field, _ in refused.value.faults] == [
+        "schedule",
+        "task",
+        "code",
+        "reason",
+        "kind",
+        "until",
+    ]

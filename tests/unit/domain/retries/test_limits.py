@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from cronhare.domain.retries.limits import (
     LONGEST_DEFERRAL,
     PARTS,
+    BreakerPolicy,
     Budget,
     BudgetFree,
     BudgetPolicy,
@@ -182,3 +183,22 @@ def test_a_grant_that_nobody_used_is_free_again() -> None:
 
     assert budget.without(NOON).remaining(NOON) == 1
     assert budget.without(NOON).without(NOON).grants == ()
+
+
+@pytest.mark.parametrize(("failed", "succeeded"), [(5, 5), (9, 0), (1, 9)])
+def test_at_half_of_ten_attempts_or_with_fewer_than_ten_it_stays_closed(
+    failed: int, succeeded: int
+) -> None:
+    assert not BreakerPolicy().trips(failed, succeeded)
+
+
+@pytest.mark.parametrize(("failed", "succeeded"), [(6, 4), (10, 0), (51, 49)])
+def test_above_half_of_ten_attempts_or_more_it_opens(failed: int, succeeded: int) -> None:
+    assert BreakerPolicy().trips(failed, succeeded)
+
+
+def test_by_default_five_minutes_count_and_it_pauses_for_one() -> None:
+    policy = BreakerPolicy()
+
+    assert (policy.error_rate, policy.least) == (0.5, 10)
+    assert (policy.window, policy.pause) == (timedelta(minutes=5), timedelta(minutes=1))
