@@ -15,7 +15,7 @@ from samples import BUSY, size
 
 from cronhare.application.publish import envelope
 from cronhare.domain.execution import Execution
-from cronhare.domain.messages import Seal
+from cronhare.domain.messages import Signer
 from cronhare.ports.broker import Published
 from cronhare.ports.records import ExecutionFilter
 
@@ -81,7 +81,7 @@ def _until_started(
             time.sleep(1)
             for execution in waiting:
                 time.sleep(PAUSE)
-                message = envelope(execution, now=BUSY, seal=Seal())
+                message = envelope(execution, now=BUSY, signer=Signer())
                 began = time.perf_counter()
                 assert container.broker().publish([message]) == [Published.CONFIRMED]
                 assert post.started.poll(workers.PATIENCE)

@@ -16,7 +16,7 @@ from cronhare.domain.messages import (
     LARGEST_ID,
     TRACE_HEADER,
     AttemptRef,
-    Seal,
+    Signer,
     failed_body,
     headers_of,
     kept_headers,
@@ -53,14 +53,14 @@ MOST_NAMED: Final = 5
 
 
 def envelope(
-    execution: Execution, *, now: datetime, seal: Seal, trace: str | None = None
+    execution: Execution, *, now: datetime, signer: Signer, trace: str | None = None
 ) -> Envelope:
     """Make the message of the execution's coming attempt, signed, delayed until its time.
 
     *trace* is the `traceparent` of the span that its delivery goes on from.
     """
     body = task_body(execution)
-    headers = seal.sign(body, headers_of(execution))
+    headers = signer.sign(body, headers_of(execution))
     if trace is not None:
         headers[TRACE_HEADER] = trace
     return Envelope(
@@ -88,7 +88,7 @@ def follow_up(
     recorded: State | Superseded,
     *,
     now: datetime,
-    seal: Seal,
+    signer: Signer,
     headers: Mapping[str, object] | None = None,
     trace: str | None = None,
 ) -> Envelope | None:
@@ -104,11 +104,13 @@ def follow_up(
         case State.RETRYING:
             coming = end(execution, verdict, finish.ran.outcome.ending, now=now)
             carried = is_carried(coming, now=now)
-            return envelope(coming, now=now, seal=seal, trace=trace) if carried else None
+            return envelope(coming, now=now, signer=signer, trace=trace) if carried else None
         case State.FAILED | State.QUARANTINED as state:
             pill = PoisonPill.of(verdict.crashes) if isinstance(verdict, Quarantine) else None
             reason = verdict.reason
-            return _last(execution, state, reason, at=now, seal=seal, headers=headers, pill=pill)
+            return _last(
+                execution, state, reason, at=now, signer=signer, headers=headers, pill=pill
+            )
     return None
 
 
@@ -117,13 +119,18 @@ def is_last(following: Envelope) -> bool:
     return isinstance(following.to, ToFailed | ToQuarantine)
 
 
-def follow_up_late(row: Archived, seal: Seal) -> Envelope:
+def follow_up_late(row: Archived, signer: Signer) -> Envelope:
     """Make the message of an end again, where no queue is known to have it.
 
     It lacks the headers of the message that began the attempt.
     """
     return _last(
-        _as_archived(row), row.state, row.failed_reason, at=row.failed_at, seal=seal, pill=row.pill
+        _as_archived(row),
+        row.state,
+        row.failed_reason,
+        at=row.failed_at,
+        signer=signer,
+        pill=row.pill,
     )
 
 
@@ -133,12 +140,12 @@ def _last(
     reason: str,
     *,
     at: datetime,
-    seal: Seal,
+    signer: Signer,
     headers: Mapping[str, object] | None = None,
     pill: PoisonPill | None = None,
 ) -> Envelope:
     """Make the last message. It has the signature of the task message that it is about."""
-    signed = seal.sign(task_body(execution), headers_of(execution))
+    signed = signer.sign(task_body(execution), headers_of(execution))
     to: ToQuarantine | ToFailed
     if state is State.QUARANTINED:
         body, to = quarantine_body(execution, pill, at=at), ToQuarantine()
@@ -281,7 +288,7 @@ class ExecutionPublisher:
     _broker: BrokerPort
     _claims: ClaimStorePort
     _run_system_task: Callable[[Execution, datetime], None]
-    _seal: Seal
+    _signer: Signer
     _in_memory: bool
     _foreign_queues: Collection[str] = ()
     _metrics: MetricsPort = SILENT
@@ -311,7 +318,7 @@ class ExecutionPublisher:
         """Publish retries, failures and quarantines of attempts that were given up."""
         following = list[Sent]()
         for finish, state in ended:
-            message = follow_up(finish, state, now=now, seal=self._seal)
+            message = follow_up(finish, state, now=now, signer=self._signer)
             if message is not None:
                 following.append(Sent.of(message, finish.execution))
         self._publish_following(following, now)
@@ -320,7 +327,7 @@ class ExecutionPublisher:
         """Publish again what follows last attempts, where no queue is known to have it."""
         following = [
             Sent(
-                envelope=follow_up_late(ended, self._seal),
+                envelope=follow_up_late(ended, self._signer),
                 ticket=ended.ticket,
                 schedule_name=ended.schedule_name,
             )
@@ -364,7 +371,8 @@ class ExecutionPublisher:
         with self._tracing.span("publish", kind=SpanKind.PRODUCER, messages=len(sendable)) as span:
             trace = self._tracing.current()
             envelopes = [
-                envelope(execution, now=now, seal=self._seal, trace=trace) for execution in sendable
+                envelope(execution, now=now, signer=self._signer, trace=trace)
+                for execution in sendable
             ]
             outcomes = self._broker.publish(envelopes)
             if unsent := sum(outcome is not Published.CONFIRMED for outcome in outcomes):
@@ -448,7 +456,7 @@ class SendingBell:
 
     _open_broker: Callable[[], BrokerPort]
     _nodes: NodeStorePort
-    _seal: Seal
+    _signer: Signer
     _foreign_queues: Collection[str] = ()
     _silent_since: datetime | None = attrs.field(init=False, default=None)
 
@@ -488,7 +496,9 @@ class SendingBell:
             return
         broker = self._open_broker()
         try:
-            outcomes = broker.publish([envelope(one, now=now, seal=self._seal) for one in sendable])
+            outcomes = broker.publish(
+                [envelope(one, now=now, signer=self._signer) for one in sendable]
+            )
         finally:
             broker.close()
         by_queue = list(zip((one.queue for one in sendable), outcomes, strict=True))

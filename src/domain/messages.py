@@ -45,7 +45,7 @@ SHORTEST_KEY: Final = 16
 
 
 @attrs.frozen
-class Seal:
+class Signer:
     """The keys of our messages: the first one signs, each of them verifies.
 
     So a key is changed in two steps: first every node knows the new one, then it comes first.
@@ -310,7 +310,7 @@ def headers_of(execution: Execution) -> dict[str, object]:
     }
 
 
-def read(body: bytes, headers: Mapping[str, object], seal: Seal) -> IncomingTask | Unreadable:
+def read(body: bytes, headers: Mapping[str, object], signer: Signer) -> IncomingTask | Unreadable:
     """Decode a task message, or say why it cannot be decoded or believed."""
     if len(body) > LARGEST_BODY:
         return Unreadable(f"the body has {len(body)} bytes, {LARGEST_BODY} are allowed")
@@ -320,7 +320,7 @@ def read(body: bytes, headers: Mapping[str, object], seal: Seal) -> IncomingTask
         return Unreadable(f"the body is not a task message: {error}")
     except (UnicodeDecodeError, RecursionError) as error:
         return Unreadable(f"the body is not JSON: {error}")
-    if fault := fault_of_seal(body, headers, seal):
+    if fault := fault_of_signature(body, headers, signer):
         return Unreadable(fault)
     ticket = ticket_of(headers)
     fault = None if ticket else fault_of_foreign(task)
@@ -329,12 +329,12 @@ def read(body: bytes, headers: Mapping[str, object], seal: Seal) -> IncomingTask
     return IncomingTask(task=task, nacks=nacks_of(headers), ticket=ticket)
 
 
-def fault_of_seal(body: bytes, headers: Mapping[str, object], seal: Seal) -> str | None:
+def fault_of_signature(body: bytes, headers: Mapping[str, object], signer: Signer) -> str | None:
     """Say why our own headers cannot be believed; without a key all of them are.
 
     *body* is that of the task message.
     """
-    if not seal.keys or OURS.isdisjoint(headers) or seal.holds(body, headers, of=SIGNED):
+    if not signer.keys or OURS.isdisjoint(headers) or signer.holds(body, headers, of=SIGNED):
         return None
     why = "signed by none of our keys" if SIGNATURE_HEADER in headers else "not signed"
     return f"its headers are ours, and it is {why} (CRON_MESSAGE_KEY)"

@@ -106,7 +106,7 @@ if TYPE_CHECKING:
     from cronhare.application.worker.standalone import StandaloneFinder, StandaloneKeeper
     from cronhare.domain.events.targets import Subscribers, Subscriptions
     from cronhare.domain.lifecycle.retry_limits import RetryPolicies
-    from cronhare.domain.messages import Seal
+    from cronhare.domain.messages import Signer
     from cronhare.domain.schedules.catalog import Catalog
 
     from .probes import make_registry
@@ -148,7 +148,7 @@ class Container(containers.DeclarativeContainer):
     random_fraction = providers.Object(random.random)
     uuid4 = providers.Object(uuid.uuid4)
 
-    seal = providers.ThreadSafeSingleton(Seal, settings.provided.message_keys)
+    signer = providers.ThreadSafeSingleton(Signer, settings.provided.message_keys)
 
     engine = providers.ThreadSafeSingleton(open_engine, settings.provided.database_url)
     ledger_time = providers.ThreadSafeSingleton(SqlLedgerTime, engine, clock)
@@ -287,7 +287,7 @@ class Container(containers.DeclarativeContainer):
         broker=broker,
         claims=claims,
         run_system_task=background.provided.begin,
-        seal=seal,
+        signer=signer,
         in_memory=settings.provided.in_memory,
         foreign_queues=settings.provided.foreign_queues,
         metrics=counting,
@@ -363,7 +363,7 @@ class Container(containers.DeclarativeContainer):
         random_fraction=random_fraction,
         uuid=uuid4,
         retry_delay=settings.provided.retry_delay,
-        seal=seal,
+        signer=signer,
         redeliveries=providers.ThreadSafeSingleton(SqlRedeliveryStore, engine, clock),
         attempts_of=records.provided.attempts,
         grace=settings.provided.shutdown_grace,
@@ -380,7 +380,7 @@ class Container(containers.DeclarativeContainer):
         FailedMonitor,
         ledger=worker_ledger,
         records=records,
-        seal=seal,
+        signer=signer,
         accepts_foreign=settings.provided.accepts_foreign,
     )
     alerts = providers.ThreadSafeSingleton(SqlAlertStore, engine, clock)
@@ -426,7 +426,7 @@ class Container(containers.DeclarativeContainer):
                 rabbitmq.pika_sender, settings.provided.broker_url
             ).provider,
             nodes=nodes,
-            seal=seal,
+            signer=signer,
             foreign_queues=settings.provided.foreign_queues,
         ),
         fifo=providers.ThreadSafeSingleton(FifoBell, settings.provided.ledger.path),

@@ -97,7 +97,7 @@ _PLACES: Final = (
     "cronhare.application.worker.standalone:StandaloneFinder",
     "cronhare.application.worker.attempt:TaskRunners",
     "cronhare.domain.lifecycle.retry_limits:RetryPolicies",
-    "cronhare.domain.messages:Seal",
+    "cronhare.domain.messages:Signer",
     "cronhare.domain.schedules.catalog:Catalog",
     "cronhare.domain.events.targets:Subscriptions",
 )

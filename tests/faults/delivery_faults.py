@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from cronhare.adapters.rabbitmq.broker import PikaBroker
 from cronhare.application.publish import envelope
 from cronhare.domain.execution import Execution
-from cronhare.domain.messages import Seal
+from cronhare.domain.messages import Signer
 from cronhare.domain.schedules.planning import plan
 from tests.faults.house import PATIENCE, House, stop_politely
 from tests.faults.saying import said
@@ -41,7 +41,7 @@ def send_copies(house: House, executions: Sequence[Execution]) -> None:
     """Publish many messages for each coming attempt, as if schedulers had lost their minds."""
     broker = PikaBroker(house.arena.settings["CRON_BROKER_URL"])
     now = house.arena.claims.now()
-    sent = [envelope(one, now=now, seal=Seal()) for one in executions]
+    sent = [envelope(one, now=now, signer=Signer()) for one in executions]
     broker.publish([each for each in sent for _ in range(COPIES)])
     broker.close()
 

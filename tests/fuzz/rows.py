@@ -28,7 +28,7 @@ from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.retry_limits import RetryPolicies
-from cronhare.domain.messages import Seal
+from cronhare.domain.messages import Signer
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.planning import FULL_COMPARISON
 from cronhare.domain.topology import MAIN_QUEUE
@@ -105,7 +105,7 @@ class Desk:
             broker=self.broker,
             claims=ledger.claims,
             run_system_task=lambda *_: None,
-            seal=Seal(),
+            signer=Signer(),
             in_memory=False,
         )
         self.dispatcher = Dispatcher(

@@ -12,7 +12,7 @@ from sqlalchemy import make_url
 
 from cronhare.application.publish import envelope
 from cronhare.domain.execution import State
-from cronhare.domain.messages import Seal
+from cronhare.domain.messages import Signer
 from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.integration import amqp
@@ -63,7 +63,7 @@ def publish(house: Plant) -> None:
     [scheduler_id] = ids_of(house.arena.schedules, ["held"]).values()
     now, key = house.arena.claims.now(), manual_key(uuid4())
     run = house.arena.records.run_now(scheduler_id, key=key, params=None, now=now, node="by-hand")
-    message = envelope(run, now=now, seal=Seal()).message
+    message = envelope(run, now=now, signer=Signer()).message
     properties = pika.BasicProperties(headers=dict(message.headers), message_id=message.id)
     with amqp.channel(house.broker_url) as plain:
         plain.basic_publish("", MAIN_QUEUE, message.body, properties)

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
-from cronhare.domain.messages import IncomingTask, Seal, read, total_nacks
+from cronhare.domain.messages import IncomingTask, Signer, read, total_nacks
 from cronhare.domain.topology import MAIN_QUEUE, RETRY_QUEUE
 from cronhare.ports.broker import Delivery
 from tests.integration import amqp
@@ -41,7 +41,7 @@ async def test_what_a_foreign_consumer_nacks_comes_back_and_its_deaths_are_count
     await broker.ack(delivery)
     await broker.close()
 
-    call = read(delivery.message.body, delivery.message.headers, Seal())
+    call = read(delivery.message.body, delivery.message.headers, Signer())
     assert theirs.counts == [0, 1]
     assert isinstance(call, IncomingTask)
     assert (total_nacks(call.nacks), call.ticket, call.task.scheduler_id) == (2, None, 16)

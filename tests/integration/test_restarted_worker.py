@@ -18,7 +18,7 @@ from pika.exceptions import AMQPError
 
 from cronhare.application.publish import envelope
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.messages import Seal
+from cronhare.domain.messages import Signer
 from cronhare.domain.nodes import container_id
 from cronhare.domain.retries.outcome import CRASH_LIMIT, CRASH_WINDOW
 from cronhare.domain.schedules.keys import manual_key
@@ -91,7 +91,7 @@ def publish(house: Plant) -> None:
     [scheduler_id] = ids_of(house.arena.schedules, ["poison"]).values()
     now, key = house.arena.claims.now(), manual_key(uuid4())
     run = house.arena.records.run_now(scheduler_id, key=key, params=None, now=now, node="by-hand")
-    message = envelope(run, now=now, seal=Seal()).message
+    message = envelope(run, now=now, signer=Signer()).message
     properties = pika.BasicProperties(
         headers=dict(message.headers), message_id=message.id, delivery_mode=2
     )

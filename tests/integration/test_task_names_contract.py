@@ -6,7 +6,14 @@ import pytest
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived, Failure
-from cronhare.domain.messages import FailedMessage, IncomingTask, Seal, TaskMessage, read, task_body
+from cronhare.domain.messages import (
+    FailedMessage,
+    IncomingTask,
+    Signer,
+    TaskMessage,
+    read,
+    task_body,
+)
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.attempts import Busy, Refused
 from tests.integration.ledgers import EVERY_MINUTE, FOR_GOOD, MINUTE, NOON, SECOND, Ledger, draft
@@ -143,7 +150,7 @@ def test_a_task_may_have_a_type_of_ones_own(ledger: Ledger) -> None:
 
     assert execution.task == TaskRef("data-import", 7)
     assert ledger.started(execution).task == TaskRef("data-import", 7)
-    assert read(task_body(execution), {}, Seal()) == IncomingTask(
+    assert read(task_body(execution), {}, Signer()) == IncomingTask(
         task=TaskMessage(
             type="data-import", id=7, scheduler_id=execution.scheduler_id, params_scheduler="{}"
         ),

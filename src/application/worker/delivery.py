@@ -15,7 +15,7 @@ from cronhare.domain.messages import (
     TRACE_HEADER,
     AttemptRef,
     Nacks,
-    fault_of_seal,
+    fault_of_signature,
     nacks_of,
     ticket_of,
     was_overdelivered,
@@ -278,7 +278,7 @@ class DeliveryHandler(WorkerParts):
         quarantine, this copy alone is dropped, and the ledger sends another.
         """
         message, pending = delivery.message, None
-        if fault := fault_of_seal(message.body, message.headers, self.seal):
+        if fault := fault_of_signature(message.body, message.headers, self.signer):
             await self._quarantine(delivery, fault)
         elif was_overdelivered(message.headers):
             await self._fence_off(delivery, OVERDELIVERED_REASON)
@@ -349,7 +349,7 @@ class DeliveryHandler(WorkerParts):
             )
             say(log, logging.WARNING, "retry.spread", text, queue=execution.queue)
         if is_carried(execution, now=at):  # or the reconciler finds it when it is due
-            await self.broker.publish(envelope(execution, now=at, seal=self.seal))
+            await self.broker.publish(envelope(execution, now=at, signer=self.signer))
         await self.broker.ack(delivery)
 
     async def _quarantine(self, delivery: Delivery, reason: str) -> None:

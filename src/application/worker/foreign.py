@@ -23,7 +23,7 @@ from cronhare.domain.lifecycle.archive import Archived, Failure, Unproven, read_
 from cronhare.domain.messages import (
     AttemptRef,
     IncomingTask,
-    Seal,
+    Signer,
     Unreadable,
     kept_headers,
     read,
@@ -76,7 +76,7 @@ class Adopter:
             return delivery.defect.reason
         if was_overdelivered(delivery.message.headers):
             return OVERDELIVERED_REASON
-        call = read(delivery.message.body, delivery.message.headers, self._worker.seal)
+        call = read(delivery.message.body, delivery.message.headers, self._worker.signer)
         if isinstance(call, Unreadable):
             return call.reason
         if not self._worker.accepts_foreign:
@@ -116,7 +116,7 @@ class Adopter:
             _log_copy(delivery, adopted)
             return None
         trace, now = self._worker.tracing.current(), await ledger.now()
-        ours = envelope(adopted, now=now, seal=self._worker.seal, trace=trace)
+        ours = envelope(adopted, now=now, signer=self._worker.signer, trace=trace)
         theirs = kept_headers(publisher_headers(delivery.message.headers))
         message = msgspec.structs.replace(ours.message, headers={**theirs, **ours.message.headers})
         await self._worker.publish([(adopted, Envelope(message, ours.to))], now)
@@ -233,13 +233,13 @@ class FailedMonitor:
 
     Our own failures are there before they are published; those of other workers are not. What
     cannot be read is parked, and so is a message about an execution that the ledger does not know.
-    *seal* verifies our messages; *accepts_foreign* as for the worker.
+    *signer* verifies our messages; *accepts_foreign* as for the worker.
     """
 
     _broker: AsyncBrokerPort
     _ledger: WorkerLedger
     _records: RecordsPort
-    _seal: Seal
+    _signer: Signer
     _accepts_foreign: bool = True
 
     def drain(self) -> None:
@@ -269,7 +269,7 @@ class FailedMonitor:
         message, ledger = delivery.message, self._ledger
         if delivery.defect is not None:
             return delivery.defect.reason
-        failure = read_failed(message.body, message.headers, self._seal)
+        failure = read_failed(message.body, message.headers, self._signer)
         if isinstance(failure, Unreadable):
             return failure.reason
         if failure.ticket is None and not self._accepts_foreign:

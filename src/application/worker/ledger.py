@@ -13,7 +13,7 @@ import attrs
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.retry_limits import RetryPolicies
-from cronhare.domain.messages import Seal
+from cronhare.domain.messages import Signer
 from cronhare.domain.retries.outcome import CrashPolicy
 from cronhare.domain.retries.policy import exponential
 from cronhare.domain.retries.retry import Holder
@@ -336,7 +336,7 @@ class WorkerLedger:
 class WorkerParts:
     """What a worker is made of: each part of it takes from here what it needs.
 
-    *retry_delay* is how long a nacked message is away. *seal* signs our messages and verifies them.
+    *retry_delay* is how long a nacked message is away. *signer* signs and verifies our messages.
     *us* is who takes them, and *lives* tells whether a PID of our own place is in use; by
     *crash_policy* one that ends its workers is told from one that was unlucky. *in_memory* says
     where the broker is. *accepts_foreign* tells whether messages of others are run;
@@ -354,7 +354,7 @@ class WorkerParts:
     random_fraction: Callable[[], float]
     uuid: Callable[[], UUID]
     retry_delay: timedelta
-    seal: Seal
+    signer: Signer
     redeliveries: RedeliveryStorePort
     us: Holder
     lives: Callable[[int], bool]

@@ -86,8 +86,8 @@ class GateOpener:
         log_let_go(answer)
         ours = [one for one in answer.executions if one.queue not in self._worker.foreign_queues]
         if ours:
-            now, seal = await ledger.now(), self._worker.seal
-            messages = [(one, envelope(one, now=now, seal=seal)) for one in ours]
+            now, signer = await ledger.now(), self._worker.signer
+            messages = [(one, envelope(one, now=now, signer=signer)) for one in ours]
             await self._worker.publish(messages, now)
         return answer.busy
 
@@ -250,7 +250,7 @@ class Recorder:
         trace = worker.tracing.current()
         headers = {name: end.headers[name] for name in end.headers if name != PUT_OFF_HEADER}
         following = follow_up(
-            finish, state, now=end.now, seal=worker.seal, headers=headers, trace=trace
+            finish, state, now=end.now, signer=worker.signer, headers=headers, trace=trace
         )
         if following is not None:
             await self._send(end, following)

@@ -13,11 +13,11 @@ from ..messages import (
     SIGNED,
     AttemptRef,
     FailedMessage,
-    Seal,
+    Signer,
     Unreadable,
     fault_of_carried,
     fault_of_foreign,
-    fault_of_seal,
+    fault_of_signature,
     ticket_of,
 )
 from ..retries.outcome import Ending, ErrorClass, PoisonPill, TaskError
@@ -94,7 +94,7 @@ class Unproven:
     state: State | None
 
 
-def read_failed(body: bytes, headers: Mapping[str, object], seal: Seal) -> Failure | Unreadable:
+def read_failed(body: bytes, headers: Mapping[str, object], signer: Signer) -> Failure | Unreadable:
     """Decode a failed message, or say why it cannot be decoded or believed."""
     if len(body) > LARGEST_FAILED:
         return Unreadable(f"the body has {len(body)} bytes, {LARGEST_FAILED} are allowed")
@@ -104,14 +104,14 @@ def read_failed(body: bytes, headers: Mapping[str, object], seal: Seal) -> Failu
         return Unreadable(f"the body is not a failed message: {error}")
     ticket, task = ticket_of(headers), message.task_body()
     fault = fault_of_carried(message) if ticket else fault_of_foreign(message)
-    if fault := fault or fault_of_seal(task, headers, seal):
+    if fault := fault or fault_of_signature(task, headers, signer):
         return Unreadable(fault)
     return Failure(
         message=message,
         failed_at=_moment(message.failed_at),
         key=reported_key(body),
         ticket=ticket,
-        proven=seal.holds(task, headers, of=SIGNED),
+        proven=signer.holds(task, headers, of=SIGNED),
     )
 
 

@@ -33,7 +33,7 @@ from cronhare.application.worker.ledger import WorkerLedger
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.retry_limits import RetryPolicies
-from cronhare.domain.messages import Seal
+from cronhare.domain.messages import Signer
 from cronhare.domain.retries.limits import UNLIMITED, RetryLimits
 from cronhare.domain.retries.outcome import CrashPolicy
 from cronhare.domain.retries.policy import RetryPolicy
@@ -102,7 +102,7 @@ class House:
     tasks: Sequence[Task] = (REPORT,)
     retention: Retention = attrs.field(factory=Retention)
     outage: Outage = attrs.field(factory=Outage)
-    seal: Seal = attrs.field(factory=Seal)
+    signer: Signer = attrs.field(factory=Signer)
     accepts_foreign: bool = True
     foreign_queues: Sequence[str] = ()
     queues: Sequence[str] = ()
@@ -197,7 +197,7 @@ class House:
             random_fraction=lambda: 0.0,
             uuid=self.uuid,
             retry_delay=timedelta(milliseconds=self.policy.backoff.delay),
-            seal=self.seal,
+            signer=self.signer,
             redeliveries=SqlRedeliveryStore(self.engine, self.clock),
             us=Holder(node=self.node, host=self.host, boot=self.boot),
             lives=lambda _: False,
@@ -232,11 +232,11 @@ class House:
             trail=self.trail,
         )
 
-    def neighbour(self, node: str, *, seal: Seal | None = None) -> "House":
+    def neighbour(self, node: str, *, signer: Signer | None = None) -> "House":
         """Start another process on the same ledger and the same broker."""
         house = copy(self)
         house.node, house.deliveries, house.under_way = node, [], []
-        house.seal = self.seal if seal is None else seal
+        house.signer = self.signer if signer is None else signer
         house.build(broker=self.broker)
         return house
 
@@ -315,7 +315,7 @@ class House:
             broker=self.broker,
             claims=self.claims,
             run_system_task=run_system_task,
-            seal=self.seal,
+            signer=self.signer,
             in_memory=False,
             foreign_queues=self.foreign_queues,
             metrics=self.metrics,

@@ -9,7 +9,7 @@ from cronhare.application.worker.foreign import FailedMonitor
 from cronhare.application.worker.ledger import SHORT_PAUSES
 from cronhare.application.worker.unhandled import DEFERRED_FOR
 from cronhare.domain.execution import State
-from cronhare.domain.messages import Seal, failed_body
+from cronhare.domain.messages import Signer, failed_body
 from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE, ToFailed
 from cronhare.ports import LedgerBusy
@@ -31,7 +31,7 @@ def monitor(house: House) -> FailedMonitor:
         broker=house.connection,
         ledger=house.ledger,
         records=house.records,
-        seal=house.seal,
+        signer=house.signer,
         accepts_foreign=house.accepts_foreign,
     )
 
@@ -175,7 +175,7 @@ async def test_what_it_trips_over_is_parked_and_keeps_nobody_waiting() -> None:
     assert "fault of ours" in str(parked.headers["cron-parked-because"])
 
 
-KEY = Seal(("a" * 32,))
+KEY = Signer(("a" * 32,))
 
 
 def told_of(house: House) -> bytes:
@@ -201,9 +201,9 @@ async def test_a_claim_about_what_the_ledger_waits_for_changes_nothing(lines: Li
     assert not [line for line in lines() if "PERMANENTLY" in line]
 
 
-@pytest.mark.parametrize("seal", [Seal(), KEY], ids=["no key", "a key"])
-async def test_our_own_failure_is_told_and_believed(seal: Seal, lines: Lines) -> None:
-    house = House(script=always(failure(error_class=ErrorClass.PERMANENT)), seal=seal)
+@pytest.mark.parametrize("signer", [Signer(), KEY], ids=["no key", "a key"])
+async def test_our_own_failure_is_told_and_believed(signer: Signer, lines: Lines) -> None:
+    house = House(script=always(failure(error_class=ErrorClass.PERMANENT)), signer=signer)
     house.add(schedule=None, date_time=NOON + timedelta(minutes=1))
     await house.open()
     await house.turn()
@@ -218,7 +218,7 @@ async def test_our_own_failure_is_told_and_believed(seal: Seal, lines: Lines) ->
 
 
 async def test_with_a_key_what_is_not_signed_is_parked_and_not_told(lines: Lines) -> None:
-    house = House(seal=KEY)
+    house = House(signer=KEY)
     due(house)
 
     await watch(house, told_of(house), {"cron-execution-id": house.only.id, "cron-attempt": 1})
@@ -229,7 +229,7 @@ async def test_with_a_key_what_is_not_signed_is_parked_and_not_told(lines: Lines
 
 
 async def test_who_had_our_signed_message_in_hand_is_believed() -> None:
-    house = House(seal=KEY)
+    house = House(signer=KEY)
     due(house)
     [ours] = house.messages(MAIN_QUEUE)
 
@@ -240,7 +240,7 @@ async def test_who_had_our_signed_message_in_hand_is_believed() -> None:
 
 
 async def test_a_signature_of_another_message_proves_nothing() -> None:
-    house = House(seal=KEY)
+    house = House(signer=KEY)
     due(house)
     [ours] = house.messages(MAIN_QUEUE)
 

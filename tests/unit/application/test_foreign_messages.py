@@ -8,7 +8,7 @@ import pytest
 
 from cronhare.application.worker.unhandled import DEFERRED_FOR
 from cronhare.domain.execution import State
-from cronhare.domain.messages import LARGEST_BODY, Seal
+from cronhare.domain.messages import LARGEST_BODY, Signer
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.schedule import CLEANUP_NAME
 from cronhare.domain.schedules.task import LARGEST_PARAMS, TaskRef
@@ -286,7 +286,7 @@ KEY, NEXT_KEY, STRANGE_KEY = ("a" * 32, "b" * 32, "c" * 32)
 
 
 async def test_with_a_key_our_own_messages_run_first_and_again() -> None:
-    house = House(script=one_by_one([failure()]), seal=Seal((KEY,)))
+    house = House(script=one_by_one([failure()]), signer=Signer((KEY,)))
     await run(house)
     await live(house, timedelta(minutes=1))
 
@@ -309,7 +309,7 @@ async def test_with_a_key_our_own_messages_run_first_and_again() -> None:
 async def test_with_a_key_what_claims_to_be_ours_and_is_not_is_parked(
     changes: dict[str, object], why: str
 ) -> None:
-    house = House(seal=Seal((KEY,)))
+    house = House(signer=Signer((KEY,)))
     due(house)
     [genuine] = house.messages(MAIN_QUEUE)
     headers = {**genuine.headers, **changes}
@@ -325,7 +325,7 @@ async def test_with_a_key_what_claims_to_be_ours_and_is_not_is_parked(
 
 
 async def test_with_a_key_another_body_is_not_believed() -> None:
-    house = House(seal=Seal((KEY,)))
+    house = House(signer=Signer((KEY,)))
     due(house)
     [genuine] = house.messages(MAIN_QUEUE)
 
@@ -335,7 +335,7 @@ async def test_with_a_key_another_body_is_not_believed() -> None:
 
 
 async def test_with_a_key_messages_of_others_are_adopted_and_signed_all_the_same() -> None:
-    house = House(seal=Seal((KEY,)))
+    house = House(signer=Signer((KEY,)))
     house.add(schedule=None)
 
     await deliver(house, foreign_body(house))
@@ -350,9 +350,9 @@ async def test_with_a_key_messages_of_others_are_adopted_and_signed_all_the_same
 async def test_a_key_is_changed_while_both_are_known(
     publisher: tuple[str, ...], believed: bool
 ) -> None:
-    house = House(seal=Seal(publisher))
+    house = House(signer=Signer(publisher))
     due(house)
-    worker = house.neighbour("bee-1", seal=Seal((KEY, NEXT_KEY)))
+    worker = house.neighbour("bee-1", signer=Signer((KEY, NEXT_KEY)))
 
     await worker.open()
     await worker.work()

@@ -66,7 +66,7 @@ async def test_a_failure_that_the_other_program_reports_is_archived_once() -> No
         broker=house.connection,
         ledger=house.ledger,
         records=house.records,
-        seal=house.seal,
+        signer=house.signer,
     )
     deliveries: list[Delivery] = []
     await house.connection.consume([FAILED_QUEUE], prefetch=9, on_delivery=deliveries.append)

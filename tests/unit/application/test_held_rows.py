@@ -7,7 +7,7 @@ import pytest
 from cronhare.application.worker import record
 from cronhare.application.worker.ledger import SHORT_PAUSES
 from cronhare.domain.execution import State
-from cronhare.domain.messages import Seal
+from cronhare.domain.messages import Signer
 from cronhare.domain.retries.policy import REST
 from cronhare.domain.topology import LANE_UNIT, MAIN_QUEUE
 from tests.unit.application.conftest import Lines
@@ -68,9 +68,11 @@ async def test_a_start_that_waits_for_too_long_gives_its_place_to_others() -> No
     assert (house.deliveries, house.only.state) == ([], State.PUBLISHED)
 
 
-@pytest.mark.parametrize("seal", [Seal(), Seal(("secret",))], ids=["unsigned", "signed"])
-async def test_a_start_that_gave_its_place_away_comes_back_without_a_reconciler(seal: Seal) -> None:
-    house = House(seal=seal, accepts_foreign=False)
+@pytest.mark.parametrize("signer", [Signer(), Signer(("secret",))], ids=["unsigned", "signed"])
+async def test_a_start_that_gave_its_place_away_comes_back_without_a_reconciler(
+    signer: Signer,
+) -> None:
+    house = House(signer=signer, accepts_foreign=False)
     await held_for_too_long(house)
 
     house.clock.advance(REST)

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from cronhare.domain.execution import Graces, State
-from cronhare.domain.messages import Seal
+from cronhare.domain.messages import Signer
 from cronhare.domain.retries.policy import Backoff, RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, QUARANTINE_QUEUE, ToFailed
 from cronhare.ports import LedgerUnavailable
@@ -28,7 +28,7 @@ class Dead(BaseException):
 
 
 def doomed(script: Script | None = None) -> House:
-    return House(script=script or always(failure()), policy=ONCE, seal=Seal(("secret",)))
+    return House(script=script or always(failure()), policy=ONCE, signer=Signer(("secret",)))
 
 
 async def cut_off(house: House, dies: type[BaseException] | None = None) -> None:

@@ -33,7 +33,7 @@ class Office:
         self.bell = SendingBell(
             open_broker=self._open,
             nodes=self.nodes,
-            seal=house.seal,
+            signer=house.signer,
             foreign_queues=foreign_queues,
         )
         self.administrator = Administrator(

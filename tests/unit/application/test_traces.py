@@ -10,7 +10,7 @@ from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_tra
 
 from cronhare.adapters.tracing import OpenTelemetryTracing, ToldExporter
 from cronhare.domain.execution import State
-from cronhare.domain.messages import TRACE_HEADER, Seal, task_body
+from cronhare.domain.messages import TRACE_HEADER, Signer, task_body
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE
 from cronhare.ports.system import NOT_TRACED
@@ -92,7 +92,7 @@ async def test_a_retry_goes_on_in_the_trace_of_the_attempt_that_failed(traced: T
 
 
 async def test_the_body_stays_byte_for_byte_and_the_seal_holds(traced: Traced) -> None:
-    house = House(tracing=traced.tracing, seal=Seal(["a long enough key"]))
+    house = House(tracing=traced.tracing, signer=Signer(["a long enough key"]))
     due(house)
 
     [message] = house.messages(MAIN_QUEUE)
@@ -132,7 +132,7 @@ async def test_a_header_that_is_no_trace_begins_a_new_one(traced: Traced, header
 async def test_what_failed_for_good_is_told_with_its_trace_and_its_seal_holds(
     traced: Traced, keys: tuple[str, ...]
 ) -> None:
-    house = House(script=always(failure()), tracing=traced.tracing, seal=Seal(keys))
+    house = House(script=always(failure()), tracing=traced.tracing, signer=Signer(keys))
     await run(house, retry=RetryPolicy(attempts=1))
 
     [message] = house.messages(FAILED_QUEUE)

@@ -17,7 +17,7 @@ from cronhare.domain.messages import (
     AttemptRef,
     IncomingTask,
     Nacks,
-    Seal,
+    Signer,
     TaskMessage,
     Unreadable,
     failed_body,
@@ -108,13 +108,13 @@ def test_our_headers_tell_execution_attempt_deaths_and_key() -> None:
 def test_what_we_write_we_read() -> None:
     execution = msgspec.structs.replace(EXECUTION, attempt=3, deaths=2)
 
-    call = read(task_body(execution), headers_of(execution), Seal())
+    call = read(task_body(execution), headers_of(execution), Signer())
 
     assert call == IncomingTask(task=TASK, nacks={}, ticket=AttemptRef(execution_id=17, attempt=3))
 
 
 def test_a_failed_message_that_is_republished_is_a_task_message() -> None:
-    call = read(failed_body(EXECUTION, reason="x", at=NOON), {}, Seal())
+    call = read(failed_body(EXECUTION, reason="x", at=NOON), {}, Signer())
 
     assert call == IncomingTask(task=TASK, nacks={}, ticket=None)
 
@@ -134,7 +134,7 @@ def test_a_failed_message_that_is_republished_is_a_task_message() -> None:
     ],
 )
 def test_a_message_without_our_headers_has_no_ticket(headers: dict[str, object]) -> None:
-    call = read(TASK_BODY, headers, Seal())
+    call = read(TASK_BODY, headers, Signer())
 
     assert call == IncomingTask(task=TASK, nacks={}, ticket=None)
 
@@ -160,7 +160,7 @@ def test_a_message_without_our_headers_has_no_ticket(headers: dict[str, object])
     ],
 )
 def test_a_message_that_cannot_be_understood_says_why(body: bytes, reason: str) -> None:
-    answer = read(body, {}, Seal())
+    answer = read(body, {}, Signer())
 
     assert isinstance(answer, Unreadable)
     assert reason in answer.reason
@@ -169,12 +169,12 @@ def test_a_message_that_cannot_be_understood_says_why(body: bytes, reason: str) 
 def test_fields_that_we_do_not_know_are_ignored() -> None:
     body = TASK_BODY.replace(b'}"}', b'}","delivered_by":{"x":1}}')
 
-    assert read(body, {}, Seal()) == IncomingTask(task=TASK, nacks={}, ticket=None)
+    assert read(body, {}, Signer()) == IncomingTask(task=TASK, nacks={}, ticket=None)
 
 
 @given(st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
 def test_no_body_ever_raises(body: bytes) -> None:
-    assert isinstance(read(body, {}, Seal()), IncomingTask | Unreadable)
+    assert isinstance(read(body, {}, Signer()), IncomingTask | Unreadable)
 
 
 MONDAY = datetime(2026, 3, 2, 12, tzinfo=UTC)

@@ -57,7 +57,7 @@ class Replica:
             broker=self.road,
             claims=self.house.claims,
             run_system_task=lambda _execution, _now: None,
-            seal=self.house.seal,
+            signer=self.house.signer,
             in_memory=False,
         )
         self.rounds = SchedulerRound(

@@ -12,7 +12,7 @@ from cronhare.domain.lifecycle.archive import (
     FailureFilterInvalid,
     read_failed,
 )
-from cronhare.domain.messages import AttemptRef, Seal, Unreadable
+from cronhare.domain.messages import AttemptRef, Signer, Unreadable
 
 BODY = (
     b'{"type":"report","id":25,"scheduler_id":16,"params_scheduler":"{}",'
@@ -22,7 +22,7 @@ OURS: dict[str, object] = {"cron-execution-id": 17, "cron-attempt": 4}
 
 
 def read(body: bytes, headers: dict[str, object] | None = None) -> Failure:
-    failure = read_failed(body, headers or {}, Seal())
+    failure = read_failed(body, headers or {}, Signer())
     assert isinstance(failure, Failure), failure
     return failure
 
@@ -76,33 +76,33 @@ def test_the_time_is_read_where_it_can_be(text: str, moment: datetime | None) ->
     ],
 )
 def test_what_the_ledger_could_not_keep_is_not_understood(body: bytes, reason: str) -> None:
-    answer = read_failed(body, {}, Seal())
+    answer = read_failed(body, {}, Signer())
 
     assert isinstance(answer, Unreadable)
     assert reason in answer.reason
 
 
 def test_a_task_of_the_systems_own_is_told_by_nobody_else() -> None:
-    answer = read_failed(BODY.replace(b"report", b"system"), {}, Seal())
+    answer = read_failed(BODY.replace(b"report", b"system"), {}, Signer())
 
     assert isinstance(answer, Unreadable)
     assert "our own" in answer.reason
 
 
 def test_with_a_key_our_headers_need_our_signature() -> None:
-    seal = Seal(("k" * 32,))
+    signer = Signer(("k" * 32,))
     task = read(BODY).message.task_body()
 
-    assert isinstance(read_failed(BODY, OURS, seal), Unreadable)
-    assert isinstance(read_failed(BODY, {}, seal), Failure)
-    proven = read_failed(BODY, seal.sign(task, OURS), seal)
+    assert isinstance(read_failed(BODY, OURS, signer), Unreadable)
+    assert isinstance(read_failed(BODY, {}, signer), Failure)
+    proven = read_failed(BODY, signer.sign(task, OURS), signer)
     assert isinstance(proven, Failure)
     assert proven.proven
 
 
 @given(st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
 def test_no_body_ever_raises(body: bytes) -> None:
-    assert isinstance(read_failed(body, {}, Seal()), Failure | Unreadable)
+    assert isinstance(read_failed(body, {}, Signer()), Failure | Unreadable)
 
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
