@@ -19,9 +19,9 @@ from sqlalchemy import event, make_url
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes.lifetime import tune_gc
 from cronhare.entrypoints.settings.settings import Settings
+from cronhare.entrypoints.working import WorkingContainer
 from tests.services import databases, mariadb, rabbitmq
 
 _KEEP = "CREATE TABLE kept_plans AS SELECT * FROM SchedulerPlan"
@@ -84,10 +84,10 @@ def production(folder: Path) -> Iterator[Production]:
 
 
 @contextmanager
-def opened(url: str, broker_url: str) -> Iterator[Container]:
+def opened(url: str, broker_url: str) -> Iterator[WorkingContainer]:
     """Give everything that works on this ledger and this broker."""
     settings = attrs.evolve(Settings.read(), database_url=url, broker_url=broker_url)
-    container = Container(
+    container = WorkingContainer(
         settings=settings,
         tasks=providers.Object((TRUE,)),
         queues=providers.Object((MAIN_QUEUE,)),

@@ -13,9 +13,9 @@ from samples import TRUE, WRITTEN, drafts
 
 from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes.lifetime import tune_gc
 from cronhare.entrypoints.settings.settings import Settings
+from cronhare.entrypoints.working import WorkingContainer
 from cronhare.ports.system import ClockPort
 from tests.frozen_clock import FrozenClock
 
@@ -41,10 +41,10 @@ class ShiftedClock:
 
 
 @contextmanager
-def opened(path: Path, clock: ClockPort) -> Iterator[Container]:
+def opened(path: Path, clock: ClockPort) -> Iterator[WorkingContainer]:
     """Give everything that works on the ledger at *path*, the time coming from *clock*."""
     settings = attrs.evolve(Settings.read(), database_url=f"sqlite:///{path}")
-    container = Container(
+    container = WorkingContainer(
         settings=settings,
         tasks=providers.Object((TRUE,)),
         queues=providers.Object((MAIN_QUEUE,)),

@@ -1,4 +1,4 @@
-"""The container: the one place where adapters are chosen and wired.
+"""The container: where adapters are chosen and wired; `working` adds what works.
 
 For the types its parts are imported above; each is really imported when it is made: see `parts`.
 """
@@ -7,8 +7,6 @@ For the types its parts are imported above; each is really imported when it is m
 
 import random
 import uuid
-from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import version
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -16,23 +14,20 @@ from cronhare.adapters.system.clock import SystemClock
 from cronhare.ports.system import NOT_TRACED, SILENT
 
 from . import rabbitmq
-from .background import BackgroundExecutor
 from .injection import containers, providers
-from .node_identity import is_alive, this_holder, this_node
+from .node_identity import this_node, this_program
 from .parts import LATE, OPTIONAL, LazyPart
 from .settings.settings import Settings
 from .vitals import Vitals
 
 if TYPE_CHECKING:
     from cronhare.adapters.http.client import HttpClient
-    from cronhare.adapters.http.task_runner import HttpTaskRunner
     from cronhare.adapters.memory.bell import SilentBell
     from cronhare.adapters.memory.broker import MemoryBroker
     from cronhare.adapters.memory.inspection import MemoryInspection
     from cronhare.adapters.notify.apprise import AppriseSender
     from cronhare.adapters.notify.mail import make_mailer
     from cronhare.adapters.notify.notifier import Notifier
-    from cronhare.adapters.notify.reminders import ReminderRunner
     from cronhare.adapters.process.runner import ProcessRunner
     from cronhare.adapters.prometheus.counting import PrometheusMetrics
     from cronhare.adapters.sql.access import SqlAccessStore, SqlAuditStore
@@ -44,7 +39,7 @@ if TYPE_CHECKING:
     from cronhare.adapters.sql.events.outbox import SqlEventStore
     from cronhare.adapters.sql.gauges import SqlOverview
     from cronhare.adapters.sql.limits import SqlLimitStore
-    from cronhare.adapters.sql.nodes import SqlNodeStore, SqlRedeliveryStore
+    from cronhare.adapters.sql.nodes import SqlNodeStore
     from cronhare.adapters.sql.records.inspection import SqlInspection
     from cronhare.adapters.sql.records.lists import SqlNames, SqlTimelineStore
     from cronhare.adapters.sql.records.replays import SqlReplayStore
@@ -54,7 +49,7 @@ if TYPE_CHECKING:
     from cronhare.adapters.sql.schedules import SqlScheduleStore
     from cronhare.adapters.system.clock import HostClock, LedgerClock
     from cronhare.adapters.system.fifo_bell import FifoBell
-    from cronhare.adapters.system.host import release, this_boot
+    from cronhare.adapters.system.host import release
     from cronhare.adapters.tracing import open_tracing
     from cronhare.application.administration.alerts import AlertDesk
     from cronhare.application.administration.audit import AuditTrail
@@ -89,21 +84,7 @@ if TYPE_CHECKING:
     )
     from cronhare.application.administration.stories import Stories
     from cronhare.application.doctor.doctor import Doctor
-    from cronhare.application.events.alerting import AlertWatch, LedgerJudge
-    from cronhare.application.events.announce import Announcer
-    from cronhare.application.events.relay import OutboxRelay
-    from cronhare.application.heartbeat import Heartbeat
-    from cronhare.application.publish import ExecutionPublisher, SendingBell
-    from cronhare.application.scheduling.chores import Housekeeper
-    from cronhare.application.scheduling.dispatch import Dispatcher
-    from cronhare.application.scheduling.reconcile import Reconciler
-    from cronhare.application.scheduling.replays import Replayer
-    from cronhare.application.worker.attempt import TaskRunners
-    from cronhare.application.worker.delivery import DeliveryHandler
-    from cronhare.application.worker.foreign import FailedMonitor
-    from cronhare.application.worker.leases import LeaseKeeper, OutputKeeper
-    from cronhare.application.worker.ledger import WorkerLedger
-    from cronhare.application.worker.standalone import StandaloneFinder, StandaloneKeeper
+    from cronhare.application.publish import SendingBell
     from cronhare.domain.events.targets import Subscribers, Subscriptions
     from cronhare.domain.lifecycle.retry_limits import RetryPolicies
     from cronhare.domain.messages import Signer
@@ -112,12 +93,6 @@ if TYPE_CHECKING:
     from .probes import make_registry
 else:
     globals().update(LATE | OPTIONAL)
-
-
-def _threads(name: str, most: int) -> providers.Singleton[ThreadPoolExecutor]:
-    return providers.ThreadSafeSingleton(
-        ThreadPoolExecutor, max_workers=most, thread_name_prefix=name
-    )
 
 
 def _lazy(part: "providers.Provider[Any]") -> "providers.Factory[LazyPart]":
@@ -144,7 +119,6 @@ class Container(containers.DeclarativeContainer):
     ourselves = providers.ThreadSafeSingleton(this_node)
     node = providers.ThreadSafeSingleton(str, ourselves)
     clock = providers.ThreadSafeSingleton(SystemClock)
-    boot = providers.Callable(this_boot)
     random_fraction = providers.Object(random.random)
     uuid4 = providers.Object(uuid.uuid4)
 
@@ -248,7 +222,7 @@ class Container(containers.DeclarativeContainer):
     )
     subscribers = providers.ThreadSafeSingleton(Subscribers, subscriptions)
     http = providers.ThreadSafeSingleton(
-        HttpClient, settings.provided.allowed_hosts, agent=f"cronhare/{version('cronhare')}"
+        HttpClient, settings.provided.allowed_hosts, agent=providers.Callable(this_program)
     )
     mailer = providers.ThreadSafeSingleton(
         make_mailer,
@@ -265,158 +239,7 @@ class Container(containers.DeclarativeContainer):
         apprise=providers.Factory(AppriseSender),
         now=clock.provided.now,
     )
-    runner = providers.ThreadSafeSingleton(
-        TaskRunners,
-        providers.ThreadSafeSingleton(ProcessRunner),
-        providers.ThreadSafeSingleton(HttpTaskRunner, http),
-        providers.ThreadSafeSingleton(ReminderRunner, notifier, subscribers),
-    )
-    ledger_threads = _threads("ledger", 2)
-    #: For what may wait for locks of other sessions: starts, ends, adoptions.
-    waiting_threads = _threads("waiting", 3)
-
-    housekeeper = providers.ThreadSafeSingleton(
-        Housekeeper, attempts=attempts, records=records, node=node, clock=clock
-    )
-    chores_thread = _threads("chores", 1)
-    background = providers.ThreadSafeSingleton(
-        BackgroundExecutor, housekeeper.provided.run, executor=chores_thread
-    )
-    publisher = providers.ThreadSafeSingleton(
-        ExecutionPublisher,
-        broker=broker,
-        claims=claims,
-        run_system_task=background.provided.begin,
-        signer=signer,
-        in_memory=settings.provided.in_memory,
-        foreign_queues=settings.provided.foreign_queues,
-        metrics=counting,
-        tracing=tracing,
-    )
-    publishing_threads = _threads("publishing", 2)  # see `PublishPipeline`
-    dispatcher = providers.ThreadSafeSingleton(
-        Dispatcher,
-        claims=claims,
-        publisher=publisher,
-        executor=publishing_threads,
-        node=node,
-        refresh=settings.provided.refresh,
-        metrics=counting,
-        tracing=tracing,
-    )
-    reconciler = providers.ThreadSafeSingleton(
-        Reconciler,
-        claims=claims,
-        attempts=attempts,
-        publisher=publisher,
-        policies=policies,
-        random_fraction=random_fraction,
-        lease=settings.provided.lease,
-        metrics=counting,
-    )
-    replayer = providers.ThreadSafeSingleton(
-        Replayer,
-        replays=replay_store,
-        publisher=publisher,
-        node=node,
-        policy=settings.provided.policy,
-        random_fraction=random_fraction,
-        now=ledger_time.provided.now,
-    )
-    #: The caller adds `role`, `queues`, and what is known of its tasks.
-    heartbeat = providers.Factory(
-        Heartbeat,
-        nodes=nodes,
-        clock=ledger_clock,
-        name=node,
-        host=ourselves.provided.host,
-        version=providers.Callable(version, "cronhare"),
-    )
-    # Made per event loop: the caller adds `stop`, `broker`, `keeper`, `read`, `places`.
-    lease_keeper = providers.Factory(
-        LeaseKeeper,
-        attempts=attempts,
-        clock=ledger_clock,
-        node=node,
-        lease=settings.provided.lease,
-        metrics=counting,
-    )
-    output_keeper = providers.Factory(
-        OutputKeeper, attempts=attempts, clock=ledger_clock, node=node
-    )
-    worker_ledger = providers.Factory(
-        WorkerLedger,
-        node=node,
-        attempts=attempts,
-        claims=claims,
-        clock=ledger_clock,
-        lease=settings.provided.lease,
-        executor=ledger_threads,
-        locking_executor=waiting_threads,
-    )
-    worker = providers.Factory(
-        DeliveryHandler,
-        ledger=worker_ledger,
-        runner=runner,
-        catalog=catalog,
-        policies=policies,
-        random_fraction=random_fraction,
-        uuid=uuid4,
-        retry_delay=settings.provided.retry_delay,
-        signer=signer,
-        redeliveries=providers.ThreadSafeSingleton(SqlRedeliveryStore, engine, clock),
-        attempts_of=records.provided.attempts,
-        grace=settings.provided.shutdown_grace,
-        us=providers.Callable(this_holder, ourselves),
-        lives=providers.Object(is_alive),
-        crash_policy=settings.provided.crash_policy,
-        accepts_foreign=settings.provided.accepts_foreign,
-        in_memory=settings.provided.in_memory,
-        foreign_queues=settings.provided.foreign_queues,
-        metrics=counting,
-        tracing=tracing,
-    )
-    monitor = providers.Factory(
-        FailedMonitor,
-        ledger=worker_ledger,
-        records=records,
-        signer=signer,
-        accepts_foreign=settings.provided.accepts_foreign,
-    )
     alerts = providers.ThreadSafeSingleton(SqlAlertStore, engine, clock)
-    #: Of each thread that judges one.
-    ledger_judge = providers.Factory(
-        LedgerJudge,
-        alerts=alerts,
-        nodes=nodes,
-        policy=settings.provided.alert_policy,
-        now=ledger_time.provided.now,
-    )
-    alert_watch = providers.ThreadSafeSingleton(
-        AlertWatch,
-        alerts=alerts,
-        events=events,
-        judge=ledger_judge,
-        now=ledger_time.provided.now,
-    )
-    announcer = providers.ThreadSafeSingleton(
-        Announcer,
-        store=events,
-        alerts=alert_watch,
-        subscribers=subscribers,
-        clock=ledger_clock,
-    )
-    events_thread = _threads("events", 1)
-    outbox_relay = providers.Factory(
-        OutboxRelay,
-        store=events,
-        notifier=notifier,
-        subscribers=subscribers,
-        clock=ledger_clock,
-        node=node,
-        executor=events_thread,
-        has_mail=providers.Callable(bool, settings.provided.mail_server),
-    )
     #: What a person asks for is heard by the workers, or by the `up` that has the ledger's file.
     bell = providers.Selector(
         settings.provided.bell_kind,
@@ -464,22 +287,6 @@ class Container(containers.DeclarativeContainer):
     output_pages = providers.ThreadSafeSingleton(OutputPages, records)
     report_desk = providers.ThreadSafeSingleton(
         ReportDesk, schedules=schedules, administrator=administrator, catalog=catalog
-    )
-    #: The caller adds `names`.
-    standalone = providers.Factory(
-        StandaloneKeeper,
-        schedules=schedules,
-        records=records,
-        node=node,
-        now=ledger_time.provided.now,
-    )
-    #: The caller adds `serve` and `leave`.
-    standalone_finder = providers.Factory(
-        StandaloneFinder,
-        schedules=schedules,
-        records=records,
-        catalog=catalog,
-        now=ledger_time.provided.now,
     )
     replays = providers.ThreadSafeSingleton(
         Replays, replays=replay_store, records=records, names=names, trail=audit_trail

@@ -1,15 +1,22 @@
-"""dependency-injector, without what it imports for a wiring that we do not use.
+"""dependency-injector, without what it imports for wirings and settings that we do not use.
 
 It looks whether a web framework is installed by importing it: with the extra `web` that were 0.2 s
-of each command. It can read settings from YAML, and ours are no YAML.
+of each command. It can read settings from YAML and from Pydantic (3 MB), and ours are neither.
 """
 
 import sys
+from types import SimpleNamespace
+from typing import Any, Final
 
-_UNSEEN = ("fastapi.params", "starlette.requests", "werkzeug.local", "yaml")
+_STAND_INS: Final[dict[str, Any]] = {
+    "pydantic_settings": SimpleNamespace(BaseSettings=SimpleNamespace),
+    **dict.fromkeys(
+        ("fastapi.params", "starlette.requests", "werkzeug.local", "yaml")
+    ),  # not there
+}
 
-_hidden = [name for name in _UNSEEN if name not in sys.modules]
-sys.modules.update(dict.fromkeys(_hidden))  # type: ignore[arg-type]  # None: it is not there
+_hidden = _STAND_INS.keys() - sys.modules.keys()
+sys.modules.update({name: _STAND_INS[name] for name in _hidden})
 try:
     from dependency_injector import containers, providers
 finally:

@@ -40,6 +40,18 @@ def this_holder(node: "Node") -> "Holder":
     return Holder(node=str(node), host=node.host, boot=boot)
 
 
+def this_version() -> str:
+    """Name the release of this program."""
+    from importlib.metadata import version
+
+    return version("cronhare")
+
+
+def this_program() -> str:
+    """Name this program as it is named to servers over HTTP."""
+    return f"cronhare/{this_version()}"
+
+
 def this_user() -> str:
     """Name the user of this process by its number, which no variable of the environment changes."""
     import pwd

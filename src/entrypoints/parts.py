@@ -4,20 +4,20 @@ A command that lists nodes needs neither the worker nor what lies behind it, and
 the time of whoever asks one question. What lives long imports all of them before it begins.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from typing import Any, Final
 
+from .injection import providers
+
 _PLACES: Final = (
     "cronhare.adapters.http.client:HttpClient",
-    "cronhare.adapters.http.task_runner:HttpTaskRunner",
     "cronhare.adapters.memory.bell:SilentBell",
     "cronhare.adapters.memory.broker:MemoryBroker",
     "cronhare.adapters.memory.inspection:MemoryInspection",
     "cronhare.adapters.notify.apprise:AppriseSender",
     "cronhare.adapters.notify.mail:make_mailer",
     "cronhare.adapters.notify.notifier:Notifier",
-    "cronhare.adapters.notify.reminders:ReminderRunner",
     "cronhare.adapters.process.runner:ProcessRunner",
     "cronhare.adapters.sql.access:SqlAccessStore",
     "cronhare.adapters.sql.events.alerts:SqlAlertStore",
@@ -31,7 +31,6 @@ _PLACES: Final = (
     "cronhare.adapters.sql.nodes:SqlNodeStore",
     "cronhare.adapters.sql.gauges:SqlOverview",
     "cronhare.adapters.sql.records.store:SqlRecords",
-    "cronhare.adapters.sql.nodes:SqlRedeliveryStore",
     "cronhare.adapters.sql.records.replays:SqlReplayStore",
     "cronhare.adapters.sql.schedule_lists:SqlScheduleEdits",
     "cronhare.adapters.sql.schedule_lists:SqlScheduleLists",
@@ -43,7 +42,6 @@ _PLACES: Final = (
     "cronhare.adapters.sql.records.inspection:SqlInspection",
     "cronhare.adapters.system.fifo_bell:FifoBell",
     "cronhare.adapters.system.host:release",
-    "cronhare.adapters.system.host:this_boot",
     "cronhare.adapters.system.clock:HostClock",
     "cronhare.adapters.system.clock:LedgerClock",
     "cronhare.application.administration.alerts:AlertDesk",
@@ -76,26 +74,8 @@ _PLACES: Final = (
     "cronhare.application.administration.reading.now:Statistics",
     "cronhare.application.administration.stories:Stories",
     "cronhare.application.administration.changing.access:TokenDesk",
-    "cronhare.application.events.alerting:AlertWatch",
-    "cronhare.application.events.announce:Announcer",
-    "cronhare.application.events.alerting:LedgerJudge",
-    "cronhare.application.events.relay:OutboxRelay",
     "cronhare.domain.events.targets:Subscribers",
-    "cronhare.application.heartbeat:Heartbeat",
-    "cronhare.application.publish:ExecutionPublisher",
     "cronhare.application.publish:SendingBell",
-    "cronhare.application.scheduling.dispatch:Dispatcher",
-    "cronhare.application.scheduling.chores:Housekeeper",
-    "cronhare.application.scheduling.reconcile:Reconciler",
-    "cronhare.application.scheduling.replays:Replayer",
-    "cronhare.application.worker.delivery:DeliveryHandler",
-    "cronhare.application.worker.foreign:FailedMonitor",
-    "cronhare.application.worker.leases:LeaseKeeper",
-    "cronhare.application.worker.ledger:WorkerLedger",
-    "cronhare.application.worker.leases:OutputKeeper",
-    "cronhare.application.worker.standalone:StandaloneKeeper",
-    "cronhare.application.worker.standalone:StandaloneFinder",
-    "cronhare.application.worker.attempt:TaskRunners",
     "cronhare.domain.lifecycle.retry_limits:RetryPolicies",
     "cronhare.domain.messages:Signer",
     "cronhare.domain.schedules.catalog:Catalog",
@@ -149,7 +129,15 @@ _OPTIONAL: Final = (
 OPTIONAL: Final = {late.name: late for late in map(Late, _OPTIONAL)}
 
 
-def preload() -> None:
-    """Import all of them, for a process that lives long."""
-    for late in LATE.values():
-        late.found()
+def preload(parts: Iterable[providers.Provider[Any]]) -> None:
+    """Import what these parts, and all behind them, are made of: for a process that lives long."""
+    waiting, seen = [*parts], set[int]()
+    while waiting:
+        part = waiting.pop()
+        made = getattr(part, "provides", None)
+        if id(part) in seen or (isinstance(made, Late) and made.name in OPTIONAL):
+            continue
+        seen.add(id(part))
+        if isinstance(made, Late):
+            made.found()
+        waiting.extend(part.related)

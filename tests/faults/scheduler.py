@@ -20,7 +20,7 @@ from cronhare.adapters.sql.claims.store import SqlClaimStore
 from cronhare.domain.execution import Execution, Graces
 from cronhare.domain.schedules.planning import Plan, Planned, Planner
 from cronhare.entrypoints.cli.app import main
-from cronhare.entrypoints.container import Container
+from cronhare.entrypoints.working import WorkingContainer
 from cronhare.ports.broker import Envelope, Published
 from cronhare.ports.claims import Batch
 from cronhare.ports.system import ClockPort
@@ -104,7 +104,7 @@ class MortalBroker(PikaBroker):
         return super().publish(batch)
 
 
-def arm(container: type[Container] | Container, point: str) -> None:
+def arm(container: type[WorkingContainer] | WorkingContainer, point: str) -> None:
     """Put into a container, or into all that are made from now on, what dies at *point*."""
     if point not in POINTS:
         raise SystemExit(f"there is no point {point}; there are {', '.join(POINTS)}")
@@ -115,14 +115,14 @@ def arm(container: type[Container] | Container, point: str) -> None:
         container.claims.add_kwargs(point=point)
 
 
-def hurry(container: type[Container] | Container) -> None:
+def hurry(container: type[WorkingContainer] | WorkingContainer) -> None:
     """Put in the short graces."""
     container.reconciler.add_kwargs(graces=GRACES)
 
 
 if __name__ == "__main__":
-    hurry(Container)
+    hurry(WorkingContainer)
     for point in sys.argv[1:]:
-        arm(Container, point)
+        arm(WorkingContainer, point)
     sys.argv[1:] = ["scheduler"]
     main()

@@ -31,7 +31,7 @@ from pathlib import Path
 from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.application.events import alerting
 from cronhare.domain.events import alerts
-from cronhare.entrypoints.container import Container
+from cronhare.entrypoints.working import WorkingContainer
 from cronhare.entrypoints.settings.settings import Settings
 
 alerting.EVERY = timedelta(milliseconds=300)
@@ -43,7 +43,7 @@ if "dies" in sys.argv:
     alerting.say_changes = judged
 
 async def main():
-    container = Container(settings=Settings.read())
+    container = WorkingContainer(settings=Settings.read())
     settings = container.settings()
     file = read_jobs(Path("jobs.toml"), policy=settings.policy)
     container.subscribers().current = file.subscriptions

@@ -10,11 +10,11 @@ from dependency_injector import providers
 from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.schedules.keys import Boot
-from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes import embedded
 from cronhare.entrypoints.processes.lifetime import StateReport
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.signals import ForcedExit, Shutdown
+from cronhare.entrypoints.working import WorkingContainer
 from cronhare.ports.records import ExecutionFilter
 from tests.integration.shell import Shell
 from tests.integration.test_up import Starter, start
@@ -65,9 +65,9 @@ class Host:
         container.schedules().save(self._jobs.drafts, source=self._jobs.source, now=yesterday)
         container.engine().dispose()
 
-    def _container(self) -> Container:
+    def _container(self) -> WorkingContainer:
         queues = embedded.queues_of(self._jobs)
-        return Container(settings=self._settings, tasks=self._jobs.tasks, queues=queues)
+        return WorkingContainer(settings=self._settings, tasks=self._jobs.tasks, queues=queues)
 
     async def up(self, boot: Boot) -> list[str]:
         """Be scheduler and worker until this boot is dealt with; give the keys of all runs."""

@@ -15,12 +15,12 @@ from cronhare.application.administration.jobs_file.applying import change_by_fil
 from cronhare.application.administration.jobs_file.difference import Change
 from cronhare.domain.schedules.task import Task
 from cronhare.entrypoints.cli.starting.scheduler import targets_for_alerts
-from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes import embedded
 from cronhare.entrypoints.processes.reloading import REFUSED_FOR, Reloading
 from cronhare.entrypoints.processes.scheduler import StandIn
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.signals import ForcedExit
+from cronhare.entrypoints.working import WorkingContainer
 from cronhare.ports import LedgerUnavailable
 from tests.frozen_clock import FrozenClock
 
@@ -43,7 +43,7 @@ class House:
         self.write("old")
         settings = Settings.read()
         jobs = read_jobs(self.file, policy=settings.policy)
-        self.container = Container(
+        self.container = WorkingContainer(
             settings=settings, tasks=jobs.tasks, jobs_file=jobs, queues=("cron_scheduler",)
         )
         upgrade(self.container.engine())
@@ -295,7 +295,7 @@ class Tower:
         """Begin with what the file says."""
         self.file = file
         settings = Settings.read()
-        self.container = Container(
+        self.container = WorkingContainer(
             settings=settings, subscriptions=targets_for_alerts(file, settings)
         )
         stand_in = StandIn(self.container)

@@ -13,9 +13,9 @@ from cronhare.domain.events import events
 from cronhare.domain.events.alerts import Alert, AlertFilter
 from cronhare.domain.events.outbox import EXPIRES_AFTER, OutboxRow, OutboxState
 from cronhare.domain.events.targets import EventKind, Subscriptions
-from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes.scheduler import alert_loop
 from cronhare.entrypoints.settings.settings import Settings
+from cronhare.entrypoints.working import WorkingContainer
 from tests.integration.test_alerts_of_two_processes import FAILED
 from tests.services.finding import wait_until
 from tests.unit.application.test_events import target
@@ -23,14 +23,14 @@ from tests.unit.application.test_events import target
 pytestmark = pytest.mark.integration
 
 
-def raised(container: Container) -> Sequence[Alert]:
+def raised(container: WorkingContainer) -> Sequence[Alert]:
     return container.alerts().page(AlertFilter(), after=None, limit=None)[0]
 
 
 def test_a_scheduler_judges_without_a_jobs_file_or_a_worker(
     tmp_path: Path, on_sqlite: Settings
 ) -> None:
-    container = Container(settings=on_sqlite)
+    container = WorkingContainer(settings=on_sqlite)
     with closing(sqlite3.connect(tmp_path / "ledger.db")) as ledger, ledger:
         ledger.executemany(FAILED, [(n, n, 2, f"manual-{n}") for n in range(1, 7)])
 
@@ -43,7 +43,7 @@ def test_a_scheduler_judges_without_a_jobs_file_or_a_worker(
 
 
 def test_who_stands_in_gives_up_what_no_worker_was_there_to_tell(on_sqlite: Settings) -> None:
-    container = Container(settings=on_sqlite)
+    container = WorkingContainer(settings=on_sqlite)
     own = target("own", EventKind.ALERT)
     container.subscribers().current = Subscriptions(
         source="shop", targets={"own": own}, schedules={}, tasks={}, task_of={}, refs={}

@@ -12,17 +12,18 @@ from ..early_signals import is_long_lived, note_requests
 INTERRUPTED = 130
 
 #: Whoever prints a list makes hardly any garbage, and to look for it at each import would take a
-#: tenth of the time. What lives long sets a bound of its own.
+#: tenth of the time. What lives long would keep 4 MB of it.
 COLLECT_EVERY = 1_000_000
 
 
 def main() -> None:
     """Run a command and leave with its exit status."""
-    gc.set_threshold(COLLECT_EVERY)
     lives_long = is_long_lived(sys.argv[1:])
     try:
         if lives_long:
             note_requests()
+        else:
+            gc.set_threshold(COLLECT_EVERY)
         from . import streams  # noqa: PLC0415 - as below
 
         streams.prepare()

@@ -10,7 +10,7 @@ import atexit
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from cronhare.domain.schedules.task import Task
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ..settings.settings import Settings
 
 log = logging.getLogger(__name__)
+
+C = TypeVar("C", bound="Container")
 
 
 def open_ledger() -> "Container":
@@ -87,7 +89,7 @@ def read_settings() -> "Settings":
     return settings
 
 
-def usable(container: "Container") -> "Container":
+def usable(container: C) -> C:
     """Return the container if its adapters can be made.
 
     Raises:

@@ -25,10 +25,11 @@ from cronhare.domain.topology import MAIN_QUEUE
 from ..container import Container
 from ..node_identity import is_alive, this_actor
 from ..signals import Shutdown
+from ..working import WorkingContainer
 from . import worker
 from .lifetime import StateReport
 from .scheduler import ROUND, alert_loop, replay_loop, scheduler_loop, state_lines, watch_scheduler
-from .worker import run_at_start
+from .starting import run_at_start
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ def queues_of(jobs: JobsFile) -> tuple[str, ...]:
     return tuple(dict.fromkeys((MAIN_QUEUE, *(draft.runs_on for draft in jobs.drafts))))
 
 
-def prepare(container: Container, jobs: JobsFile) -> None:
+def prepare(container: WorkingContainer, jobs: JobsFile) -> None:
     """Bring ledger and schedules up to date, and recover what an earlier process left."""
     if revisions := upgrade(container.engine()):
         for revision in revisions:
@@ -118,7 +119,7 @@ def _warn_of_other_files(applier: JobsFileApplier, jobs: JobsFile) -> None:
 
 
 async def run(
-    container: Container,
+    container: WorkingContainer,
     shutdown: Shutdown,
     state: StateReport,
     *,
@@ -166,7 +167,7 @@ async def run(
         await leaving
 
 
-def _listen(container: Container) -> FifoListener | None:
+def _listen(container: WorkingContainer) -> FifoListener | None:
     """Listen to what other processes claim by hand, where they cannot tell it to our broker."""
     ledger = container.settings().ledger
     is_alone = container.settings().in_memory

@@ -1,7 +1,10 @@
 """What the life of every process that lives long has: a first line, its signals, a last line."""
 
 import asyncio
+import email.utils  # noqa: F401 - see `preload`: somebody's Retry-After is a date
+import encodings.idna  # noqa: F401 - a host's name is looked up
 import gc
+import linecache
 import logging
 import signal
 import time
@@ -9,6 +12,11 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+import croniter  # noqa: F401 - the first expression with a range is perhaps planned in a month
+
+import cronhare.adapters.sql.claims.plans  # what lists of a ledger do without
+import cronhare.adapters.sql.limits
+import cronhare.adapters.sql.records.retention  # noqa: F401
 from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.system.host import be_private
 from cronhare.application.heartbeat import Heartbeat
@@ -19,13 +27,13 @@ from cronhare.ports import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.inspection import BrokerFacts, InMemory, Kind, Unreachable
 
-from .. import logs
+from .. import json_text, logs, parts, rabbitmq  # noqa: F401
 from ..container import Container
 from ..settings.settings import SettingsInvalid
 from ..signals import Answer, ForcedExit, Shutdown, SignalHandlers
 from ..vitals import Turn
+from ..working import WorkingContainer
 from .loops import Loop
-from .preloading import preload
 
 if TYPE_CHECKING:
     from ..probes import ProbeServer
@@ -243,12 +251,26 @@ def announce(container: Container, what: str, *more: str) -> None:
     say(log, logging.INFO, "process.start", text)
 
 
+def preload(container: Container, *, with_page: bool) -> None:
+    """Import what this process may need later; *with_page* also what people ask for.
+
+    An upgrade replaces the files below a running process, and what it imported after that would be
+    of another release than the rest of it, or gone. The libraries that read calendars alone may
+    come later, if a jobs file names its first calendar: they weigh 3 MB.
+    """
+    works = (*WorkingContainer.cls_providers, "broker_inspection", "ledger_time")
+    names = container.providers if with_page else works
+    parts.preload(getattr(container, name) for name in names)
+    if container.settings().broker_kind == "amqp":
+        rabbitmq.preload()
+
+
 class Lifetime:
     """What ends a process, what it answers in between, and its report."""
 
-    def __init__(self, container: Container, *, grace: float) -> None:
-        """*grace* is that of a shutdown, in seconds."""
-        preload(container.settings())
+    def __init__(self, container: Container, *, grace: float, with_page: bool = False) -> None:
+        """*grace* is that of a shutdown, in seconds; *with_page* it answers people as well."""
+        preload(container, with_page=with_page)
         self.shutdown = Shutdown(ForcedExit(grace=grace))
         self.state = StateReport(container)
         self._probes = Probes(container, self.shutdown)
@@ -283,6 +305,7 @@ def tune_gc() -> None:
 
     To walk through all of it again and again would take an eighth of a busy minute.
     """
+    linecache.clearcache()  # attrs has put the source of each class there: 1.4 MB
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_EVERY, *gc.get_threshold()[1:])

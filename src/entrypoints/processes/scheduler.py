@@ -20,8 +20,8 @@ from cronhare.ports import LedgerUnavailable
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.system import ClockPort
 
-from ..container import Container
 from ..signals import Shutdown
+from ..working import WorkingContainer
 from .lifetime import StateLine, StateReport, answers, offset_of
 from .loops import Loop, Rings, wait_at_most
 from .reloading import warn_of_untellable
@@ -117,7 +117,7 @@ class SchedulerRound:
             raise
 
 
-def scheduler_round(container: Container) -> SchedulerRound:
+def scheduler_round(container: WorkingContainer) -> SchedulerRound:
     """Wire what a scheduler does."""
     return SchedulerRound(
         claims=container.claims(),
@@ -128,18 +128,18 @@ def scheduler_round(container: Container) -> SchedulerRound:
     )
 
 
-def scheduler_loop(container: Container, *, rings: Rings | None = None) -> Loop:
+def scheduler_loop(container: WorkingContainer, *, rings: Rings | None = None) -> Loop:
     """Make the loop of a scheduler; it survives whatever its servers do. *rings* call it."""
     scheduler = scheduler_round(container)
     return Loop("scheduler", scheduler.round, rings=rings, on_ring=scheduler.call)
 
 
-def replay_loop(container: Container) -> Loop:
+def replay_loop(container: WorkingContainer) -> Loop:
     """Make the loop that takes replays of many failures on."""
     return Loop("replay", container.replayer().round)
 
 
-def alert_loop(container: Container, *, stands_in: bool = False) -> Loop:
+def alert_loop(container: WorkingContainer, *, stands_in: bool = False) -> Loop:
     """Make the loop that judges alerts: workers do so as well, but all of them may be gone.
 
     Who *stands in* for them judges those of its file's schedules too, and adds what is to be told.
@@ -165,7 +165,7 @@ def alert_loop(container: Container, *, stands_in: bool = False) -> Loop:
     return Loop("alerts", look)
 
 
-def watch_scheduler(container: Container, *loops: Loop) -> None:
+def watch_scheduler(container: WorkingContainer, *loops: Loop) -> None:
     """Let the probes ask for what a scheduler needs."""
     vitals = container.vitals()
     vitals.turns.watch(loop.turn for loop in loops)
@@ -174,7 +174,7 @@ def watch_scheduler(container: Container, *loops: Loop) -> None:
     vitals.measures_ledger = True
 
 
-def state_lines(container: Container) -> Iterator[StateLine]:
+def state_lines(container: WorkingContainer) -> Iterator[StateLine]:
     """Say when edits were last looked for, and what is due next."""
     looked_at, next_due = container.dispatcher().outlook
     seen = say_time(looked_at) if looked_at else "never yet"
@@ -185,7 +185,7 @@ def state_lines(container: Container) -> Iterator[StateLine]:
 class StandIn:
     """Tells those targets for alerts alone that need no program of this host."""
 
-    def __init__(self, container: Container) -> None:
+    def __init__(self, container: WorkingContainer) -> None:
         """Take the targets that the container has."""
         self._container = container
         self._told = Subscribers()
@@ -206,7 +206,7 @@ class StandIn:
 
 
 async def run(
-    container: Container, shutdown: Shutdown, state: StateReport, *, stand_in: StandIn
+    container: WorkingContainer, shutdown: Shutdown, state: StateReport, *, stand_in: StandIn
 ) -> None:
     """Be a scheduler until a signal comes; *stand_in* tells of alerts what no worker tells."""
     state.add(partial(state_lines, container))
@@ -240,7 +240,7 @@ async def run(
     shutdown.forced_exit.leaving()
 
 
-def _declare(container: Container) -> None:
+def _declare(container: WorkingContainer) -> None:
     """Declare, then try the lanes: beside the first rounds, which wait for neither."""
     container.broker().declare(container.queues())
     probe_lanes(container.broker_inspection())

@@ -3,85 +3,32 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 
 import attrs
 
-from cronhare.application.administration.changing.runs import (
-    Administrator,
-    CannotRun,
-    NotOfThisBoot,
-)
-from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.heartbeat import LEAVING, LedgersClock
-from cronhare.application.logs import place_of, say
+from cronhare.application.logs import say
 from cronhare.application.scheduling.predecessors import PredecessorCleanup
 from cronhare.application.worker.delivery import Places
 from cronhare.application.worker.leases import LeaseKeeper, OutputKeeper, Reading, read_new_output
 from cronhare.application.worker.standalone import FIND_EVERY
 from cronhare.application.worker.unhandled import WaitingRoom
 from cronhare.domain.nodes import CLOSING, WORRYING_SKEW, measured_every, renewed_every
-from cronhare.domain.schedules.keys import Boot, is_standalone
+from cronhare.domain.schedules.keys import is_standalone
 from cronhare.domain.texts.words import listed
 from cronhare.ports.runner import TaskRunnerPort, Written
 
-from ..container import Container
 from ..node_identity import is_alive
 from ..signals import Shutdown
+from ..working import WorkingContainer
 from .consuming import Draining, FailedQueueConsumer, ServingApart, WorkerConsumer
 from .lifetime import StateLine, StateReport, answers, offset_of
 from .loops import Loop
 from .reloading import warn_of_untellable
 
 log = logging.getLogger(__name__)
-
-
-def run_at_start(administrator: Administrator, names: Sequence[str], *, now: datetime) -> None:
-    """Ask for a run of each schedule with `on_start`.
-
-    Raises:
-        LedgerUnavailable: those before it have their run.
-    """
-    for name in names:
-        try:
-            administrator.run_at_start(name, now=now)
-        except (NotFound, CannotRun) as error:
-            say(log, logging.WARNING, "start.refused", f"{name} cannot run at the start: {error}")
-
-
-def run_at_boot(container: Container, names: Sequence[str]) -> None:
-    """Ask for the run of each schedule with `on_boot` that this boot of the host concerns.
-
-    Raises:
-        LedgerUnavailable: to be repeated; what was begun is not run twice.
-    """
-    if not names:
-        return
-    try:
-        boot = container.boot()
-    except OSError as error:
-        text = f"Nothing runs at boot: the kernel does not tell when that was: {error}"
-        say(log, logging.WARNING, "boot.unknown", text)
-        return
-    run_for(boot, container.administrator(), names, now=container.ledger_time().now())
-
-
-def run_for(
-    boot: Boot, administrator: Administrator, names: Sequence[str], *, now: datetime
-) -> None:
-    """Ask for the runs of one boot; see `run_at_boot`."""
-    for name in names:
-        try:
-            execution = administrator.run_at_boot(name, boot, now=now)
-        except NotOfThisBoot as error:
-            say(log, logging.INFO, "boot.passed", str(error))
-            continue
-        except (NotFound, CannotRun) as error:
-            say(log, logging.WARNING, "boot.refused", f"{name} cannot run at boot: {error}")
-            continue
-        text = f"{name} has its run of this boot of the host"
-        say(log, logging.INFO, "boot", text, **place_of(execution))
 
 
 class ClockWatch:
@@ -109,7 +56,7 @@ READING = 5.0
 
 
 async def run(
-    container: Container,
+    container: WorkingContainer,
     shutdown: Shutdown,
     state: StateReport,
     *,
@@ -157,8 +104,11 @@ async def run(
         Loop("clock", ClockWatch(container.ledger_clock(), lease=settings.lease).round),
         Loop("settling", _settling(container).round),
         Loop("events", container.announcer().round),
-        Loop("boot", partial(run_at_boot, container, on_boot)),
     ]
+    if on_boot:
+        from .starting import run_at_boot  # noqa: PLC0415 - 4 MB, which most do without
+
+        loops.append(Loop("boot", partial(run_at_boot, container, on_boot)))
     if standalone:
         loops.append(Loop("standalone", container.standalone(names=standalone).round))
     if finds_standalone:
@@ -199,7 +149,7 @@ async def run(
     shutdown.forced_exit.leaving()
 
 
-def _finding(container: Container, serving: ServingApart) -> Callable[[], float]:
+def _finding(container: WorkingContainer, serving: ServingApart) -> Callable[[], float]:
     """Make a round that finds what stays alive, and keeps it running."""
     finder = container.standalone_finder(serve=serving.serve, leave=serving.leave)
     keeper = container.standalone(names=finder.kept, is_ours=finder.is_ours, let_go=finder.let_go)
@@ -224,7 +174,7 @@ def _state_lines(
 
 
 def _wire(
-    container: Container, places: Places, read_again: Callable[[], Awaitable[None]]
+    container: WorkingContainer, places: Places, read_again: Callable[[], Awaitable[None]]
 ) -> tuple[WorkerConsumer, LeaseKeeper, OutputKeeper]:
     runner, connection = container.runner(), container.connection()
     loop = asyncio.get_running_loop()
@@ -264,7 +214,7 @@ def _act(act: Callable[[], None], every: float) -> float:
     return every
 
 
-def _settling(container: Container) -> PredecessorCleanup:
+def _settling(container: WorkingContainer) -> PredecessorCleanup:
     return PredecessorCleanup(
         claims=container.claims(),
         reconciler=container.reconciler(),

@@ -8,12 +8,12 @@ import pytest
 #: Wires what publishes, works and is preloaded, as a process that lives long does.
 WIRE = """
 import sys
-from cronhare.entrypoints.container import Container
+from cronhare.entrypoints.working import WorkingContainer
 from cronhare.entrypoints.parts import preload
 from cronhare.entrypoints.settings.settings import Settings
 
-container = Container(settings=Settings.read())
-preload()
+container = WorkingContainer(settings=Settings.read())
+preload(container.providers.values())
 container.dispatcher(), container.reconciler(), container.tracing(), container.counting()
 print(*(name for name in ("opentelemetry", "prometheus_client", "requests") if name in sys.modules))
 """

@@ -47,11 +47,6 @@ def _one_of(name: str, allowed: Iterable[str], **options: Any) -> sa.Column[str]
     return sa.Column(name, sa.String(16), sa.CheckConstraint(is_one), **options)
 
 
-def _of_those_with(name: str) -> dict[str, Any]:
-    where = sa.text(f"{name} IS NOT NULL")
-    return {"sqlite_where": where, "postgresql_where": where}
-
-
 #: The users' table. People may write anything into it, so JSON is text here.
 schedulers = sa.Table(
     "Scheduler",
@@ -130,7 +125,7 @@ plans = sa.Table(
     sa.Column("pause_reason", LongText),
     sa.Column("claimed", sa.BigInteger, _from("claimed", 0)),
     sa.Index("ix_plan_next_due_at", "next_due_at"),  # likewise
-    sa.Index("ix_plan_paused", "paused_at", **_of_those_with("paused_at")),
+    sa.Index("ix_plan_paused", "paused_at"),
 )
 
 #: How many events nobody listened to, by topic; or by type and number, where there is no topic.
@@ -212,11 +207,11 @@ executions = sa.Table(
     sa.Column("no_listener", sa.String(16)),
     sa.Index("ux_execution_key", "scheduler_id", "execution_key", unique=True),
     sa.Index("ix_execution_check", "state", "check_at"),
-    sa.Index(IX_LEASE, "state", "lease_until", **_of_those_with("lease_until")),
+    sa.Index(IX_LEASE, "state", "lease_until"),
     sa.Index("ix_execution_open", "scheduler_id", "finished_at"),
     sa.Index("ix_execution_task", "task_name"),
     sa.Index("ix_execution_number", "task_type", "task_id"),
-    sa.Index("ix_execution_held", "held_by", "due_at", **_of_those_with("held_by")),
+    sa.Index("ix_execution_held", "held_by", "due_at"),
 )
 
 #: The gates that executions pass. Whoever starts one, or lets one go, locks the rows of its gates:

@@ -9,12 +9,12 @@ from cronhare.application.logs import say
 from cronhare.domain.events.targets import Subscriptions
 from cronhare.domain.texts.words import listed
 
-from ...container import Container
 from ...processes import scheduler as scheduler_process
 from ...processes.lifetime import Lifetime, announce
 from ...processes.reloading import Reloading
 from ...processes.scheduler import StandIn
 from ...settings.settings import Settings
+from ...working import WorkingContainer
 from ..long_lived import refuse_memory_broker, with_ledger
 from ..wiring import read_settings, usable
 
@@ -26,7 +26,9 @@ def run_scheduler(jobs: Path | None) -> None:
     settings = read_settings()
     refuse_memory_broker(settings)
     told = targets_for_alerts(jobs, settings)
-    container = usable(Container(settings=settings, subscriptions=told, queues=settings.queues))
+    container = usable(
+        WorkingContainer(settings=settings, subscriptions=told, queues=settings.queues)
+    )
     announce(container, "Scheduler", f"queues {listed(settings.queues)}")
     life = Lifetime(container, grace=scheduler_process.ROUND)
     stand_in = StandIn(container)

@@ -9,13 +9,13 @@ from cronhare.application.logs import say
 from cronhare.domain.topology import checked_queues
 
 from ... import logs
-from ...container import Container
 from ...processes import embedded
 from ...processes.lifetime import Lifetime
 from ...processes.reloading import Reloading
 from ...settings.bounds import IN_UP
 from ...signals import on_a_terminal
 from ...web.beside import WebBeside
+from ...working import WorkingContainer
 from ..errors import Refusal
 from ..long_lived import jobs_file, occupy_ledger
 from ..wiring import read_settings, usable
@@ -29,7 +29,7 @@ def run_up(jobs: Path | None, concurrency: int | None, *, web: bool) -> None:
     file = jobs_file(jobs, settings)
     queues = _queues_of(file)
     container = usable(
-        Container(
+        WorkingContainer(
             settings=settings,
             tasks=file.tasks,
             jobs_file=file,
@@ -44,7 +44,7 @@ def run_up(jobs: Path | None, concurrency: int | None, *, web: bool) -> None:
     occupy_ledger(settings)
     embedded.prepare(container, file)
     at_a_time = concurrency or settings.concurrency or IN_UP
-    life = Lifetime(container, grace=settings.shutdown_grace.total_seconds())
+    life = Lifetime(container, grace=settings.shutdown_grace.total_seconds(), with_page=True)
     shutdown = life.shutdown
     reloading = Reloading(
         container,
@@ -66,7 +66,7 @@ def run_up(jobs: Path | None, concurrency: int | None, *, web: bool) -> None:
     life.run(process, on_hangup=on_hangup)
 
 
-def _has_begun(container: Container) -> bool:
+def _has_begun(container: WorkingContainer) -> bool:
     looked_at, _ = container.dispatcher().outlook
     return looked_at is not None
 

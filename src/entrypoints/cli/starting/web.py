@@ -49,7 +49,7 @@ def run_web(jobs: Path | None) -> None:
         refuse_without_token(container)
     bound = _bound(server.bind, settings)
     _announce(container, settings, file)
-    life = Lifetime(container, grace=2 * server.ENDING)
+    life = Lifetime(container, grace=2 * server.ENDING, with_page=True)
     reloading = Reloading(container, forced_exit=life.shutdown.forced_exit, jobs=jobs)
     run = partial(server.run, container, life.shutdown, bound)
     life.run(_once_there_is_a_ledger(container, life.shutdown, run), on_hangup=reloading.reload)

@@ -11,13 +11,13 @@ from cronhare.domain.schedules.keys import is_standalone, standalone_queue
 from cronhare.domain.texts.words import counted, listed
 from cronhare.domain.topology import DEFAULT_WEIGHT, ServedQueues
 
-from ...container import Container
 from ...processes import worker as worker_process
 from ...processes.lifetime import Lifetime, announce
 from ...processes.reloading import Reloading
 from ...settings import forms
 from ...settings.bounds import IN_A_WORKER
 from ...settings.settings import Settings
+from ...working import WorkingContainer
 from ..errors import Refusal
 from ..long_lived import jobs_file, refuse_memory_broker, with_ledger
 from ..wiring import read_settings, usable
@@ -39,7 +39,7 @@ def run_worker(
     _refuse_foreign(served.names, settings)
     file = jobs_file(jobs, settings)
     container = usable(
-        Container(
+        WorkingContainer(
             settings=settings,
             tasks=file.tasks,
             file_version=file.version,

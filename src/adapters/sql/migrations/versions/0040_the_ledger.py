@@ -91,6 +91,14 @@ EDITABLE: Final = [
 #: all of one moment would be sorted anew for each page.
 _PAGED: Final = {"ix_scheduler_updated_at": "id", "ix_plan_next_due_at": "scheduler_id"}
 
+#: Indexes of those rows alone that have a value there. They are told so here: an index that has an
+#: option of a dialect imports the dialect, in every process, whatever its database.
+_PARTIAL: Final = {
+    "ix_plan_paused": "paused_at",
+    IX_LEASE: "lease_until",
+    "ix_execution_held": "held_by",
+}
+
 
 def tables_in(columns: Columns) -> sa.MetaData:
     """Give all tables as they are made in one database."""
@@ -163,7 +171,14 @@ def _adjust(made: sa.Table, columns: Columns) -> None:
         for constraint in made.foreign_key_constraints:
             if constraint.referred_table.name == "Scheduler":
                 made.constraints.discard(constraint)
+    _adjust_indexes(made, columns)
+
+
+def _adjust_indexes(made: sa.Table, columns: Columns) -> None:
     for index in list(made.indexes):
+        if index.name in _PARTIAL:
+            where = sa.text(f"{_PARTIAL[index.name]} IS NOT NULL")
+            index.dialect_kwargs.update(sqlite_where=where, postgresql_where=where)
         if index.name == IX_LEASE and not columns.has_partial_indexes:
             made.indexes.discard(index)
         elif index.name in _PAGED and not columns.indexes_end_with_ids:
