@@ -233,17 +233,6 @@ class AttemptRef(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
 
 
-class IncomingTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task message, decoded. Without a *ticket* another program published it.
-
-    *nacks* counts by queue how often its headers say it was nacked.
-    """
-
-    task: TaskMessage
-    nacks: Mapping[str, int]
-    ticket: AttemptRef | None
-
-
 class Unreadable(msgspec.Struct, frozen=True):
     """Why a message is to be parked."""
 
@@ -310,8 +299,8 @@ def headers_of(execution: Execution) -> dict[str, object]:
     }
 
 
-def read(body: bytes, headers: Mapping[str, object], signer: Signer) -> IncomingTask | Unreadable:
-    """Decode a task message, or say why it cannot be decoded or believed."""
+def read(body: bytes, headers: Mapping[str, object], signer: Signer) -> TaskMessage | Unreadable:
+    """Decode another program's task message, or say why it is not believed, or may not be run."""
     if len(body) > LARGEST_BODY:
         return Unreadable(f"the body has {len(body)} bytes, {LARGEST_BODY} are allowed")
     try:
@@ -320,13 +309,8 @@ def read(body: bytes, headers: Mapping[str, object], signer: Signer) -> Incoming
         return Unreadable(f"the body is not a task message: {error}")
     except (UnicodeDecodeError, RecursionError) as error:
         return Unreadable(f"the body is not JSON: {error}")
-    if fault := fault_of_signature(body, headers, signer):
-        return Unreadable(fault)
-    ticket = ticket_of(headers)
-    fault = None if ticket else fault_of_foreign(task)
-    if fault:
-        return Unreadable(fault)
-    return IncomingTask(task=task, nacks=nacks_of(headers), ticket=ticket)
+    fault = fault_of_signature(body, headers, signer) or fault_of_foreign(task)
+    return Unreadable(fault) if fault else task
 
 
 def fault_of_signature(body: bytes, headers: Mapping[str, object], signer: Signer) -> str | None:

@@ -8,7 +8,6 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived, Failure
 from cronhare.domain.messages import (
     FailedMessage,
-    IncomingTask,
     Signer,
     TaskMessage,
     read,
@@ -150,12 +149,8 @@ def test_a_task_may_have_a_type_of_ones_own(ledger: Ledger) -> None:
 
     assert execution.task == TaskRef("data-import", 7)
     assert ledger.started(execution).task == TaskRef("data-import", 7)
-    assert read(task_body(execution), {}, Signer()) == IncomingTask(
-        task=TaskMessage(
-            type="data-import", id=7, scheduler_id=execution.scheduler_id, params_scheduler="{}"
-        ),
-        nacks={},
-        ticket=None,
+    assert read(task_body(execution), {}, Signer()) == TaskMessage(
+        type="data-import", id=7, scheduler_id=execution.scheduler_id, params_scheduler="{}"
     )
 
 

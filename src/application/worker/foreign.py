@@ -22,10 +22,11 @@ from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.lifecycle.archive import Archived, Failure, Unproven, read_failed
 from cronhare.domain.messages import (
     AttemptRef,
-    IncomingTask,
     Signer,
+    TaskMessage,
     Unreadable,
     kept_headers,
+    nacks_of,
     read,
     total_nacks,
     was_overdelivered,
@@ -76,30 +77,30 @@ class Adopter:
             return delivery.defect.reason
         if was_overdelivered(delivery.message.headers):
             return OVERDELIVERED_REASON
-        call = read(delivery.message.body, delivery.message.headers, self._worker.signer)
-        if isinstance(call, Unreadable):
-            return call.reason
+        task = read(delivery.message.body, delivery.message.headers, self._worker.signer)
+        if isinstance(task, Unreadable):
+            return task.reason
         if not self._worker.accepts_foreign:
             return FOREIGN_REFUSED
         return await self._adopt(
-            delivery, call, name=delivery.message.id or str(self._worker.uuid())
+            delivery, task, name=delivery.message.id or str(self._worker.uuid())
         )
 
-    async def _adopt(self, delivery: Delivery, call: IncomingTask, *, name: str) -> str | None:
+    async def _adopt(self, delivery: Delivery, task: TaskMessage, *, name: str) -> str | None:
         """Adopt a message, which the ledger knows by its *name*."""
         ledger, broker = self._worker.ledger, self._worker.broker
 
         def adopt() -> Execution | Refused:
             adopted = ledger.attempts.adopt(
-                call.task,
+                task,
                 key=manual_key(uuid5(NAMESPACE_OID, name)),
                 queue=delivery.queue,
-                deaths=total_nacks(call.nacks),
+                deaths=total_nacks(nacks_of(delivery.message.headers)),
                 now=ledger.clock.now(),  # in the thread: it may ask the ledger
                 node=ledger.node,
             )
             if isinstance(adopted, Busy):
-                what = f"a message for schedule {call.task.scheduler_id}"
+                what = f"a message for schedule {task.scheduler_id}"
                 raise LedgerBusy(lock_wait(what, "its executions"))
             return adopted
 
