@@ -148,8 +148,6 @@ class Notifier:
     async def _ping(self, target: Target, means: ByPing, event: OutboxRow) -> None:
         """Ask the address of a run's start or end; any status but 2xx is a failure."""
         ping = read_ping(event)
-        if ping is None:
-            raise NotDelivered("its row is no ping: somebody wrote into it", for_good=True)
         if ping.is_start and self._now() - event.occurred_at > START_WITHIN:
             raise NotDelivered("it is too late to tell of a start", for_good=True)
         path, _, query = means.address.target.partition("?")

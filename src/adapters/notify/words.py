@@ -11,7 +11,7 @@ from cronhare.domain.events.targets import EventKind
 from cronhare.domain.nodes import read_node
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import printable, shortened
-from cronhare.ports.events import MailContent, NotDelivered
+from cronhare.ports.events import MailContent
 
 #: Characters of a title, and of a body: a text message has not many.
 LONGEST_TITLE: Final = 160
@@ -73,7 +73,7 @@ class _Document(msgspec.Struct, frozen=True):
 
 def spoken(event: OutboxRow, end: RunEnd | None = None) -> Message:
     """Say an event, of a run that came to that *end*."""
-    data = _read(event)
+    data = msgspec.json.decode(event.payload, type=_Document).data
     what, why = _what(event, data, end), _why(data)
     title = ": ".join(filter(None, (what, why.partition("\n")[0])))
     is_bad = data.alert.severity in {"high", "critical"}
@@ -91,7 +91,7 @@ def letter(event: OutboxRow, end: RunEnd | None = None, *, web: str | None = Non
 
     *web* is the host at which people find the page.
     """
-    data = _read(event)
+    data = msgspec.json.decode(event.payload, type=_Document).data
     message, why = spoken(event, end), _why(data)
     said = printable(_what(event, data, end) + (f": {why}" if why else ""))
     lines = [f"{said}.", "", *_facts(event, data)]
@@ -127,11 +127,3 @@ def _facts(event: OutboxRow, data: _Data) -> Iterator[str]:
     if data.metadata.due_at:
         yield f"due at {printable(data.metadata.due_at)}"
     yield f"at {say_moment(event.occurred_at)}"
-
-
-def _read(event: OutboxRow) -> _Data:
-    try:
-        return msgspec.json.decode(event.payload, type=_Document).data
-    except msgspec.DecodeError as error:
-        text = f"its row is no event: somebody wrote into it, {error}"
-        raise NotDelivered(text, for_good=True) from error

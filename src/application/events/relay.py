@@ -290,13 +290,16 @@ class OutboxRelay:
             )
             say(log, logging.INFO, "event.not-delivered", text, **_place(first))
             return
-        failure = await self._notify(target, room, first if len(rows) == 1 else digest(rows))
+        failure = await self._notify(target, room, rows)
         for row in rows:
             await self._settle(row, failure)
 
-    async def _notify(self, target: Target, room: _Room, event: OutboxRow) -> NotDelivered | None:
-        """Send one message; answers why it was not heard."""
+    async def _notify(
+        self, target: Target, room: _Room, rows: Sequence[OutboxRow]
+    ) -> NotDelivered | None:
+        """Send one message of one event, or of many; answers why it was not heard."""
         try:
+            event = rows[0] if len(rows) == 1 else digest(rows)
             await self._notifier.notify(target, event, end=await self._end_of(target, event))
         except NotDelivered as why:
             failure = why

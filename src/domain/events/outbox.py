@@ -3,10 +3,10 @@
 import enum
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 from uuid import UUID
 
 import attrs
@@ -245,8 +245,7 @@ def decide(waiting: int, *, lately: int, most: int) -> Turn:
 
 def digest(rows: Sequence[OutboxRow]) -> OutboxRow:
     """Write one message about events of a kind, the earliest first; they have one target."""
-    first = rows[0]
-    documents = [_document(row) for row in rows]
+    first, left = rows[0], LARGEST_EVENT // 2
     names = Counter(row.schedule_name for row in rows if row.schedule_name)
     kind = type_of(first.event)
     message = f"{counted(len(rows), 'event')} of {kind}"
@@ -256,7 +255,7 @@ def digest(rows: Sequence[OutboxRow]) -> OutboxRow:
         message += f": {most}" + (f", and {counted(rest, 'other')}" if rest > 0 else "")
     key = f"{DIGEST}:{first.event}:{first.id}:{len(rows)}"
     said = {
-        "severity": max(map(_severity, documents), key=_SEVERITIES.index),
+        "severity": max(map(_severity, rows), key=_SEVERITIES.index),
         "title": f"{len(rows)} times {first.event}",
         "message": message,
         "task": None,
@@ -265,7 +264,11 @@ def digest(rows: Sequence[OutboxRow]) -> OutboxRow:
         "event": kind,
         "count": len(rows),
         "schedules": dict(names.most_common(SHOWN)),
-        "first": [*_that_fit(rows, documents)],
+        "first": [
+            msgspec.Raw(row.payload.encode())
+            for row in rows[:SHOWN]
+            if (left := left - len(row.payload)) >= 0
+        ],
         "alert": said,
     }
     at = min(row.occurred_at for row in rows)
@@ -282,31 +285,27 @@ def digest(rows: Sequence[OutboxRow]) -> OutboxRow:
     )
 
 
-def _that_fit(rows: Sequence[OutboxRow], documents: Sequence[Any]) -> Iterator[Any]:
-    """Give the first few, as long as an event may be."""
-    left = LARGEST_EVENT // 2
-    for row, document in zip(rows[:SHOWN], documents, strict=False):
-        left -= len(row.payload)
-        if left < 0:
-            return
-        yield document
+class _Alert(msgspec.Struct):
+    severity: str = "info"
 
 
-def _document(row: OutboxRow) -> Any:  # noqa: ANN401 - JSON
-    try:
-        return msgspec.json.decode(row.payload)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None  # somebody wrote into its row
+class _Metadata(msgspec.Struct):
+    alert: _Alert = msgspec.field(default_factory=_Alert)
 
 
-def _severity(document: object) -> str:
-    data = document.get("data") if isinstance(document, dict) else None
-    if not isinstance(data, dict):
-        return "info"
-    metadata = data.get("metadata")
-    said = data.get("alert") or (metadata.get("alert") if isinstance(metadata, dict) else None)
-    severity = said.get("severity") if isinstance(said, dict) else None
-    return severity if severity in _SEVERITIES else "info"
+class _Data(msgspec.Struct):
+    alert: _Alert | None = None
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+class _Document(msgspec.Struct):
+    data: _Data
+
+
+def _severity(row: OutboxRow) -> str:
+    """How bad an event is, or the failure that it tells of."""
+    data = msgspec.json.decode(row.payload, type=_Document).data
+    return (data.alert or data.metadata.alert).severity
 
 
 #: The event's name in the outbox: no kind that a target asks for.
@@ -341,14 +340,17 @@ class RunEnd:
     node: str | None = None
 
 
-@attrs.frozen(kw_only=True)
-class Ping:
+class Ping(msgspec.Struct, frozen=True, kw_only=True, rename={"is_start": "isStart"}):
     """What is asked: *path* goes behind the address; *run* names the run in it."""
 
     path: str
     run: str
-    body: str = attrs.field(default="", repr=False)
+    body: str = ""
     is_start: bool = False
+
+
+class _PingDocument(msgspec.Struct):
+    data: Ping
 
 
 def start_of(execution: Execution, target: str, *, source: str, now: datetime) -> OutboxRow:
@@ -375,20 +377,15 @@ def end_of(
     return _row(key, execution, target, ping, source=source, now=now)
 
 
-def read_ping(row: OutboxRow) -> Ping | None:
-    """Read what is asked; None if somebody wrote into the row what is none."""
-    try:
-        said = msgspec.json.decode(row.payload)["data"]
-        return Ping(path=said["path"], run=said["run"], body=said["body"], is_start=said["isStart"])
-    except (msgspec.DecodeError, KeyError, TypeError):
-        return None
+def read_ping(row: OutboxRow) -> Ping:
+    """Read what is asked."""
+    return msgspec.json.decode(row.payload, type=_PingDocument).data
 
 
 def _row(
     key: str, execution: Execution, target: str, ping: Ping, *, source: str, now: datetime
 ) -> OutboxRow:
-    data = {"path": ping.path, "run": ping.run, "body": ping.body, "isStart": ping.is_start}
-    document = {"id": f"{PING}:{key}", "type": PING, "timestamp": now, "data": data}
+    document = {"id": f"{PING}:{key}", "type": PING, "timestamp": now, "data": ping}
     return OutboxRow(
         event_key=f"{PING}:{key}",
         event=PING,
