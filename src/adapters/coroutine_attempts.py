@@ -1,13 +1,11 @@
 """Attempts that are coroutines of ours, not processes: run until they end, or are stopped."""
 
+import abc
 import asyncio
-from collections.abc import Coroutine
 from typing import Final
 
-import attrs
-
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
-from cronhare.ports.runner import AttemptResult, StopReason
+from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
 
 _STOPPED: Final = {
     StopReason.CANCELLED: "cancelled: the answer was not waited for",
@@ -19,21 +17,23 @@ _STOPPED: Final = {
 _Running = tuple[asyncio.Task[AttemptResult], list[StopReason]]
 
 
-@attrs.define
-class CoroutineAttempts:
-    """Those that run, by their executions: what `TaskRunnerPort` asks of a runner without children.
+class CoroutineRunner(abc.ABC):
+    """What `TaskRunnerPort` asks of a runner without children: an attempt is a coroutine.
 
     What was asked of a server cannot be taken back: it may have acted, whatever ended the attempt.
     """
 
-    _running: dict[int, _Running] = attrs.field(init=False, factory=dict[int, _Running])
+    def __init__(self) -> None:
+        self._running: dict[int, _Running] = {}
 
-    async def run(
-        self, execution_id: int, work: Coroutine[object, object, AttemptResult]
-    ) -> AttemptResult:
-        working = asyncio.create_task(work)
+    @abc.abstractmethod
+    async def _attempt(self, invocation: Invocation) -> AttemptResult:
+        """Run one attempt to its end."""
+
+    async def run(self, invocation: Invocation) -> AttemptResult:
+        working = asyncio.create_task(self._attempt(invocation))
         reasons: list[StopReason] = []
-        self._running[execution_id] = working, reasons
+        self._running[invocation.execution_id] = working, reasons
         try:
             return await working
         except asyncio.CancelledError:
@@ -44,7 +44,7 @@ class CoroutineAttempts:
             lost = StopReason.LEASE_LOST in reasons
             return _stopped(StopReason.LEASE_LOST if lost else reasons[0])
         finally:
-            del self._running[execution_id]
+            del self._running[invocation.execution_id]
 
     def stop(self, execution_id: int, reason: StopReason) -> bool:
         """See `TaskRunnerPort.stop`; there is nothing to wait for."""
@@ -54,6 +54,10 @@ class CoroutineAttempts:
         reasons.append(reason)
         working.cancel()
         return True
+
+    def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:  # noqa: ARG002
+        """See `TaskRunnerPort.written`: before its end it has none."""
+        return None
 
     async def close(self) -> None:
         for working, reasons in self._running.values():

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from cronhare.adapters.coroutine_attempts import CoroutineAttempts, failed
+from cronhare.adapters.coroutine_attempts import CoroutineRunner, failed
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError, read_retry_after
 from cronhare.domain.schedules.http_call import (
     WITHOUT_BODY,
@@ -17,7 +17,7 @@ from cronhare.domain.schedules.http_call import (
     code_of_status,
 )
 from cronhare.domain.texts.printable import printable, shortened
-from cronhare.ports.runner import AttemptResult, Captured, Invocation, StopReason, Written
+from cronhare.ports.runner import AttemptResult, Captured, Invocation
 from cronhare.ports.system import (
     LONGEST_REQUEST,
     HttpAnswer,
@@ -31,7 +31,7 @@ from cronhare.ports.system import (
 _LONGEST_LINE: Final = 200
 
 
-class HttpTaskRunner:
+class HttpTaskRunner(CoroutineRunner):
     """Runs tasks that have a `Task.http`. Satisfies `TaskRunnerPort`.
 
     What was asked cannot be taken back: the server may have acted on a request whose answer did not
@@ -40,25 +40,11 @@ class HttpTaskRunner:
 
     def __init__(self, http: HttpPort, environ: Mapping[str, str] | None = None) -> None:
         """*environ*, by default our own environment, has the values of `headers_env`."""
+        super().__init__()
         self._http = http
         self._environ = os.environ if environ is None else environ
-        self._attempts = CoroutineAttempts()
 
-    async def run(self, invocation: Invocation) -> AttemptResult:
-        return await self._attempts.run(invocation.execution_id, self._ask(invocation))
-
-    def stop(self, execution_id: int, reason: StopReason) -> bool:
-        """See `TaskRunnerPort.stop`; there is nothing to wait for."""
-        return self._attempts.stop(execution_id, reason)
-
-    def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:  # noqa: ARG002
-        """See `TaskRunnerPort.written`: before its answer it has none."""
-        return None
-
-    async def close(self) -> None:
-        await self._attempts.close()
-
-    async def _ask(self, invocation: Invocation) -> AttemptResult:
+    async def _attempt(self, invocation: Invocation) -> AttemptResult:
         call = invocation.task.http
         assert call is not None, "a task of ours"
         try:

@@ -4,49 +4,37 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-import attrs
-
-from cronhare.adapters.coroutine_attempts import CoroutineAttempts, failed
+from cronhare.adapters.coroutine_attempts import CoroutineRunner, failed
 from cronhare.domain.events.outbox import reminder as reminding
 from cronhare.domain.events.targets import Subscribers, Target
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.schedules.reminder import ReminderInvalid, message_of
 from cronhare.domain.texts.words import listed
 from cronhare.ports.events import MailContent, NotDelivered, NotifierPort
-from cronhare.ports.runner import AttemptResult, Captured, Invocation, StopReason, Written
+from cronhare.ports.runner import AttemptResult, Captured, Invocation
 
 from .mail import PartlyTaken
 
 
-@attrs.define(eq=False)
-class ReminderRunner:
+class ReminderRunner(CoroutineRunner):
     """Runs tasks that have a `Task.reminder`. Satisfies `TaskRunnerPort`.
 
     A target that was told is not told again by a retry here; by another worker's it is, with the
-    same id. *subscribers* knows the targets by their names.
+    same id.
     """
 
-    _notifier: NotifierPort
-    _subscribers: Subscribers
-    _attempts: CoroutineAttempts = attrs.field(init=False, factory=CoroutineAttempts)
-    _partly: PartlyTaken = attrs.field(init=False, factory=PartlyTaken)
-
-    async def run(self, invocation: Invocation) -> AttemptResult:
-        return await self._attempts.run(invocation.execution_id, self._remind(invocation))
-
-    def stop(self, execution_id: int, reason: StopReason) -> bool:
-        """See `TaskRunnerPort.stop`; there is nothing to wait for."""
-        return self._attempts.stop(execution_id, reason)
-
-    def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:  # noqa: ARG002
-        """See `TaskRunnerPort.written`: before its end it has none."""
-        return None
+    def __init__(self, notifier: NotifierPort, subscribers: Subscribers) -> None:
+        """*subscribers* knows the targets by their names."""
+        super().__init__()
+        self._notifier = notifier
+        self._subscribers = subscribers
+        self._partly = PartlyTaken()
 
     async def close(self) -> None:
-        await self._attempts.close()
+        await super().close()
         await self._notifier.close()
 
-    async def _remind(self, invocation: Invocation) -> AttemptResult:
+    async def _attempt(self, invocation: Invocation) -> AttemptResult:
         reminder = invocation.task.reminder
         assert reminder is not None, "a task of ours"
         try:
