@@ -1,6 +1,6 @@
 """A schedule as people write it, and the one place that validates it."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias, TypedDict
 
@@ -19,7 +19,6 @@ from ..cron import (
 from ..reading import Fault, Invalid
 from ..retries.policy import RetryPolicy
 from ..texts.printable import echo
-from ..texts.words import hint
 from ..topology import MAIN_QUEUE, checked_queue
 from .catalog import NoListener, fault_of_topic
 from .conditions import Conditions
@@ -41,7 +40,7 @@ from .schedule import (
     faults_of_key,
 )
 from .skips import Pause
-from .task import ClassRetention, Task, TaskRef, fault_of_params
+from .task import ClassRetention, TaskRef, fault_of_params
 
 
 class ScheduleInvalid(Invalid):
@@ -92,6 +91,10 @@ class ScheduleDraft:
     @property
     def has_times(self) -> bool:
         return (self.schedule, self.date_time, self.every) != (None, None, None)
+
+    @property
+    def calendars(self) -> frozenset[str]:
+        return frozenset(self.conditions.calendars if self.conditions else ())
 
     @property
     def runs_on(self) -> str:
@@ -263,90 +266,3 @@ def hindrance(draft: ScheduleDraft, pause: Pause | None, *, now: datetime) -> Hi
     if not draft.status:
         return Disabled()
     return pause if pause is not None and pause.is_on(now) else None
-
-
-@attrs.frozen
-class CalendarFault:
-    """A calendar that a schedule names in vain; *place* is a part of the jobs file."""
-
-    place: str
-    problem: str
-
-    def __str__(self) -> str:
-        return f"{self.place}: {self.problem}"
-
-
-def calendars_of(draft: ScheduleDraft) -> frozenset[str]:
-    return frozenset(draft.conditions.calendars if draft.conditions else ())
-
-
-def unknown_calendars(draft: ScheduleDraft, known: Sequence[str]) -> Iterator[CalendarFault]:
-    """Find the calendars that a schedule names and that are none of *known*; not if it is off."""
-    conditions = draft.conditions if draft.status else None
-    if conditions is None:
-        return
-    for field, names in (("skip_on", conditions.skip_on), ("only_on", conditions.only_on)):
-        for name in dict.fromkeys(names):
-            if name not in known:
-                problem = f"{field}: there is no calendar {name}; {hint(name, known)}"
-                yield CalendarFault(f"schedules.{draft.name}", problem)
-
-
-def removed_from(name: str, schedule: str, source: str | None) -> CalendarFault:
-    """Say who still names a calendar that a jobs file has no more.
-
-    >>> str(removed_from("closed", "payroll", "shop.toml"))
-    'calendars.closed: would be removed, and is named by payroll of shop.toml, which is on'
-    """
-    whose = f"{schedule} of {source}" if source else f"{schedule}, a row by hand"
-    problem = f"would be removed, and is named by {whose}, which is on"
-    return CalendarFault(f"calendars.{name}", problem)
-
-
-def queue_of(draft: ScheduleDraft, *, before: ScheduleDraft | None = None) -> str | None:
-    """Give the queue of a draft, if somebody has named it; of an edit another than *before*."""
-    queue = draft.queue
-    if draft.stay_alive or queue == MAIN_QUEUE or (before and before.queue == queue):
-        return None
-    return queue
-
-
-def note_unserved(queue: str, served: Collection[str], *, by: str = "worker") -> str | None:
-    """Note that none of those who are known serves a queue.
-
-    None is offered that only what stays alive may have.
-
-    >>> note_unserved("mial", ["mail", "cron_standalone.mail"])
-    "queue: no worker serves 'mial', its runs wait for one; did you mean mail?"
-    >>> note_unserved("x", ["mail", "cron_standalone.mail"])
-    "queue: no worker serves 'x', its runs wait for one; there are mail"
-    """
-    if queue in served:
-        return None
-    text = f"queue: no {by} serves {echo(queue)}, its runs wait for one"
-    return _said(text, queue, [name for name in served if not is_standalone(name)])
-
-
-def topic_of(draft: ScheduleDraft, *, before: ScheduleDraft | None = None) -> str | None:
-    """Give the topic of a draft; of an edit another than *before*."""
-    return None if before and before.topic == draft.topic else draft.topic
-
-
-def topics_of(tasks: Iterable[Task]) -> frozenset[str]:
-    return frozenset(topic for task in tasks for topic in task.topics)
-
-
-def note_unheard(topic: str, heard: Collection[str], *, of: str = "this jobs file") -> str | None:
-    """Note that no task that is known listens to a topic.
-
-    >>> note_unheard("orders.piad", [])
-    "topic: no task of this jobs file listens to 'orders.piad', another file's may"
-    """
-    if topic in heard:
-        return None
-    text = f"topic: no task of {of} listens to {echo(topic)}, another file's may"
-    return _said(text, topic, heard)
-
-
-def _said(text: str, name: str, known: Collection[str]) -> str:
-    return f"{text}; {hint(name, sorted(known))}" if known else text

@@ -18,7 +18,7 @@ from .streams import OutputLost
 
 if TYPE_CHECKING:
     from cronhare.application.reports.clashes import Clash
-    from cronhare.domain.schedules.draft import CalendarFault
+    from cronhare.domain.reading import Fault
 
 #: What shells make of a SIGPIPE: 128 and its number. Nothing is printed for it.
 NO_READER = 141
@@ -73,7 +73,7 @@ def clash_refusal(clashes: "Sequence[Clash]") -> Refusal:
     )
 
 
-def calendar_refusal(faults: "Sequence[CalendarFault]") -> Refusal:
+def calendar_refusal(faults: "Sequence[Fault]") -> Refusal:
     """Say which calendars schedules would name in vain."""
     return Refusal(
         "there are schedules that would never run, as a calendar that they name would be missing",

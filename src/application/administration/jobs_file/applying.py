@@ -9,14 +9,8 @@ from cronhare.application.reports.clashes import Clash, Holder, Namesake, clashe
 from cronhare.domain.access import Actor
 from cronhare.domain.audit import MOST_ENTRIES, Action
 from cronhare.domain.progress import OnProgress, unwatched
-from cronhare.domain.reading import MOST_FAULTS
-from cronhare.domain.schedules.draft import (
-    CalendarFault,
-    ScheduleDraft,
-    calendars_of,
-    removed_from,
-    unknown_calendars,
-)
+from cronhare.domain.reading import MOST_FAULTS, Fault
+from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports.schedules import ScheduleStorePort, StoredCalendar, StoredSchedule
 
 from ..audit import AuditTrail, names_of, values_of_change
@@ -29,6 +23,7 @@ from .difference import (
     ScheduleChange,
     calendar_difference,
     difference,
+    unknown_calendars,
 )
 
 
@@ -38,7 +33,7 @@ class CannotApply(ValueError):
     It names or numbers something as another one does, or a calendar would be missing.
     """
 
-    def __init__(self, clashes: Sequence[Clash], calendars: Sequence[CalendarFault] = ()) -> None:
+    def __init__(self, clashes: Sequence[Clash], calendars: Sequence[Fault] = ()) -> None:
         """Keep them all."""
         self.clashes = tuple(clashes)
         self.calendars = tuple(calendars)
@@ -70,7 +65,7 @@ class JobsFileApplier:
         """Find what another source has under a name of this file, or runs by a number of it."""
         return _clashes(file, self._schedules.schedules())
 
-    def calendar_faults(self, file: FileContent) -> Sequence[CalendarFault]:
+    def calendar_faults(self, file: FileContent) -> Sequence[Fault]:
         """Find the schedules that are on and would name a calendar that is in no file."""
         stored, calendars = self._schedules.schedules(), self._schedules.calendars()
         return [*islice(_calendar_faults(file, stored, calendars), MOST_FAULTS)]
@@ -200,7 +195,7 @@ def _calendar_clashes(file: FileContent, calendars: Sequence[StoredCalendar]) ->
 
 def _calendar_faults(
     file: FileContent, stored: Sequence[StoredSchedule], calendars: Sequence[StoredCalendar]
-) -> Iterator[CalendarFault]:
+) -> Iterator[Fault]:
     """Find what would never run: a schedule is held while a calendar that it names is missing."""
     ours = {draft.name for draft in file.calendars}
     there = ours | {one.name for one in calendars if one.source != file.source}
@@ -212,8 +207,12 @@ def _calendar_faults(
         if each.draft is None or each.source == file.source or each.name in written:
             continue
         if each.draft.status:
-            for name in sorted(gone & calendars_of(each.draft)):
-                yield removed_from(name, each.name, each.source)
+            whose = (
+                f"{each.name} of {each.source}" if each.source else f"{each.name}, a row by hand"
+            )
+            why = f"would be removed, and is named by {whose}, which is on"
+            for name in sorted(gone & each.draft.calendars):
+                yield Fault(f"calendars.{name}", why)
 
 
 def _clashes(file: FileContent, stored: Sequence[StoredSchedule]) -> Sequence[Clash]:

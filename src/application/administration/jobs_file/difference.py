@@ -7,11 +7,12 @@ from typing import Protocol
 import attrs
 
 from cronhare.application.reports.clashes import Clash, Holder, clashes, shared_queues
+from cronhare.domain.reading import Fault
 from cronhare.domain.schedules.conditions import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.schedule import OWNER_FIELDS
 from cronhare.domain.schedules.task import Task, same_params
-from cronhare.domain.texts.words import listed
+from cronhare.domain.texts.words import hint, listed
 from cronhare.ports.schedules import StoredCalendar, StoredSchedule
 
 
@@ -195,3 +196,18 @@ def _fields(draft: ScheduleDraft, stored: StoredSchedule, source: str) -> Iterat
 
 def _is_on(schedule: StoredSchedule) -> bool:
     return schedule.draft is None or schedule.draft.status
+
+
+def unknown_calendars(draft: ScheduleDraft, known: Sequence[str]) -> Iterator[Fault]:
+    """Find the calendars that a schedule names and that are none of *known*; not if it is off.
+
+    Each fault is of a table of the jobs file.
+    """
+    conditions = draft.conditions if draft.status else None
+    if conditions is None:
+        return
+    for field, names in (("skip_on", conditions.skip_on), ("only_on", conditions.only_on)):
+        for name in names:
+            if name not in known:
+                problem = f"{field}: there is no calendar {name}; {hint(name, known)}"
+                yield Fault(f"schedules.{draft.name}", problem)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 
 from cronhare.domain.schedules.conditions import CalendarDraft
-from cronhare.domain.schedules.draft import ScheduleDraft, calendars_of
+from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.texts.words import counted, listed
 from cronhare.ports.schedules import ScheduleStorePort, StoredCalendar, StoredSchedule
@@ -127,7 +127,7 @@ def _chosen(
 
 
 def _with_calendars(chosen: Chosen, stored: Sequence[StoredCalendar]) -> Chosen:
-    named = {name for draft in chosen.drafts for name in calendars_of(draft)}
+    named = {name for draft in chosen.drafts for name in draft.calendars}
     ours = [
         each
         for each in stored

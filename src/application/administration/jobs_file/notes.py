@@ -13,21 +13,16 @@ from cronhare.domain.events.targets import Subscriptions, untellable
 from cronhare.domain.nodes import MOST_REPORTS, served
 from cronhare.domain.reading import MOST_FAULTS
 from cronhare.domain.schedules.catalog import ONE_FILE_EACH
-from cronhare.domain.schedules.draft import (
-    ScheduleDraft,
-    note_unheard,
-    note_unserved,
-    queue_of,
-    topic_of,
-    topics_of,
-    unknown_calendars,
-)
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.keys import is_standalone
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.texts.printable import echo
+from cronhare.domain.texts.words import hint
+from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.attempts import NodeStorePort
 
 from ..reading.schedules import next_effects
-from .difference import Change, ChangedKind, FileContent, ScheduleChange
+from .difference import Change, ChangedKind, FileContent, ScheduleChange, unknown_calendars
 
 #: So many effects of clock changes are noted of one file.
 MOST_CLOCK_NOTES = 20
@@ -157,41 +152,68 @@ def notes_on_calendars(files: Sequence[FileContent]) -> Iterator[Note]:
     faults = (fault for draft in drafts for fault in unknown_calendars(draft, known))
     for fault in islice(faults, MOST_FAULTS):
         text = f"{fault.problem}. If another jobs file has it, apply that one first"
-        yield Note(NoteReason.CALENDAR, text, fault.place)
+        yield Note(NoteReason.CALENDAR, text, fault.field)
 
 
 def notes_on_topics(files: Sequence[FileContent]) -> Iterator[Note]:
     """Note the topics to which no task of these files listens: one of another file may."""
-    heard = topics_of(task for file in files for task in file.tasks)
+    heard = {topic for file in files for task in file.tasks for topic in task.topics}
     of = "these jobs files" if len(files) > 1 else "this jobs file"
-    return _on_each(
-        files, NoteReason.UNHEARD, topic_of, lambda topic: note_unheard(topic, heard, of=of)
+    found = (
+        Note(NoteReason.UNHEARD, text, f"schedules.{draft.name}")
+        for file in files
+        for draft in file.drafts
+        if (text := _note_unheard(draft.topic, heard, of=of)) is not None
     )
+    return islice(found, MOST_FAULTS)
 
 
 def notes_on_served(
     files: Sequence[FileContent], served: Collection[str], *, by: str
 ) -> Iterator[Note]:
     """Note the queues that those who serve these do not: *by* names them."""
-    return _on_each(
-        files, NoteReason.UNSERVED, queue_of, lambda queue: note_unserved(queue, served, by=by)
-    )
-
-
-def _on_each(
-    files: Sequence[FileContent],
-    reason: NoteReason,
-    named: Callable[[ScheduleDraft], str | None],
-    noted: Callable[[str], str | None],
-) -> Iterator[Note]:
-    """Note of some drafts that what they name is not there."""
     found = (
-        Note(reason, text, f"schedules.{draft.name}")
+        Note(NoteReason.UNSERVED, text, f"schedules.{draft.name}")
         for file in files
         for draft in file.drafts
-        if (name := named(draft)) is not None and (text := noted(name)) is not None
+        if (text := _note_unserved(_queue_of(draft), served, by=by)) is not None
     )
     return islice(found, MOST_FAULTS)
+
+
+def _queue_of(draft: ScheduleDraft) -> str | None:
+    """Give the queue of a draft, if somebody has named it."""
+    return None if draft.stay_alive or draft.queue == MAIN_QUEUE else draft.queue
+
+
+def _note_unserved(queue: str | None, served: Collection[str], *, by: str) -> str | None:
+    """Note that none of those who are known serves a queue; it may be misspelt.
+
+    None is offered that only what stays alive may have.
+
+    >>> _note_unserved("mial", ["mail", "cron_standalone.mail"], by="worker")
+    "queue: no worker serves 'mial', its runs wait for one; did you mean mail?"
+    """
+    if queue is None or queue in served:
+        return None
+    text = f"queue: no {by} serves {echo(queue)}, its runs wait for one"
+    return _said(text, queue, [name for name in served if not is_standalone(name)])
+
+
+def _note_unheard(topic: str | None, heard: Collection[str], *, of: str) -> str | None:
+    """Note that no task that is known listens to a topic; it may be misspelt.
+
+    >>> _note_unheard("orders.piad", [], of="this jobs file")
+    "topic: no task of this jobs file listens to 'orders.piad', another file's may"
+    """
+    if topic is None or topic in heard:
+        return None
+    text = f"topic: no task of {of} listens to {echo(topic)}, another file's may"
+    return _said(text, topic, heard)
+
+
+def _said(text: str, name: str, known: Collection[str]) -> str:
+    return f"{text}; {hint(name, sorted(known))}" if known else text
 
 
 def notes_on_keys(file: FileContent) -> Iterator[Note]:
@@ -246,10 +268,11 @@ class DraftNotes:
             LedgerUnavailable: it is not known who serves a queue.
         """
         found = list[str | None]()
-        if (queue := queue_of(draft, before=before)) is not None:
+        if (queue := _queue_of(draft)) is not None and not (before and before.queue == queue):
             now = self._now()
             there = served(self._nodes.nodes(now=now, limit=MOST_REPORTS).reports, now)
-            found.append(note_unserved(queue, there))
-        if (topic := topic_of(draft, before=before)) is not None:
-            found.append(note_unheard(topic, topics_of(self._tasks)))
+            found.append(_note_unserved(queue, there, by="worker"))
+        if not (before and before.topic == draft.topic):
+            heard = {topic for task in self._tasks for topic in task.topics}
+            found.append(_note_unheard(draft.topic, heard, of="this jobs file"))
         return [note for note in found if note is not None]
