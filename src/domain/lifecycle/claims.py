@@ -28,7 +28,8 @@ def claim(
     schedule: Schedule, key: str, *, due: datetime, now: datetime, node: str, begins: datetime
 ) -> Execution:
     """Describe the claim of a run of *schedule* as it is now; the ledger gives it an id."""
-    run = Execution(
+    is_event = schedule.topic is not None or schedule.no_listener is not NoListener.COMPLETE
+    return Execution(
         id=0,
         scheduler_id=schedule.id,
         schedule_name=schedule.name,
@@ -49,24 +50,15 @@ def claim(
         timeout=schedule.timeout,
         next_attempt_at=begins,
         check_at=begins,
+        topic=schedule.topic,
+        no_listener=schedule.no_listener.value if is_event else None,
+        concurrency_key=_concurrency_key(schedule, schedule.params),
+        overlap_policy=schedule.overlap.value if schedule.overlap.waits else None,
     )
-    if schedule.topic is not None or schedule.no_listener is not NoListener.COMPLETE:
-        run = msgspec.structs.replace(
-            run, topic=schedule.topic, no_listener=schedule.no_listener.value
-        )
-    return _gated(run, schedule)
 
 
-def _gated(run: Execution, schedule: Schedule) -> Execution:
-    """Note on a run what may hold it back; nearly always nothing may."""
-    concurrency, overlap = schedule.concurrency, schedule.overlap
-    if concurrency is None and not overlap.waits:
-        return run
-    return msgspec.structs.replace(
-        run,
-        concurrency_key=None if concurrency is None else concurrency.key_of(run.params),
-        overlap_policy=overlap.value if overlap.waits else None,
-    )
+def _concurrency_key(schedule: Schedule, params: str) -> str | None:
+    return None if schedule.concurrency is None else schedule.concurrency.key_of(params)
 
 
 def claim_run(schedule: Schedule, run: Run, *, now: datetime, node: str) -> Execution:
@@ -129,7 +121,9 @@ def claim_by_hand(
         changes.pop("queue", None)
     if task not in {None, run.task}:
         changes |= {"task": task, "task_name": None, "topic": None}
-    return _gated(msgspec.structs.replace(run, **changes), schedule)
+    if "params" in changes:
+        changes["concurrency_key"] = _concurrency_key(schedule, changes["params"])
+    return msgspec.structs.replace(run, **changes)
 
 
 def refuse_beside(unfinished: Unfinished | None) -> None:
