@@ -104,7 +104,7 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "what is kept of a class": [f"0 to {KEPT[-1]:,} runs", f"{LONGEST_RETENTION:,} characters"],
     "classes of errors in a jobs file": [
-        f"{policy.MOST_ERRORS} of a class",
+        f"{outcome.MOST_ERRORS} of a class",
         f"{outcome.LONGEST_CODE} characters",
     ],
     "an attempt that hangs in the kernel after its kill": [f"{attempt.KILL_TIMEOUT:.0f} s"],

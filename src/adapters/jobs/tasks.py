@@ -10,13 +10,12 @@ from msgspec import Meta
 from cronhare.domain.addresses.web import WebAddress
 from cronhare.domain.events.targets import MOST_NAMED
 from cronhare.domain.reading import Fault, Reads
-from cronhare.domain.retries.outcome import ErrorClass
+from cronhare.domain.retries.outcome import ErrorClass, read_error_rules
 from cronhare.domain.retries.policy import (
     POLICIES,
     RetryPolicy,
     RetryPolicyInvalid,
     Strategy,
-    read_error_rules,
     read_policy,
 )
 from cronhare.domain.schedules.catalog import MOST_TOPICS

@@ -21,8 +21,9 @@ from cronhare.domain.retries.outcome import (
     Outcome,
     TaskError,
     asked_wait,
+    classified,
 )
-from cronhare.domain.retries.policy import CEILING_MS, classified
+from cronhare.domain.retries.policy import CEILING_MS
 from cronhare.domain.retries.retry import (
     Complete,
     GiveBack,

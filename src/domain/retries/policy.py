@@ -1,4 +1,4 @@
-"""Retry policies: how often to try, how long to wait, which errors; and how they are read.
+"""Retry policies: how often to try and how long to wait, and how they are read.
 
 Before retry number n, from 1, T(n) = delay x multiplier^(n-1), capped, jittered, capped (C4 in
 docs/compatibility.md). The delays of a policy are whole milliseconds.
@@ -6,7 +6,6 @@ docs/compatibility.md). The delays of a policy are whole milliseconds.
 
 import enum
 import math
-import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from itertools import islice
@@ -23,10 +22,7 @@ from .outcome import (
     CRASH_LIMITS,
     CRASH_WINDOW,
     CRASH_WINDOWS_MS,
-    LONGEST_CODE,
     CrashPolicy,
-    ErrorClass,
-    Outcome,
 )
 
 #: Seconds, or a span of time.
@@ -366,91 +362,6 @@ def _write_backoff(backoff: Backoff) -> dict[str, Any]:
         "max_delay": backoff.max_delay,
         "jitter": backoff.jitter.value,
     }
-
-
-#: What an error is known by, and the class of it.
-ErrorRules = Mapping[str, ErrorClass]
-
-#: The classes that a file may give, each with a list of codes, exceptions and exit statuses.
-GIVEN: Final = (ErrorClass.TRANSIENT, ErrorClass.PERMANENT, ErrorClass.RATE_LIMITED)
-
-#: The most errors that one table may name.
-MOST_ERRORS: Final = 100
-
-EXIT: Final = "exit:"
-_EXIT_CODES: Final = range(1, 256)
-_CODE: Final = re.compile(r"[1-9][0-9]{0,2}")
-_NAME: Final = re.compile(r"[^\s:]+")
-
-
-class ErrorRulesInvalid(ValueError):
-    """A table of errors that cannot be used; *faults* names everything that is wrong."""
-
-    def __init__(self, faults: tuple[str, ...]) -> None:
-        self.faults = faults
-        super().__init__("; ".join(faults))
-
-
-def read_error_rules(table: object) -> ErrorRules:
-    """Read `{ transient = ["ECONNRESET", "exit:75"], permanent = ["KeyError"] }`.
-
-    >>> read_error_rules({"permanent": ["exit:78"]})
-    {'exit:78': <ErrorClass.PERMANENT: 'permanent'>}
-
-    Raises:
-        ErrorRulesInvalid: with every fault at once.
-    """
-    names = ", ".join(GIVEN)
-    if not isinstance(table, Mapping):
-        raise ErrorRulesInvalid((f"a table is expected, with {names}",))
-    faults, rules = list[str](), dict[str, ErrorClass]()
-    for name, entries in table.items():
-        if name not in GIVEN:
-            faults.append(f"{echo(name)} is no class of errors; there are {names}")
-            continue
-        if not isinstance(entries, list) or len(entries) > MOST_ERRORS:
-            faults.append(f"{name}: a list of at most {MOST_ERRORS} texts is expected")
-            continue
-        for entry in entries:
-            if (problem := _problem(entry)) is not None:
-                faults.append(f"{name}: {problem}")
-            elif rules.setdefault(entry, ErrorClass(name)) != name:
-                faults.append(f"{name}: {echo(entry)} is {rules[entry]} already")
-    if faults:
-        raise ErrorRulesInvalid(tuple(faults))
-    return rules
-
-
-def classified(outcome: Outcome, rules: ErrorRules) -> Outcome:
-    """Give the outcome with the class that *rules* have for its error.
-
-    The nearest name counts: the code, the exception's class, its bases. An exit status says least:
-    it counts where neither a rule nor the task has given a class. A success has no error.
-    """
-    error = outcome.error
-    if error is None or not rules:
-        return outcome
-    names = filter(None, (error.code, *error.types))
-    named = [rules[name] for name in names if name in rules]
-    if not named and error.error_class is ErrorClass.UNKNOWN:
-        by_exit = rules.get(f"{EXIT}{outcome.exit_code}")
-        named = [] if by_exit is None else [by_exit]
-    if not named:
-        return outcome
-    return attrs.evolve(outcome, error=attrs.evolve(error, error_class=named[0]))
-
-
-def _problem(entry: object) -> str | None:
-    if not isinstance(entry, str) or not 0 < len(entry) <= LONGEST_CODE:
-        return f"{echo(entry)} is not a text of 1 to {LONGEST_CODE} characters"
-    if not entry.startswith(EXIT):
-        allowed = 'a code such as "ECONNRESET", an exception such as "TimeoutError", or "exit:75"'
-        is_name = entry.isprintable() and _NAME.fullmatch(entry)
-        return None if is_name else f"{echo(entry)} is not {allowed}"
-    code = _CODE.fullmatch(entry.removeprefix(EXIT))
-    if code and int(code[0]) in _EXIT_CODES:
-        return None
-    return f"{echo(entry)}: an exit status that fails is {_EXIT_CODES[0]}-{_EXIT_CODES[-1]}"
 
 
 #: The most characters of `module:function`.

@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Meta
 
 from ..reading import read_whole, whole_number
-from ..retries.outcome import ErrorClass
-from ..retries.policy import POLICIES, ErrorRules, RetryPolicy, Strategy
+from ..retries.outcome import ErrorClass, ErrorRules
+from ..retries.policy import POLICIES, RetryPolicy, Strategy
 from ..texts.words import NAME
 from .http_call import HttpCall
 from .reminder import Reminder

@@ -9,17 +9,15 @@ from cronhare.domain.retries.outcome import (
     CrashPolicy,
     Ending,
     ErrorClass,
+    ErrorRulesInvalid,
     Outcome,
     TaskError,
     asked_wait,
-    read_retry_after,
-)
-from cronhare.domain.retries.policy import (
-    ErrorRulesInvalid,
-    RetryPolicy,
     classified,
     read_error_rules,
+    read_retry_after,
 )
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.retries.retry import RetryAfter, decide
 
 NOW = datetime(2025, 12, 12, 8, 0, tzinfo=UTC)
