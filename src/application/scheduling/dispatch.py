@@ -178,17 +178,6 @@ class Dispatcher:
             return refresh_at
         return min(self._next_due + self._waits_for_others, refresh_at)
 
-    def _look_ahead(self, until: datetime, *, did_something: bool) -> None:
-        """Find out what is due next; what is due and could not be claimed waits for a pause."""
-        self._next_due = self._claims.next_due()
-        if did_something:
-            self._pauses.reset()
-        if self._next_due is None or self._next_due > until:
-            return
-        later = self._claims.next_due(after=until)
-        again = until + self._pauses.next()
-        self._next_due = min(again, later or again)
-
     @property
     def outlook(self) -> tuple[datetime | None, datetime | None]:
         """When edits were last looked for, and what is due next, as far as is known."""
@@ -222,8 +211,13 @@ class Dispatcher:
         batch = self._claim(now, since=None, until=until)
         self._is_behind = batch.more
         yield batch
-        done += batch.recorded
-        self._look_ahead(until, did_something=done > 0)
+        if done + batch.recorded:
+            self._pauses.reset()
+        self._next_due = self._claims.next_due()
+        if self._next_due is not None and self._next_due <= until:
+            # It could not be claimed here, and waits for a pause; what is due after it does not.
+            later, again = self._claims.next_due(after=until), until + self._pauses.next()
+            self._next_due = min(again, later or again)
 
     def _claim(self, now: datetime, *, since: datetime | None, until: datetime) -> Batch:
         planning = _Planning(now)
