@@ -129,15 +129,12 @@ class Errors(Protocol):
 
     def meaning_of(self, error: BaseException | None) -> Meaning:
         """Tell what an error of SQLAlchemy's or of the driver's means."""
-        ...
 
     def cause_of(self, error: BaseException | None) -> "tuple[Cause, str]":
         """Tell why the database cannot be used, and the statements that mend it, if any."""
-        ...
 
     def explain(self, error: SQLAlchemyError) -> str:
         """Say what an error means, and what to do."""
-        ...
 
 
 # Statements

@@ -14,7 +14,7 @@ import attrs
 from sqlalchemy import ColumnElement, Dialect, Update
 from sqlalchemy.sql import visitors
 from sqlalchemy.sql.elements import BindParameter
-from sqlalchemy.types import DateTime, Float, Integer, TypeDecorator, TypeEngine
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from ..tables.tables import plans
 from ..tables.types import to_text
@@ -93,24 +93,8 @@ def with_columns(statement: Update, columns: Mapping[str, ColumnElement[Any]]) -
     return cast(Update, visitors.replacement_traverse(statement, {}, replace))
 
 
-@attrs.frozen(kw_only=True)
-class TypeNames:
-    """How a server calls the types of such columns."""
-
-    moment: str
-    number: str
-    fraction: str
-    text: str
-
-    def of(self, kind: TypeEngine[Any]) -> str:
-        """Name a column's type. No statement for many rows sets a flag."""
-        if isinstance(kind, TypeDecorator):
-            kind = kind.impl_instance
-        match kind:
-            case DateTime():
-                return self.moment
-            case Integer():
-                return self.number
-            case Float():
-                return self.fraction
-        return self.text
+def type_name(kind: TypeEngine[Any], names: Mapping[type[TypeEngine[Any]], str]) -> str:
+    """Call a column's type as a server does. No statement for many rows sets a flag."""
+    if isinstance(kind, TypeDecorator):
+        kind = kind.impl_instance
+    return next(name for known, name in names.items() if isinstance(kind, known))

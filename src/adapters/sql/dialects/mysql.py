@@ -32,7 +32,7 @@ from ..tables.executions import (
 )
 from ..tables.tables import FOUND_BY_KEY, by_id, executions, metadata
 from ..tables.types import IsOneOf, UtcDateTime, row_maker, to_text
-from .batches import FRESH, PLAN_COLUMNS, ColumnTypes, Rows, TypeNames, rows_of, with_columns
+from .batches import FRESH, PLAN_COLUMNS, ColumnTypes, Rows, rows_of, type_name, with_columns
 from .mysql_sessions import NUMBERS_END, MysqlSessions, read_moment
 from .servers import MIGRATION_SECONDS, REQUIREMENTS, ServerDialect
 
@@ -139,9 +139,12 @@ def _is_one_of(element: IsOneOf, compiler: SQLCompiler, **options: Any) -> str: 
 _ROWS: Final = "rows"
 
 #: In another character set, letters that the database's own lacks would become ?
-_TYPES: Final = TypeNames(
-    moment="DATETIME(6)", number="BIGINT", fraction="DOUBLE", text="LONGTEXT CHARACTER SET utf8mb4"
-)
+_TYPES: Final[Mapping[type[TypeEngine[Any]], str]] = {
+    sa.DateTime: "DATETIME(6)",
+    sa.Integer: "BIGINT",
+    sa.Float: "DOUBLE",
+    sa.String: "LONGTEXT CHARACTER SET utf8mb4",
+}
 
 
 def _parameters(rows: Rows) -> Iterator[dict[str, Any]]:
@@ -172,7 +175,7 @@ def _join(statement: sa.Update, columns: ColumnTypes) -> sa.Update:
 
 def _table(parameter: str, columns: ColumnTypes) -> str:
     described = ", ".join(
-        f"`{name}` {_TYPES.of(kind)} PATH '$[{place}]'"
+        f"`{name}` {type_name(kind, _TYPES)} PATH '$[{place}]'"
         for place, (name, kind) in enumerate(columns.items())
     )
     return f"JSON_TABLE({parameter}, '$[*]' COLUMNS ({described})) AS {FRESH}"

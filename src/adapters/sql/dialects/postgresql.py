@@ -28,7 +28,7 @@ from ..tables.executions import (
 )
 from ..tables.tables import executions, outputs
 from ..tables.types import IsOneOf, to_text
-from .batches import FRESH, PLAN_COLUMNS, ColumnTypes, Rows, TypeNames, rows_of, with_columns
+from .batches import FRESH, PLAN_COLUMNS, ColumnTypes, Rows, rows_of, type_name, with_columns
 from .postgresql_sessions import COLLATION, PostgresqlSessions
 from .servers import MIGRATION_SECONDS, REQUIREMENTS, ServerDialect
 
@@ -148,9 +148,12 @@ def _is_one_of(element: IsOneOf, compiler: SQLCompiler, **options: Any) -> str: 
 # Rows of parameters
 
 _PLACE: Final = "place"
-_TYPES: Final = TypeNames(
-    moment="timestamptz", number="bigint", fraction="double precision", text="text"
-)
+_TYPES: Final[Mapping[type[TypeEngine[Any]], str]] = {
+    sa.DateTime: "timestamptz",
+    sa.Integer: "bigint",
+    sa.Float: "double precision",
+    sa.String: "text",
+}
 
 
 def _parameters(rows: Rows) -> Iterator[dict[str, Any]]:
@@ -161,7 +164,9 @@ def _parameters(rows: Rows) -> Iterator[dict[str, Any]]:
 
 
 def _join(statement: sa.Update, columns: ColumnTypes) -> sa.Update:
-    arrays = [text(f"CAST(:{name} AS {_TYPES.of(kind)}[])") for name, kind in columns.items()]
+    arrays = [
+        text(f"CAST(:{name} AS {type_name(kind, _TYPES)}[])") for name, kind in columns.items()
+    ]
     given = [column(f"given_{name}", kind) for name, kind in columns.items()]
     fresh = sa.func.unnest(*arrays).table_valued(*given, name=FRESH).render_derived()
     return with_columns(statement, {name: fresh.c[f"given_{name}"] for name in columns})
@@ -170,12 +175,12 @@ def _join(statement: sa.Update, columns: ColumnTypes) -> sa.Update:
 def _select(columns: ColumnTypes, differing: Collection[str]) -> str:
     """Write the SELECT of rows, in their order; columns that are not *differing* are parameters."""
     values = ", ".join(
-        f"{FRESH}.{name}" if name in differing else f"%({name})s::{_TYPES.of(kind)}"
+        f"{FRESH}.{name}" if name in differing else f"%({name})s::{type_name(kind, _TYPES)}"
         for name, kind in columns.items()
     )
     if not differing:
         return f"SELECT {values}"
-    arrays = ", ".join(f"%({name})s::{_TYPES.of(columns[name])}[]" for name in differing)
+    arrays = ", ".join(f"%({name})s::{type_name(columns[name], _TYPES)}[]" for name in differing)
     names = ", ".join((*differing, _PLACE))
     rows = f"unnest({arrays}) WITH ORDINALITY AS {FRESH} ({names})"
     return f"SELECT {values} FROM {rows} ORDER BY {_PLACE}"  # noqa: S608 - names of our own

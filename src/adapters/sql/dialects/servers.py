@@ -64,15 +64,14 @@ class ServerErrors(Errors, Protocol):
     @abstractmethod
     def advice_for(self, error: SQLAlchemyError) -> tuple[str | None, str]:
         """Say what to do, where that is known, and what the server or the driver said."""
-        ...
 
     @abstractmethod
-    def said_by(self, error: BaseException | None) -> str: ...
+    def said_by(self, error: BaseException | None) -> str:
+        """Give the server's or the driver's own words, without the user."""
 
     @abstractmethod
     def none_usable(self, refusals: Sequence[Exception], text: str) -> Exception:
         """Make the driver's error for several hosts that all failed."""
-        ...
 
 
 class Sessions(ABC):

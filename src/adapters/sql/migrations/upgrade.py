@@ -23,8 +23,8 @@ _REVISIONS: Final = frozenset(
     path.name[:4] for path in (_MIGRATIONS / "versions").glob("[0-9][0-9][0-9][0-9]_*.py")
 )
 
-#: The oldest and the newest one. A test compares it with what the migrations say of themselves.
-_FIRST, HEAD = min(_REVISIONS), max(_REVISIONS)
+#: The newest one. A test compares it with what the migrations say of themselves.
+HEAD: Final = max(_REVISIONS)
 
 
 def upgrade(engine: Engine, now: datetime | None = None) -> list[str]:
@@ -35,7 +35,7 @@ def upgrade(engine: Engine, now: datetime | None = None) -> list[str]:
     Schedules that are adopted count as edited at *now*.
 
     Raises:
-        LedgerOutdated: a newer program made the schema, or one from before the first release.
+        LedgerOutdated: a newer program made the schema, or none that was released.
         LedgerUnavailable: it could not be done.
     """
     from alembic import command  # noqa: PLC0415 - a worker's start does without
@@ -87,7 +87,5 @@ def _foreign(engine: Engine, revision: str) -> LedgerOutdated:
     place = dialect_of(engine).place
     if revision > HEAD:
         return LedgerNewer(f"{place} was made by a newer cronhare: install that version here")
-    return LedgerOutdated(
-        f"{place} is at schema {echo(revision)}, from before the first release: upgrade it to 0039 "
-        f"with commit e58db3f9, then set version_num in {VERSION_TABLE} to '{_FIRST}'"
-    )
+    what = f"{place} is at schema {echo(revision)}, which no release has made"
+    return LedgerOutdated(f"{what}: set CRON_DATABASE_URL to another ledger")
