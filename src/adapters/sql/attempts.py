@@ -97,7 +97,11 @@ class AttemptStarts(StorePart):
                         anew = {"ids": started, "owner": node, "now": now}
                         connection.execute(_RECORD_ANEW, anew)
                         connection.execute(_FORGET_OUTPUT, {"ids": started})
-                answers = [gated.answer_of(spread.answer_of(answer)) for answer in answers]
+                instead: dict[int, StartAnswer] = {**spread.instead, **gated.instead}
+                answers = [
+                    instead.get(one.id, one) if isinstance(one, Execution) else one
+                    for one in answers
+                ]
                 return Written(answers, changed=bool(started or kept_back))
 
         def start_at_gates(part: Sequence[StartRequest]) -> Written[StartAnswer]:

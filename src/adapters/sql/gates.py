@@ -18,7 +18,6 @@ from cronhare.domain.lifecycle.gates import (
     PLACED,
     UNREADABLE_LIMIT,
     Active,
-    Blocked,
     Gates,
     KeyGate,
     Rules,
@@ -31,7 +30,7 @@ from cronhare.domain.lifecycle.gates import (
 )
 from cronhare.domain.lifecycle.transitions import hold, place_with
 from cronhare.domain.schedules.schedule import LIMITS, BrokenSchedule, OverlapPolicy, Schedule
-from cronhare.ports.attempts import Busy, Refused, StartAnswer
+from cronhare.ports.attempts import Busy, Refused
 
 from .database import Database, repeatable_unless_locked
 from .dialect import Locked
@@ -217,16 +216,9 @@ class GatedStarts:
 
     started: Sequence[Change]
     held: Sequence[Change] = ()
-    blocked: Mapping[int, Blocked] = attrs.field(factory=dict[int, Blocked])
     busy: frozenset[int] = frozenset()
-
-    def answer_of(self, answer: StartAnswer) -> StartAnswer:
-        if not isinstance(answer, Execution):
-            return answer
-        if answer.id in self.busy:
-            return Busy()
-        blocked = self.blocked.get(answer.id)
-        return answer if blocked is None else Refused(f"held: {blocked.reason}", gate=blocked.gate)
+    #: What is answered in the place of a start.
+    instead: Mapping[int, Refused | Busy] = attrs.field(factory=dict[int, Refused | Busy])
 
 
 def pass_gates(
@@ -244,20 +236,15 @@ def pass_gates(
     closed = locked.busy.union(without)
     judged = [change for change in gated if closed.isdisjoint(gates_of(change[0]))]
     locked.read_rules({before.scheduler_id for before, _ in judged})
-    blocked: dict[int, Blocked] = {}
+    busy = frozenset(before.id for before, _ in gated) - {before.id for before, _ in judged}
+    instead: dict[int, Refused | Busy] = dict.fromkeys(busy, Busy())
+    held: list[Change] = []
     for before, _ in sorted(judged, key=lambda change: place_in_line(change[0])):
         if (why := locked.gates.start(before)) is not None:
-            blocked[before.id] = why
-    return GatedStarts(
-        started=[*free, *(change for change in judged if change[0].id not in blocked)],
-        held=[
-            (before, hold(before, blocked[before.id].gate))
-            for before, _ in judged
-            if before.id in blocked
-        ],
-        blocked=blocked,
-        busy=frozenset(before.id for before, _ in gated) - {before.id for before, _ in judged},
-    )
+            held.append((before, hold(before, why.gate)))
+            instead[before.id] = Refused(f"held: {why.reason}", gate=why.gate)
+    started = [*free, *(change for change in judged if change[0].id not in instead)]
+    return GatedStarts(started=started, held=held, busy=busy, instead=instead)
 
 
 def hold_back(

@@ -27,7 +27,7 @@ from cronhare.domain.retries.limits import (
     Breaker,
     Budget,
 )
-from cronhare.ports.attempts import Deferred, StartAnswer
+from cronhare.ports.attempts import Deferred
 
 from .database import Store, repeatable
 from .dialect import Dialect
@@ -235,7 +235,6 @@ class SpreadStarts:
         now: datetime,
     ) -> None:
         self._connection = connection
-        self._now = now
         self._locked: list[Budget] = []
         self._held_up = HeldUpRetries(catch_up, [before for before, _ in started], now=now)
         waiting: dict[int, Execution] = {}
@@ -246,12 +245,8 @@ class SpreadStarts:
         self.deferred = [
             (before, waiting[before.id]) for before, _ in started if before.id in waiting
         ]
-        self._waiting = waiting
-
-    def answer_of(self, answer: StartAnswer) -> StartAnswer:
-        if not isinstance(answer, Execution) or answer.id not in self._waiting:
-            return answer
-        return Deferred(execution=self._waiting[answer.id], at=self._now)
+        #: What is answered in the place of a start.
+        self.instead = {id_: Deferred(execution=one, at=now) for id_, one in waiting.items()}
 
     def keep(self, dialect: Dialect, *, busy: Collection[int]) -> None:
         """Write what was granted, but to those that are *busy*."""
