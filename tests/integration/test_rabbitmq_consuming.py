@@ -27,6 +27,7 @@ from cronhare.domain.topology import (
     ToFailed,
     ToQueue,
 )
+from cronhare.domain.topology import topology as topology_of
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Message, Published
 from tests.integration import amqp
 from tests.services.finding import free_port
@@ -115,6 +116,28 @@ async def test_a_queue_that_is_deleted_under_its_consumer_is_there_again_and_con
         assert await hands.body() == b"after"
         publish(vhost, b"other", queue=REPORTS)
         assert await hands.body() == b"other"
+
+
+async def test_a_queue_that_is_deleted_and_declared_again_at_once_is_consumed(vhost: str) -> None:
+    """RabbitMQ can count its consumer for the new queue, and deliver nothing to it any more."""
+    task_queue = next(
+        each for each in topology_of(retry_delay=RETRY_DELAY).queues if each.name == MAIN_QUEUE
+    )
+    async with worker(vhost, liveness_interval=0.5) as broker:
+        hands = Hands()
+        await broker.consume([MAIN_QUEUE], prefetch=4, on_delivery=hands.take)
+        publish(vhost, *[b"old"] * 4)
+        held = [await hands.next() for _ in range(4)]
+        with amqp.channel(vhost) as plain:
+            plain.queue_delete(MAIN_QUEUE)
+            arguments = topology.queue_arguments(task_queue)
+            plain.queue_declare(MAIN_QUEUE, durable=True, arguments=arguments)
+        for delivery in held:
+            await broker.ack(delivery)
+
+        publish(vhost, *[b"new"] * 9)  # the broker keeps four for the consumer, and waits for acks
+
+        assert await hands.body() == b"new"
 
 
 async def test_what_is_settled_late_settles_nothing_of_the_channel_that_has_its_number_now(

@@ -40,6 +40,8 @@ class Consumer:
         self.acks = Acks(self._ack)
         self.lost_by: str | None = None
         self.is_lost_alone = False  # and not with its connection
+        self.latest = 0  # the tag of the latest delivery
+        self.passed_over: int | None = None  # that, when messages waited, and it had none
         self._connection = connection
         self._channel = channel
         self._underlay = underlay
@@ -78,6 +80,7 @@ class Consumer:
                 await self._underlay.basic_cancel(name, timeout=ANSWER_TIMEOUT)
 
     def receive(self, incoming: Incoming) -> None:
+        self.latest = incoming.tag
         self.acks.arrived(incoming.tag)
         self._on_delivery(self, incoming)
 

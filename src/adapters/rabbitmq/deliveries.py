@@ -298,6 +298,11 @@ class Acks:
         self._unsettled: dict[int, None] = {}  # in the order of their arrival
         self._fresh: list[int] = []
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that arrived is settled."""
+        return not self._unsettled
+
     def arrived(self, tag: int) -> None:
         """Note a delivery: until it is settled, those after it are acked singly."""
         self._unsettled[tag] = None

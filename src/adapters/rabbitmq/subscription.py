@@ -352,7 +352,7 @@ class Subscription:
             BrokerUnavailable: it does not answer.
         """
         for consumer in [each for each in self._consumers.values() if each.is_consuming]:
-            reason = await self._why_dead(connection, consumer.queue)
+            reason = await self._why_dead(connection, consumer)
             if reason is not None and consumer.is_consuming:
                 consumer.lose(reason, alone=True)
         alive = [queue for queue, each in self._consumers.items() if each.is_consuming]
@@ -362,8 +362,13 @@ class Subscription:
             if (unavailable := self._unavailable.pop(queue, None)) is not None:
                 unavailable.outage.is_over()
 
-    async def _why_dead(self, connection: DeliveringConnection, queue: str) -> str | None:
-        """Ask on a channel kept for that: for a queue that is gone it costs the channel."""
+    async def _why_dead(self, connection: DeliveringConnection, consumer: Consumer) -> str | None:
+        """Ask on a channel kept for that: for a queue that is gone it costs the channel.
+
+        After a queue was deleted, and declared again at once, RabbitMQ can count the old consumer
+        for the new queue, and deliver nothing to it for ever.
+        """
+        queue = consumer.queue
         try:
             with translate_errors(f"proving that the consumer of {queue} lives"):
                 async with asyncio.timeout(ANSWER_TIMEOUT):
@@ -372,8 +377,15 @@ class Subscription:
                     found = await self._asking.declare_queue(queue, passive=True)
         except QueueRefused as error:
             return str(error)
-        is_known = bool(found.declaration_result.consumer_count)
-        return None if is_known else f"the broker knows no consumer of {queue}"
+        if not found.declaration_result.consumer_count:
+            return f"the broker knows no consumer of {queue}"
+        is_passed_over = bool(found.declaration_result.message_count) and consumer.acks.is_idle
+        before, consumer.passed_over = consumer.passed_over, None
+        if is_passed_over:
+            consumer.passed_over = consumer.latest
+            if before == consumer.latest:
+                return f"messages wait in {queue}, and the broker delivers none"
+        return None
 
     async def _leave_out_lost(self, connection: DeliveringConnection) -> None:
         """Leave out queues that were lost by themselves.
