@@ -406,10 +406,10 @@ class LedgerFacts:
     unread_schedules: int = 0
 
 
-BrokerAnswer: TypeAlias = "BrokerFacts | InMemory | Unreachable"
+BrokerAnswer: TypeAlias = BrokerFacts | InMemory | Unreachable
 
 
-LedgerAnswer: TypeAlias = "LedgerFacts | Unreachable"
+LedgerAnswer: TypeAlias = LedgerFacts | Unreachable
 
 
 class BrokerInspectionPort(Protocol):

@@ -22,7 +22,8 @@ from cronhare.adapters.sql.tables.tables import metadata
 from cronhare.application.administration.explain import explain
 from cronhare.application.administration.jobs_file.difference import difference
 from cronhare.application.administration.reading.schedules import ScheduleLists
-from cronhare.application.doctor.ledger import judge_activity
+from cronhare.application.doctor.finding import Seen
+from cronhare.application.doctor.nodes import NODES
 from cronhare.application.publish import ExecutionPublisher
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
@@ -195,7 +196,7 @@ class Desk:
         facts = self.inspection.inspect()
         if not isinstance(facts, LedgerFacts):
             raise Mishandled(f"the doctor was not let in: {facts}")
-        findings = [*judge_activity(facts.activity)] if facts.activity else []
+        findings = [*NODES.judge(Seen(ledger=facts))]
         if long := [each.what for each in findings if len(each.what) > LONGEST_LINE]:
             raise Mishandled(f"a finding of {len(long[0])} letters")
 

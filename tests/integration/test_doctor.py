@@ -21,7 +21,8 @@ from cronhare.adapters.sql.gauges import loads, outstanding
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.sql.records.inspection import SqlInspection
 from cronhare.adapters.system.clock import SystemClock
-from cronhare.application.doctor.broker import judge_broker
+from cronhare.application.doctor.finding import Seen
+from cronhare.application.doctor.servers import BROKER_SERVER
 from cronhare.domain.events.alerts import trial
 from cronhare.domain.events.outbox import OutboxRow, OutboxState
 from cronhare.domain.nodes import NodeReport
@@ -744,7 +745,9 @@ def test_of_several_nodes_the_absent_ones_are_told(vhost: str) -> None:
     [absent] = facts.absent
     assert absent.startswith(f"{dead}: ")
     assert inspect(vhost).absent == ()
-    assert any(finding.severity is Severity.WARNING for finding in judge_broker(facts))
+    assert any(
+        finding.severity is Severity.WARNING for finding in BROKER_SERVER.judge(Seen(broker=facts))
+    )
 
 
 def test_a_probe_tries_every_lane_and_finds_what_was_never_declared(vhost: str) -> None:

@@ -8,15 +8,15 @@ from sqlalchemy import URL
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.gauges import overdue
 from cronhare.application.administration.explain import explain
-from cronhare.application.doctor.finding import Finding
-from cronhare.application.doctor.ledger import judge_activity
+from cronhare.application.doctor.finding import Finding, Seen
+from cronhare.application.doctor.nodes import NODES
 from cronhare.application.scheduling.reconcile import LockedLeases
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import UNRESOLVED
 from cronhare.domain.lifecycle.replay import ReplayOrder
 from cronhare.domain.retries.retry import Complete
 from cronhare.ports.attempts import Finish
-from cronhare.ports.inspection import Activity
+from cronhare.ports.inspection import Activity, DatabaseFacts, LedgerFacts
 from tests.integration.ledgers import (
     GRACES,
     IN_30_S,
@@ -156,7 +156,10 @@ def test_a_schedule_that_is_held_is_told_by_its_name_and_schedulers_are_not_miss
         engine.dispose()
         claim = ledger.records.last_claim()
         activity = Activity(now=ledger.now, overdue=late, last_claim=claim)
-        return [*judge_activity(activity)]
+        facts = LedgerFacts(
+            database=DatabaseFacts(product="", version=""), schema="", activity=activity
+        )
+        return [*NODES.judge(Seen(ledger=facts))]
 
     with caplog.at_level("INFO"), holding(gaps_of(ids[3])):
         claimed_now(ledger)

@@ -16,7 +16,8 @@ from cronhare.adapters.sql.dialects import servers as server_sessions
 from cronhare.adapters.sql.migrations.upgrade import check_schema
 from cronhare.adapters.sql.records.inspection import SqlInspection
 from cronhare.adapters.system.clock import SystemClock
-from cronhare.application.doctor.database import judge_database
+from cronhare.application.doctor.finding import Seen
+from cronhare.application.doctor.servers import LEDGER
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.inspection import Cause, LedgerFacts, Severity, Unreachable
 from tests.frozen_clock import FrozenClock
@@ -177,7 +178,7 @@ def test_doctor_finds_a_database_as_it_must_be(engine: Engine, ledger: Ledger) -
     facts = SqlInspection(lambda: engine, ledger.clock).inspect()
 
     assert isinstance(facts, LedgerFacts)
-    findings = [*judge_database(facts.database)]
+    findings = [*LEDGER.judge(Seen(ledger=facts))]
     assert facts.database.product == "PostgreSQL"
     assert [one.what for one in findings if one.severity is Severity.ERROR] == [
         "fsync is off: a power loss may damage the whole database"  # as the tests start it

@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from cronhare.application.doctor.overdue import LOOK_FOR_HELD
+from cronhare.application.doctor.nodes import LOOK_FOR_HELD
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.replay_pace import Replay
 from cronhare.domain.lifecycle.transitions import was_replaced

@@ -1,12 +1,34 @@
-"""What an examination finds, each finding with its cure."""
+"""A finding, what it is judged from, and the table of rules that a judgement is.
 
-from collections.abc import Sequence
-from typing import Self
+A rule has a name, a subject and a severity; its function looks at all that was asked and yields a
+sentence and its cure for each thing that it finds.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import NamedTuple, Self, TypeAlias
 
 import attrs
 
+from cronhare.domain.events.targets import Subscriptions
+from cronhare.domain.schedules.catalog import FileVersion
+from cronhare.domain.schedules.task import Task
 from cronhare.domain.texts.words import counted, listed
-from cronhare.ports.inspection import NAMES_TOLD, Severity
+from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.ports.inspection import (
+    NAMES_TOLD,
+    Activity,
+    BrokerAnswer,
+    BrokerFacts,
+    InMemory,
+    LaneReport,
+    LedgerAnswer,
+    LedgerFacts,
+    ScheduleFacts,
+    Severity,
+    Unreachable,
+)
 
 
 @attrs.frozen
@@ -22,6 +44,145 @@ class Finding:
     what: str
     cure: str = ""
     stands_for: int = attrs.field(default=1, kw_only=True, eq=False)
+
+
+@attrs.frozen(kw_only=True)
+class SettingsFacts:
+    """The settings of this process: the ledger *on_one_file*, the broker *in_memory*.
+
+    *deduplicates* and *quorum* are what task queues are wanted to do and to be. *unknown* are the
+    variables that mean nothing, each with the one that was probably meant, or None.
+    """
+
+    on_one_file: bool
+    in_memory: bool
+    lease: timedelta
+    deduplicates: bool = False
+    quorum: bool = True
+    has_mail: bool = False
+    unknown: Mapping[str, str | None] = attrs.field(factory=dict[str, str | None])
+
+
+class NotSeenError(Exception):
+    """A rule asked for what nobody could look at: it says nothing."""
+
+
+@attrs.frozen(kw_only=True)
+class Seen:
+    """All that was asked, before any of it is judged. What is None was not asked.
+
+    *queues* are those that this process would work on. *tasks* and *jobs*, their file's path, are
+    None if no file was given; the tasks alone if it is at fault. *file* is its version,
+    *subscriptions* are that file's. *lanes* are the answers of probes.
+    """
+
+    settings: SettingsFacts | None = None
+    ledger: LedgerAnswer | None = None
+    broker: BrokerAnswer | None = None
+    lanes: Sequence[LaneReport] | InMemory | Unreachable | None = None
+    queues: Sequence[str] = ()
+    tasks: Sequence[Task] | None = None
+    jobs: str | None = None
+    file: FileVersion | None = None
+    subscriptions: Subscriptions = attrs.field(factory=Subscriptions)
+
+    @property
+    def ledger_facts(self) -> LedgerFacts:
+        """What the ledger shows."""
+        if not isinstance(self.ledger, LedgerFacts):
+            raise NotSeenError
+        return self.ledger
+
+    @property
+    def activity(self) -> Activity:
+        """What the ledger's rows show of the work."""
+        if self.ledger_facts.activity is None:
+            raise NotSeenError
+        return self.ledger_facts.activity
+
+    @property
+    def now(self) -> datetime:
+        """The ledger's time."""
+        return self.activity.now
+
+    @property
+    def schedules(self) -> Sequence[ScheduleFacts] | None:
+        """The schedules; None if the ledger does not tell."""
+        return self.ledger.schedules if isinstance(self.ledger, LedgerFacts) else None
+
+    @property
+    def broker_facts(self) -> BrokerFacts:
+        """What the broker shows, which is a server."""
+        if not isinstance(self.broker, BrokerFacts):
+            raise NotSeenError
+        return self.broker
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the broker is inside of one process."""
+        return isinstance(self.broker, InMemory)
+
+    @property
+    def others(self) -> Mapping[str, Sequence[ScheduleFacts]]:
+        """Queues that no process with these settings serves, each with the schedules on it."""
+        ours = {MAIN_QUEUE, *self.queues}
+        return {queue: on for queue, on in self.asked_for.items() if queue not in ours}
+
+    @property
+    def asked_for(self) -> Mapping[str, Sequence[ScheduleFacts]]:
+        """The queues of schedules, each with these; not of what is disabled and has run out."""
+        ledger = self.ledger if isinstance(self.ledger, LedgerFacts) else None
+        in_use = ledger.activity.queues if ledger is not None and ledger.activity else ()
+        found = dict[str, list[ScheduleFacts]]()
+        for schedule in self.schedules or ():
+            if schedule.queue is not None and (schedule.enabled or schedule.queue in in_use):
+                found.setdefault(schedule.queue, []).append(schedule)
+        return found
+
+    @property
+    def task_queues(self) -> Sequence[str]:
+        """All queues from which workers take their tasks."""
+        return [*dict.fromkeys((MAIN_QUEUE, *self.queues)), *self.others]
+
+
+class Told(NamedTuple):
+    """What a rule tells of a thing that it has found: see `Finding`."""
+
+    what: str
+    cure: str = ""
+
+
+#: A rule gives a whole finding where the severity depends on more than the rule.
+Said: TypeAlias = Iterator[Told | Finding]
+
+
+class Rules:
+    """A table of rules, in the order in which their findings are told."""
+
+    def __init__(self) -> None:
+        """It is empty: `rule` adds to it."""
+        self._rules = list[tuple[str, Severity, Callable[[Seen], Said]]]()
+
+    def rule(
+        self, subject: str, severity: Severity
+    ) -> Callable[[Callable[[Seen], Said]], Callable[[Seen], Said]]:
+        """Add a function as a rule about *subject*."""
+
+        def add(says: Callable[[Seen], Said]) -> Callable[[Seen], Said]:
+            self._rules.append((subject, severity, says))
+            return says
+
+        return add
+
+    def judge(self, seen: Seen) -> Iterator[Finding]:
+        """Give what the rules find; a rule is silent about what was not seen."""
+        for subject, severity, says in self._rules:
+            with suppress(NotSeenError):
+                for said in says(seen):
+                    if isinstance(said, Finding):
+                        yield said
+                    else:
+                        yield Finding(severity, subject, *said)
 
 
 def named(names: Sequence[str], *, total: int | None = None) -> str:
@@ -42,10 +203,10 @@ def grouped(findings: Sequence[Finding]) -> Sequence[Finding]:
     """
     alike = dict[tuple[Severity, str, str], list[Finding]]()
     for each in findings:
-        alike.setdefault(_kind_of(each), []).append(each)
+        alike.setdefault((each.severity, each.subject, each.cure), []).append(each)
     told = list[Finding]()
     for each in findings:
-        found = alike[_kind_of(each)]
+        found = alike[each.severity, each.subject, each.cure]
         if len(found) <= MOST_ALIKE:
             told.append(each)
         elif each is found[0]:
@@ -53,15 +214,10 @@ def grouped(findings: Sequence[Finding]) -> Sequence[Finding]:
     return told
 
 
-def _kind_of(finding: Finding) -> tuple[Severity, str, str]:
-    return finding.severity, finding.subject, finding.cure
-
-
 def _together(found: Sequence[Finding]) -> Finding:
     examples = "; ".join(each.what for each in found[:MOST_ALIKE])
     total = sum(each.stands_for for each in found)
-    rest = counted(total - MOST_ALIKE, "other")
-    what = f"{total:,} alike: {examples}; and {rest}"
+    what = f"{total:,} alike: {examples}; and {counted(total - MOST_ALIKE, 'other')}"
     return attrs.evolve(found[0], what=what, stands_for=total)
 
 

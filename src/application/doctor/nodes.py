@@ -1,55 +1,257 @@
-"""The nodes: those that report themselves, and those that own what runs."""
+"""Who is there: whether what is due is claimed, which nodes report themselves, and how they are."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from cronhare.domain.nodes import NodeReport, alive, present, read_node
-from cronhare.domain.retries.retry import TASK_WAIT
+import attrs
+
+from cronhare.domain.nodes import WORRYING_SKEW, NodeReport, alive, read_node
 from cronhare.domain.schedules.catalog import FileVersion
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import shown
 from cronhare.domain.texts.words import counted
-from cronhare.ports.inspection import NAMES_TOLD, OVERDUE_AFTER, Owner, Severity
+from cronhare.ports.inspection import (
+    NAMES_TOLD,
+    OVERDUE_AFTER,
+    BrokerFacts,
+    Late,
+    Owner,
+    Severity,
+)
 
-from .finding import Finding, named
+from ..starting import have_up_serve, serve, start_scheduling
+from .finding import Rules, Said, Seen, Told, named
+from .servers import HARMLESS, SET_CLOCKS
 
-SUBJECT, AT_WORK = "nodes", "at work"
+OK, NOTE, WARNING, ERROR = Severity.OK, Severity.NOTE, Severity.WARNING, Severity.ERROR
+
+NODES = Rules()
+
+#: Where to look for the reason why a scheduler cannot claim a schedule, and what ends that.
+LOOK_FOR_HELD = (
+    "look for `schedule.held` and `schedule.refused` in the schedulers' logs: they say what is in "
+    "the way. End the transaction that was left open; docs/operators.md says at `ledger.busy` how "
+    "to find it"
+)
 
 
-def judge_nodes(
-    nodes: Sequence[NodeReport], owners: Sequence[Owner], *, now: datetime, start: str
-) -> Iterator[Finding]:
-    """Judge the nodes by their reports, and the owners by their leases.
+def _start(seen: Seen) -> str:
+    return start_scheduling(seen.jobs, in_memory=seen.in_memory)
 
-    An owner need not have reported itself. *start* says how a
-    scheduler is started. The first few of each kind are named.
-    """
-    there = present(nodes, now)
-    names = {node.name for node in there}
-    cut_off = [node for node in there if node.is_disconnected(now)]
-    well = [Finding(Severity.OK, SUBJECT, _at_work(node)) for node in there if node not in cut_off]
-    yield from _first(well, AT_WORK)
-    yield from _first([_cut_off(node) for node in cut_off], "cut off from its broker")
-    judged = [
-        finding
-        for owner in owners
-        for finding in _owner(owner, now=now, start=start, reports=owner.name in names)
-    ]
-    yield from _first([each for each in judged if each.severity is Severity.OK], AT_WORK)
-    lost = "gone, or does not renew its leases"
-    yield from _first([each for each in judged if each.severity is Severity.ERROR], lost)
-    silent = [node for node in nodes if node.name not in names]
-    yield from _first([_silent(node) for node in silent if node.seen_at <= now], "silent")
-    yield from _first(
-        [_ahead(node) for node in silent if node.seen_at > now], "seen as late as that"
+
+# What is due
+
+
+@attrs.frozen
+class _Omission:
+    """Schedules that are *late*, the earliest first: what was not *done*, and what they *were*."""
+
+    late: Sequence[Late]
+    was: str
+    done: str
+
+    def __str__(self) -> str:
+        names, first = named([each.name for each in self.late]), say_moment(self.late[0].since)
+        if len(self.late) == 1:
+            return f"{names} was {self.was} at {first} and is not {self.done}"
+        return f"{names} were {self.was}, the first at {first}, and are not {self.done}"
+
+
+def _omissions(seen: Seen) -> Iterator[_Omission]:
+    activity = seen.activity
+    for late, was, done in (
+        (activity.overdue, "due", "claimed"),
+        (activity.unplanned, "written", "planned"),
+    ):
+        overdue = [each for each in late if activity.now - each.since > OVERDUE_AFTER]
+        if overdue:
+            yield _Omission(overdue, was, done)
+
+
+def _unseen(seen: Seen) -> _Omission | None:
+    """Find what nobody has looked at: nothing at all was claimed since it was late."""
+    last = seen.activity.last_claim
+    for omission in _omissions(seen):
+        unseen = [each for each in omission.late if last is None or each.since > last.at]
+        if unseen:
+            return attrs.evolve(omission, late=unseen)
+    return None
+
+
+@NODES.rule("nodes", ERROR)
+def nothing_is_claimed(seen: Seen) -> Said:
+    if (unseen := _unseen(seen)) is None:
+        return
+    what = f"{unseen}, nor is anything claimed since then"
+    if there := [node.name for node in seen.activity.present if node.schedules]:
+        held = "another session holds all that is due, or it is refused"
+        yield Told(
+            f"{what}: {named(there)} {'is' if len(there) == 1 else 'are'} there: {held}",
+            LOOK_FOR_HELD,
+        )
+        return
+    none = "no scheduler reports itself" if seen.activity.nodes else "no scheduler looks"
+    yield Told(
+        f"{what}: {none}, or another session holds all that is due",
+        f"start {_start(seen)}; if one is running, its log says why it cannot. Of `schedule.held` "
+        "end the transaction that was left open",
     )
-    yield from _versions(there)
 
 
-def judge_files(
-    nodes: Sequence[NodeReport], file: FileVersion, *, now: datetime
-) -> Iterator[Finding]:
+@NODES.rule("schedules", ERROR)
+def passed_over(seen: Seen) -> Said:
+    last = seen.activity.last_claim
+    for omission in _omissions(seen) if last is not None else ():
+        if last is not None and all(each.since <= last.at for each in omission.late):
+            whose = "its" if len(omission.late) == 1 else "their"
+            yield Told(
+                f"{omission}, though schedulers claim others (the last {last}): {whose} rows are "
+                "held by another session, or refused",
+                f"{LOOK_FOR_HELD}. If no scheduler runs any more, start {_start(seen)}",
+            )
+
+
+@NODES.rule("nodes", WARNING)
+def no_scheduler(seen: Seen) -> Said:
+    """While no node reports itself nothing can be said, nor where one was not read."""
+    activity = seen.activity
+    is_there = any(node.schedules for node in activity.present)
+    if activity.nodes and not activity.unread_nodes and not is_there and _unseen(seen) is None:
+        what = "No scheduler reports itself: what falls due is not claimed"
+        yield Told(what, f"start {_start(seen)}")
+
+
+def _nobody_reports(seen: Seen) -> bool:
+    return not seen.activity.nodes and not seen.activity.unread_nodes
+
+
+@NODES.rule("nodes", OK)
+def next_due(seen: Seen) -> Said:
+    now, due = seen.now, seen.activity.next_due
+    if due is None or any(_omissions(seen)):
+        return
+    if due < now:
+        ago = (now - due).total_seconds()
+        yield Told(f"What was due at {say_moment(due)}, {ago:.0f} s ago, is not claimed yet")
+    elif not _nobody_reports(seen):
+        yield Told(f"Nothing is overdue; the next is due at {say_moment(due)}")
+
+
+@NODES.rule("nodes", NOTE)
+def nobody_for_what_is_next(seen: Seen) -> Said:
+    due = seen.activity.next_due
+    if due is not None and due >= seen.now and _nobody_reports(seen) and not any(_omissions(seen)):
+        what = f"Nothing is overdue; the next is due at {say_moment(due)}; no node reports itself"
+        yield Told(what, f"start {_start(seen)}")
+
+
+@NODES.rule("nodes", NOTE)
+def nobody_to_plan(seen: Seen) -> Said:
+    activity, count = seen.activity, len(seen.activity.unplanned)
+    if not count or activity.next_due is not None or not _nobody_reports(seen):
+        return
+    if not any(_omissions(seen)):
+        yield Told(
+            f"No scheduler has planned {counted(count, 'schedule')} yet, and no node reports "
+            "itself: nobody knows when anything is due",
+            f"start {_start(seen)}: without one nobody runs {'it' if count == 1 else 'them'}",
+        )
+
+
+# The nodes by their reports, and by the leases of what they run
+
+
+def _names(seen: Seen) -> set[str]:
+    return {node.name for node in seen.activity.present}
+
+
+@NODES.rule("nodes", OK)
+def at_work(seen: Seen) -> Said:
+    for node in seen.activity.present:
+        if not node.is_disconnected(seen.now):
+            tasks = "" if node.running is None else f"runs {counted(node.running, 'task')}, "
+            at = say_moment(node.seen_at)
+            yield Told(f"{node.name} ({node.role} {node.version}) {tasks}last seen at {at}")
+
+
+@NODES.rule("nodes", WARNING)
+def cut_off(seen: Seen) -> Said:
+    for node in seen.activity.present:
+        if node.is_disconnected(seen.now):
+            since = say_moment(node.consumed_at or node.started_at)
+            yield Told(
+                f"{node.name} ({node.role}) takes nothing since {since}: its broker is away, or it "
+                "is cut off from it",
+                "its log says why it cannot consume; look at the broker, and at the way from its "
+                "host",
+            )
+
+
+def _is_lost(owner: Owner, now: datetime) -> bool:
+    return owner.lease_until is not None and now - owner.lease_until > OVERDUE_AFTER
+
+
+@NODES.rule("nodes", OK)
+def at_work_without_a_report(seen: Seen) -> Said:
+    for owner in seen.activity.owners:
+        if owner.name not in _names(seen) and not _is_lost(owner, seen.now):
+            yield Told(f"{shown(owner.name)} runs {counted(owner.running, 'task')}")
+
+
+@NODES.rule("nodes", ERROR)
+def lost(seen: Seen) -> Said:
+    for owner in seen.activity.owners:
+        if owner.lease_until is not None and _is_lost(owner, seen.now):
+            there = owner.name in _names(seen)
+            what = "does not renew the lease of" if there else "vanished with"
+            yield Told(
+                f"{shown(owner.name)} {what} {counted(owner.running, 'task')}: its lease ended at "
+                f"{say_moment(owner.lease_until)}, and nobody has taken them up",
+                f"start {_start(seen)}: it takes up what was lost",
+            )
+
+
+@NODES.rule("nodes", NOTE)
+def silent(seen: Seen) -> Said:
+    for node in seen.activity.nodes:
+        if node.name not in _names(seen) and node.seen_at <= seen.now:
+            yield Told(
+                f"{node.name} ({node.role}) is silent since {say_moment(node.seen_at)}: it was "
+                "killed, or is cut off from the database",
+                "if it was to go on, its log says why it does not; start it again",
+            )
+
+
+@NODES.rule("nodes", NOTE)
+def different_versions(seen: Seen) -> Said:
+    names = defaultdict[str, list[str]](list)
+    for node in seen.activity.present:
+        names[node.version].append(node.name)
+    if len(names) > 1:
+        told = [f"{version} ({named(of_it)})" for version, of_it in sorted(names.items())]
+        rest = len(told) - NAMES_TOLD
+        each = "; ".join(told[:NAMES_TOLD]) + (
+            f"; and {counted(rest, 'other')}" if rest > 0 else ""
+        )
+        cure = "restart the nodes of the older versions: a mixture is for the time of an upgrade"
+        yield Told(f"Different versions are at work: {each}", cure)
+
+
+@NODES.rule("clock", WARNING)
+def wrong_clocks(seen: Seen) -> Said:
+    off = {
+        node.host: f"{node.host} by {node.clock_offset.total_seconds():+.3f} s"
+        for node in seen.activity.present
+        if abs(node.clock_offset) > WORRYING_SKEW
+    }
+    if off:
+        hosts = named([said for _, said in sorted(off.items())])
+        what = f"Hosts are off the ledger's clock: {hosts}. {HARMLESS} their nodes' logs are wrong"
+        yield Told(what, SET_CLOCKS.format("these hosts"))
+
+
+def older_files(nodes: Sequence[NodeReport], file: FileVersion, *, now: datetime) -> Iterator[Told]:
     """Name those who run tasks of another version of the jobs file that was read here."""
     differing = [
         node
@@ -60,9 +262,7 @@ def judge_files(
         names = named([node.name for node in differing])
         known = [(each.host, read_node(each.name)) for each in differing[:NAMES_TOLD]]
         where = "; ".join(f"kill -HUP {node.pid} on {host}" for host, node in known if node)
-        yield Finding(
-            Severity.WARNING,
-            SUBJECT,
+        yield Told(
             f"{names}: with another version of {file.source} than this one",
             f"give each this file and reload it (systemctl reload, or {where}; under nohup restart "
             "it). A task that is new is read when a run first names it; one that was changed runs "
@@ -70,116 +270,52 @@ def judge_files(
         )
 
 
-def judge_awaited(
-    runs: int, nodes: Sequence[NodeReport], file: FileVersion | None, *, now: datetime
-) -> Iterator[Finding]:
-    """Tell of runs whose workers lack their tasks; *file* is the version that was read here."""
-    if runs:
-        read = {(node.source, node.digest) for node in alive(nodes, now) if node.digest}
+@NODES.rule("nodes", WARNING)
+def nodes_with_older_files(seen: Seen) -> Said:
+    if seen.file is not None:
+        yield from older_files(seen.activity.nodes, seen.file, now=seen.now)
+
+
+@NODES.rule("nodes", WARNING)
+def unserved_queues(seen: Seen) -> Said:
+    """Where no broker counts consumers: queues that nobody serves, if others cannot serve them.
+
+    Of a broker in memory nothing is said either if no process is there that has one.
+    """
+    known = seen.activity.served
+    if isinstance(seen.broker, BrokerFacts) or known is None:
+        return
+    if seen.in_memory and not seen.activity.present:
+        return
+    waiting = {each.queue for each in seen.activity.waiting}  # which is told of the runs
+    if unserved := sorted({*seen.asked_for}.difference(known, waiting)):
         cure = (
-            "every worker has this file by now: a task that it has runs within a minute; add one "
-            "that it has not, or cancel the run (`cronhare executions cancel ID`)"
-            if file is not None and read == {(file.source, file.digest)}
-            else "reload the workers whose jobs file is older (systemctl reload, kill -HUP; "
-            "under nohup restart them)"
+            # One is there, and serves what its file named at its start.
+            f"{have_up_serve(unserved)}, and start `cronhare up` anew"
+            if seen.in_memory
+            else f"start one: {serve(unserved, seen.jobs)}; fine if another program serves it"
         )
-        wait = (
-            "waits for a worker that has its" if runs == 1 else "wait for workers that have their"
-        )
-        yield Finding(
-            Severity.WARNING,
-            "runs",
-            f"{counted(runs, 'run')} {wait} task; without one they fail for good within "
-            f"{TASK_WAIT // timedelta(minutes=1)} minutes",
-            f"{cure}; `cronhare executions list --state retrying` has the runs",
-        )
+        yield Told(f"No worker reports that it serves {named(unserved)}", cure)
 
 
-def _first(findings: Sequence[Finding], state: str) -> Iterator[Finding]:
-    """Give the first few of findings of one kind, and one more that counts the rest."""
-    yield from findings[:NAMES_TOLD]
-    if rest := findings[NAMES_TOLD:]:
-        what = f"Each of {counted(len(rest), 'other node')} is {state}"
-        yield Finding(rest[0].severity, SUBJECT, what, rest[0].cure, stands_for=len(rest))
+# Rows of ours that cannot be read
 
 
-def _silent(node: NodeReport) -> Finding:
-    what = (
-        f"{node.name} ({node.role}) is silent since {say_moment(node.seen_at)}: it was killed, or "
-    )
-    cure = "if it was to go on, its log says why it does not; start it again"
-    return Finding(Severity.NOTE, SUBJECT, f"{what}is cut off from the database", cure)
-
-
-def _cut_off(node: NodeReport) -> Finding:
-    since = say_moment(node.consumed_at or node.started_at)
-    what = (
-        f"{node.name} ({node.role}) takes nothing since {since}: its broker is away, or it is cut"
-    )
-    cure = "its log says why it cannot consume; look at the broker, and at the way from its host"
-    return Finding(Severity.WARNING, SUBJECT, f"{what} off from it", cure)
-
-
-def _ahead(node: NodeReport) -> Finding:
-    seen = f"{node.name} ({node.role}) was seen at {say_moment(node.seen_at)}"
-    cure = "look at the database's clock, and for who writes into SchedulerNode"
-    what = f"{seen}, which is to come: whether it is at work cannot be told"
-    return Finding(Severity.NOTE, SUBJECT, what, cure)
-
-
-def judge_rows(*, unread: int, broken: int) -> Iterator[Finding]:
-    """Say how many reports were not looked at, and how many cannot be read."""
-    if unread:
-        what = f"{counted(unread, 'other node')} reported themselves and are not looked at"
-        cure = "look for what starts nodes and kills them, or writes into SchedulerNode"
-        yield Finding(Severity.NOTE, SUBJECT, what, cure)
-    if broken:
+@NODES.rule("nodes", WARNING)
+def broken_reports(seen: Seen) -> Said:
+    if broken := seen.activity.broken_nodes:
         counts = "counts" if broken == 1 else "count"
         what = f"{counted(broken, 'row')} of SchedulerNode cannot be read, and {counts} for nothing"
-        cure = "look for who writes there, and delete what no node wrote: nodes write theirs anew"
-        yield Finding(Severity.WARNING, SUBJECT, what, cure)
+        yield Told(
+            what,
+            "look for who writes there, and delete what no node wrote: nodes write theirs anew",
+        )
 
 
-def _at_work(node: NodeReport) -> str:
-    tasks = "" if node.running is None else f"runs {counted(node.running, 'task')}, "
-    seen = f"last seen at {say_moment(node.seen_at)}"
-    return f"{node.name} ({node.role} {node.version}) {tasks}{seen}"
-
-
-def _owner(owner: Owner, *, now: datetime, start: str, reports: bool) -> Iterator[Finding]:
-    tasks = counted(owner.running, "task")
-    if owner.lease_until is None or now - owner.lease_until <= OVERDUE_AFTER:
-        if not reports:
-            yield Finding(Severity.OK, SUBJECT, f"{shown(owner.name)} runs {tasks}")
-        return
-    what = "does not renew the lease of" if reports else "vanished with"
-    yield Finding(
-        Severity.ERROR,
-        SUBJECT,
-        f"{shown(owner.name)} {what} {tasks}: its lease ended at {say_moment(owner.lease_until)}, "
-        "and nobody has taken them up",
-        f"start {start}: it takes up what was lost",
-    )
-
-
-def _versions(present: Sequence[NodeReport]) -> Iterator[Finding]:
-    names = defaultdict[str, list[str]](list)
-    for node in present:
-        names[node.version].append(node.name)
-    if len(names) > 1:
-        told = [f"{version} ({named(of_it)})" for version, of_it in sorted(names.items())]
-        rest = len(told) - NAMES_TOLD
-        each = "; ".join(told[:NAMES_TOLD])
-        each += f"; and {counted(rest, 'other')}" if rest > 0 else ""
-        cure = "restart the nodes of the older versions: a mixture is for the time of an upgrade"
-        yield Finding(Severity.NOTE, SUBJECT, f"Different versions are at work: {each}", cure)
-
-
-def judge_schedulers(
-    nodes: Sequence[NodeReport], *, now: datetime, start: str
-) -> Iterator[Finding]:
-    """Judge whether a scheduler reports itself; while no node does, nothing can be said."""
-    if not nodes or any(node.schedules for node in present(nodes, now)):
-        return
-    what = "No scheduler reports itself: what falls due is not claimed"
-    yield Finding(Severity.WARNING, SUBJECT, what, f"start {start}")
+@NODES.rule("rows", WARNING)
+def broken_rows(seen: Seen) -> Said:
+    if broken := seen.activity.broken_rows:
+        counts = "counts" if len(broken) == 1 else "count"
+        told = "; ".join(map(shown, broken[:NAMES_TOLD]))
+        what = f"{counted(len(broken), 'row')} cannot be read, and {counts} for nothing: {told}"
+        yield Told(what, "look for who writes there, and mend or delete them")

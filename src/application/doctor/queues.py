@@ -1,122 +1,99 @@
-"""Exchanges and queues as they are, against those that the topology describes."""
+"""Exchanges, queues and delay lanes as they are, against those that the topology describes."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from cronhare.domain.schedules.keys import is_standalone
 from cronhare.domain.texts.words import counted, plural
-from cronhare.domain.topology import FAILED_QUEUE, RETRY_QUEUE, WAITING_QUEUE
-from cronhare.ports.inspection import BrokerGuide, Difference, Fit, Kind, Severity, Thing
+from cronhare.domain.topology import (
+    LANE_UNIT,
+    QUARANTINE_QUEUE,
+    RETRY_QUEUE,
+    WAITING_QUEUE,
+    lane_queue,
+)
+from cronhare.ports.inspection import (
+    NAMES_TOLD,
+    BrokerFacts,
+    BrokerGuide,
+    Fit,
+    InMemory,
+    Kind,
+    LaneState,
+    ScheduleFacts,
+    Severity,
+    Thing,
+    Unreachable,
+)
 
 from ..starting import serve
-from .finding import Finding, named
+from .finding import Finding, NotSeenError, Rules, Said, Seen, Told, named
+from .servers import BROKER, cure_of
+from .work import count_of, named_of
 
-if TYPE_CHECKING:
-    from cronhare.ports.inspection import ScheduleFacts
+OK, NOTE, WARNING, ERROR = Severity.OK, Severity.NOTE, Severity.WARNING, Severity.ERROR
+
+QUEUES, LANES = Rules(), Rules()
 
 
-SUBJECT = "queues"
-
-
-def judge_things(
-    things: Sequence[Thing],
-    guide: BrokerGuide,
-    *,
-    task_queues: Collection[str],
-    others: "Mapping[str, Sequence[ScheduleFacts]] | None" = None,
-    jobs: str | None = None,
-) -> Iterator[Finding]:
-    """Judge all of the topology. From the *task_queues* workers take their tasks.
-
-    *others* are those of them that no process with these settings serves, each with the schedules
-    that name it. *jobs* is the path of the workers' jobs file, where it is known.
-    """
-    others = others or {}
-    fitting = [thing for thing in things if thing.fit is Fit.FITS]
-    queues = sum(thing.kind is Kind.QUEUE for thing in fitting)
+@QUEUES.rule("queues", OK)
+def as_declared(seen: Seen) -> Said:
+    fitting = [thing for thing in seen.broker_facts.things if thing.fit is Fit.FITS]
     if fitting:
+        queues = sum(thing.kind is Kind.QUEUE for thing in fitting)
         shown = f"{counted(queues, 'queue')} and {counted(len(fitting) - queues, 'exchange')}"
-        what = f"{shown} as declared: type, arguments, dead-letter roads, delivery limits"
-        yield Finding(Severity.OK, SUBJECT, what)
-    missing = [thing.name for thing in things if thing.fit is Fit.MISSING]
-    yield from _missing([name for name in missing if name not in others])
-    yield from _missing_others({name: others[name] for name in missing if name in others}, jobs)
-    yield from _hidden([thing.name for thing in things if thing.fit is Fit.HIDDEN], guide)
-    for thing in things:
-        if thing.difference is not None:
-            yield _different(thing, thing.difference, guide)
-    for thing in things:
-        yield from _kept(thing)
-    served = [each for each in things if each.name in task_queues and each.fit is not Fit.MISSING]
-    yield from _work(served, jobs)
+        yield Told(f"{shown} as declared: type, arguments, dead-letter roads, delivery limits")
 
 
-def _missing(names: Sequence[str]) -> Iterator[Finding]:
-    if names:
-        yield Finding(
-            Severity.WARNING,
-            SUBJECT,
-            f"Not there yet: {named(names)}",
-            "start a scheduler or a worker: it declares them",
+def _missing(seen: Seen) -> Sequence[str]:
+    return [thing.name for thing in seen.broker_facts.things if thing.fit is Fit.MISSING]
+
+
+@QUEUES.rule("queues", WARNING)
+def missing(seen: Seen) -> Said:
+    if names := [name for name in _missing(seen) if name not in seen.others]:
+        yield Told(
+            f"Not there yet: {named(names)}", "start a scheduler or a worker: it declares them"
         )
 
 
-def _missing_others(
-    queues: "Mapping[str, Sequence[ScheduleFacts]]", jobs: str | None
-) -> Iterator[Finding]:
+@QUEUES.rule("queues", WARNING)
+def missing_as_nobody_serves_it(seen: Seen) -> Said:
     """A process declares the queues that it is to serve, and no other."""
-    if queues:
-        all_of_them = [each for alike in queues.values() for each in alike]
-        yield Finding(
-            Severity.WARNING,
-            SUBJECT,
-            "Not there, for no process that serves it was started: "
-            f"{named([*queues])}, of {_whose(all_of_them)}",
-            f"{serve(queues, jobs)}: who serves it declares it{_if_misspelt(queues)}",
-        )
-
-
-def _if_misspelt(queues: "Mapping[str, Sequence[ScheduleFacts]]") -> str:
-    """A schedule that stays alive names no queue: its own is called as it is."""
-    named_by = [each for name in queues if not is_standalone(name) for each in queues[name]]
-    if not named_by:
-        return ""
-    return f". If the name is wrong, correct `queue` of {_whose(named_by)}"
-
-
-def _whose(schedules: "Sequence[ScheduleFacts]") -> str:
-    from .work import count_of, named_of  # noqa: PLC0415 - a list of queues does without
-
-    return f"{plural(count_of(schedules), 'schedule')} {named_of(schedules)}"
-
-
-def _hidden(names: Sequence[str], guide: BrokerGuide) -> Iterator[Finding]:
-    if names:
-        yield Finding(
-            Severity.NOTE,
-            SUBJECT,
-            f"This user may not see the arguments of {named(names)}",
-            "to compare them, run doctor as a user who may configure these names "
-            f"({guide.list_permissions}), or look at {guide.list_arguments}",
-        )
-
-
-def _different(thing: Thing, difference: Difference, guide: BrokerGuide) -> Finding:
-    return Finding(
-        Severity.ERROR if _is_harmful(thing, difference) else Severity.WARNING,
-        SUBJECT,
-        f"{thing.kind.capitalize()} {thing.name}: {difference}. It is used as it is",
-        _cure(thing, difference, guide),
+    names = [name for name in _missing(seen) if name in seen.others]
+    if not names:
+        return
+    on = [each for name in names for each in seen.others[name]]
+    # A schedule that stays alive names no queue: its own is called as it is.
+    named_by = [each for name in names if not is_standalone(name) for each in seen.others[name]]
+    misspelt = f". If the name is wrong, correct `queue` of {_whose(named_by)}" if named_by else ""
+    yield Told(
+        f"Not there, for no process that serves it was started: {named(names)}, of {_whose(on)}",
+        f"{serve(names, seen.jobs)}: who serves it declares it{misspelt}",
     )
 
 
-def _is_harmful(thing: Thing, difference: Difference) -> bool:
+def _whose(schedules: Sequence[ScheduleFacts]) -> str:
+    return f"{plural(count_of(schedules), 'schedule')} {named_of(schedules)}"
+
+
+@QUEUES.rule("queues", ERROR)
+def different(seen: Seen) -> Said:
+    for thing in seen.broker_facts.things:
+        if thing.difference is not None:
+            severity = ERROR if _is_harmful(thing, thing.difference.argument) else WARNING
+            what = (
+                f"{thing.kind.capitalize()} {thing.name}: {thing.difference}. It is used as it is"
+            )
+            yield Finding(severity, "queues", what, _cure(thing, seen.broker_facts.guide))
+
+
+def _is_harmful(thing: Thing, argument: str) -> bool:
     """Tell what breaks a promise from what only makes its keeping slower or dearer."""
     if thing.kind is Kind.EXCHANGE:
         return True
-    if difference.argument == "x-message-ttl":
+    if argument == "x-message-ttl":
         return thing.name != RETRY_QUEUE
-    return difference.argument not in {
+    return argument not in {
         "x-queue-type",
         "x-delivery-limit",
         "x-message-deduplication",
@@ -125,18 +102,18 @@ def _is_harmful(thing: Thing, difference: Difference) -> bool:
     }
 
 
-def _cure(thing: Thing, difference: Difference, guide: BrokerGuide) -> str:
+def _cure(thing: Thing, guide: BrokerGuide) -> str:
     if thing.kind is Kind.EXCHANGE:
         return (
             f"stop what publishes, delete the exchange {thing.name}, then start a scheduler or "
             "worker, which declares it and its bindings anew"
         )
     anew = (
-        "let it run empty, stop what consumes it, "
-        f"{guide.delete(thing.name)}, "
-        "then start a scheduler or worker, which declares it anew"
+        f"let it run empty, stop what consumes it, {guide.delete(thing.name)}, then start a "
+        "scheduler or worker, which declares it anew"
     )
-    match difference.argument, difference.found:
+    assert thing.difference is not None
+    match thing.difference.argument, thing.difference.found:
         case "x-message-ttl", str(found) if thing.name == RETRY_QUEUE:
             return f"set CRON_RETRY_DELAY_MS={found}; or: {anew}"
         case "x-queue-type", None | "classic":
@@ -146,47 +123,135 @@ def _cure(thing: Thing, difference: Difference, guide: BrokerGuide) -> str:
     return anew
 
 
-def _kept(thing: Thing) -> Iterator[Finding]:
-    kept = counted(thing.messages, "message")
-    if thing.name == FAILED_QUEUE and thing.messages:
-        what = f"{kept} in {FAILED_QUEUE}: tasks that failed for good"
-        yield Finding(Severity.NOTE, SUBJECT, what, "look at them: `cronhare failed list`")
-    if thing.name == WAITING_QUEUE and thing.messages:
-        yield _waiting(kept, is_served=thing.consumers > 0)
+def _kept(seen: Seen, queue: str) -> tuple[str, Thing] | None:
+    """Find the messages of a queue of ours that holds some."""
+    for thing in seen.broker_facts.things:
+        if thing.name == queue and thing.messages:
+            return f"{counted(thing.messages, 'message')} in {queue}", thing
+    return None
 
 
-def _waiting(kept: str, *, is_served: bool) -> Finding:
-    what = f"{kept} in {WAITING_QUEUE}: of others, and not to be taken over for now"
-    if not is_served:
+@QUEUES.rule("queues", WARNING)
+def messages_that_rest(seen: Seen) -> Said:
+    if not (found := _kept(seen, WAITING_QUEUE)):
+        return
+    what = f"{found[0]}: of others, and not to be taken over for now"
+    if found[1].consumers:
+        yield Told(
+            what,
+            "end the transaction that was left open: workers name it as `attempt.put-off`; or, "
+            "where they say `publish.returned`, serve the queue that the messages wait for",
+        )
+    else:
         cure = "nobody brings them back: start a worker of this version or a later one"
-        return Finding(Severity.ERROR, SUBJECT, what, cure)
-    cure = (
-        "end the transaction that was left open: workers name it as `attempt.put-off`; or, where "
-        "they say `publish.returned`, serve the queue that the messages wait for"
+        yield Finding(ERROR, "queues", what, cure)
+
+
+@QUEUES.rule("queues", WARNING)
+def quarantined_messages(seen: Seen) -> Said:
+    """A message stays when its run is resolved: only more of them than runs mean anything."""
+    if not (found := _kept(seen, QUARANTINE_QUEUE)):
+        return
+    try:
+        of_late = seen.activity.quarantined.of_late
+    except NotSeenError:
+        what = f"{found[0]}: unreadable, without a home, or crashing workers"
+    else:
+        if found[1].messages <= of_late:
+            return
+        what = f"{found[0]}, some of no run: unreadable, or without a home"
+    yield Told(
+        what,
+        "each message's headers say its reason. No replay needs them; once they are read: "
+        f"{seen.broker_facts.guide.purge(QUARANTINE_QUEUE)}",
     )
-    return Finding(Severity.WARNING, SUBJECT, what, cure)
 
 
-def _work(queues: Sequence[Thing], jobs: str | None) -> Iterator[Finding]:
-    for each in queues:
+def _task_queues(seen: Seen) -> Sequence[Thing]:
+    things = seen.broker_facts.things
+    return [
+        each for each in things if each.name in seen.task_queues and each.fit is not Fit.MISSING
+    ]
+
+
+@QUEUES.rule("queues", OK)
+def consumed(seen: Seen) -> Said:
+    for each in _task_queues(seen):
         if each.consumers:
-            waiting, shown = counted(each.messages, "message"), counted(each.consumers, "consumer")
-            what = f"{each.name}: {shown}, {waiting} to be taken"
-            yield Finding(Severity.OK, SUBJECT, what)
-    without = [each for each in queues if not each.consumers]
-    if full := [each for each in without if each.messages]:
-        yield _unconsumed(full, Severity.ERROR, jobs)
-    if empty := [each for each in without if not each.messages]:
-        yield _unconsumed(empty, Severity.NOTE, jobs)
+            shown, waiting = counted(each.consumers, "consumer"), counted(each.messages, "message")
+            yield Told(f"{each.name}: {shown}, {waiting} to be taken")
 
 
-def _unconsumed(queues: Sequence[Thing], severity: Severity, jobs: str | None) -> Finding:
-    names = [each.name for each in queues]
-    has = "has" if len(queues) == 1 else "have"
-    waiting = counted(sum(each.messages for each in queues), "message")
-    return Finding(
-        severity,
-        SUBJECT,
-        f"{named(names)} {has} no consumer, and {waiting} to be taken",
-        f"start a worker: {serve(names, jobs)}",
-    )
+@QUEUES.rule("queues", ERROR)
+def full_and_not_consumed(seen: Seen) -> Said:
+    found = [each for each in _task_queues(seen) if not each.consumers and each.messages]
+    return _unconsumed(found, seen.jobs)
+
+
+@QUEUES.rule("queues", NOTE)
+def not_consumed(seen: Seen) -> Said:
+    found = [each for each in _task_queues(seen) if not each.consumers and not each.messages]
+    return _unconsumed(found, seen.jobs)
+
+
+def _unconsumed(queues: Sequence[Thing], jobs: str | None) -> Said:
+    if queues:
+        names = [each.name for each in queues]
+        has = "has" if len(queues) == 1 else "have"
+        waiting = counted(sum(each.messages for each in queues), "message")
+        what = f"{named(names)} {has} no consumer, and {waiting} to be taken"
+        yield Told(what, f"start a worker: {serve(names, jobs)}")
+
+
+# Lanes: what is cut behind one of them is cut for all that come before
+
+
+def _lanes(seen: Seen, state: LaneState) -> list[int]:
+    if seen.lanes is None or isinstance(seen.lanes, InMemory | Unreachable):
+        raise NotSeenError
+    return sorted(report.lane for report in seen.lanes if report.state is state)
+
+
+def _names(lanes: Sequence[int]) -> str:
+    in_a_row = lanes[-1] - lanes[0] == len(lanes) - 1
+    if in_a_row and len(lanes) > NAMES_TOLD:
+        return f"{lane_queue(lanes[0])} to .{lanes[-1]:02}"
+    return named([lane_queue(lane) for lane in lanes])
+
+
+@LANES.rule("broker", ERROR)
+def not_probed(seen: Seen) -> Said:
+    if isinstance(lanes := seen.lanes, Unreachable):
+        yield Told(f"It cannot be used: {lanes.said}", cure_of(BROKER, lanes.cause, lanes.hint))
+
+
+@LANES.rule("lanes", ERROR)
+def broken_lanes(seen: Seen) -> Said:
+    if broken := _lanes(seen, LaneState.BROKEN):
+        guide = seen.broker.guide if isinstance(seen.broker, BrokerFacts) else None
+        look = f": {guide.list_bindings}, {guide.list_policies}" if guide else ""
+        yield Told(
+            f"What enters {_names(broken)} does not come out. No retry is lost, but those that "
+            "need one of them come late, sent again from the ledger",
+            "start a scheduler or worker anew: it declares what is missing, bindings included; "
+            "then `cronhare doctor --probe`. If that does not mend it, see where "
+            f"{lane_queue(broken[0])} leads{look}",
+        )
+
+
+@LANES.rule("lanes", NOTE)
+def busy_lanes(seen: Seen) -> Said:
+    if busy := _lanes(seen, LaneState.BUSY):
+        guide = seen.broker.guide if isinstance(seen.broker, BrokerFacts) else None
+        longest = (LANE_UNIT * 2 ** busy[-1]).total_seconds()
+        yield Told(
+            f"Messages wait in {_names(busy)}, behind which a probe would have to wait as well",
+            f"look whether they come out: within {longest:,.1f} s these have to be gone"
+            f"{f' ({guide.count_messages})' if guide else ''}; or probe again then",
+        )
+
+
+@LANES.rule("lanes", OK)
+def open_lanes(seen: Seen) -> Said:
+    if not _lanes(seen, LaneState.BROKEN):
+        yield Told(f"A probe came through each of {len(_lanes(seen, LaneState.OPEN))} lanes")

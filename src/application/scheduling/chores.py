@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from cronhare.application.doctor.lanes import judge_lanes
+from cronhare.application.doctor.finding import Seen
+from cronhare.application.doctor.queues import LANES
 from cronhare.domain.execution import Execution
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.retry import Complete, RetryAfter
@@ -109,7 +110,7 @@ def probe_lanes(broker: BrokerInspectionPort) -> None:
     reports = broker.probe()
     if isinstance(reports, InMemory | Unreachable):
         return
-    for finding in judge_lanes(reports):
+    for finding in LANES.judge(Seen(lanes=reports)):
         if finding.severity is Severity.ERROR:
             text = f"{finding.what}. What mends it, tells `cronhare doctor --probe`"
             say(log, logging.ERROR, "lanes.broken", text)

@@ -46,7 +46,7 @@ HEAVY = {
     "cronhare.adapters.rabbitmq",
     "cronhare.adapters.sql",
     "cronhare.application.administration.jobs_file.applying",
-    "cronhare.application.doctor.broker",
+    "cronhare.application.doctor.queues",
     "cronhare.entrypoints.container",
     "cronhare.entrypoints.processes",
     "dependency_injector",

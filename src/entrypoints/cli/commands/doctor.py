@@ -1,6 +1,6 @@
 """`cronhare doctor`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,9 +8,7 @@ import attrs
 import typer
 from rich.text import Text
 
-from cronhare.application.doctor.finding import DiagnosisView, Finding, grouped
-from cronhare.application.doctor.settings import SettingsFacts, judge_faults, judge_settings
-from cronhare.application.doctor.targets import judge_targets
+from cronhare.application.doctor.finding import DiagnosisView, Finding, SettingsFacts, grouped
 from cronhare.domain.addresses.servers import LedgerFile
 from cronhare.domain.events.targets import Subscriptions
 from cronhare.domain.schedules.catalog import FileVersion
@@ -62,7 +60,7 @@ def doctor(
     try:
         settings = Settings.read()
     except SettingsInvalid as error:
-        _print([*judge_faults(error.faults)], json=json)
+        _print([*_of_settings(error.faults)], json=json)
         raise typer.Exit(Status.WRONG_INPUT) from error
     logs.configure(style=settings.log_format, level=settings.log_level)
     from ...container import Container  # noqa: PLC0415 - settings may be at fault before
@@ -70,15 +68,14 @@ def doctor(
     container = Container(settings=settings, queues=settings.queues)
     path = jobs or settings.jobs
     read = _read_jobs(path, settings)
-    if faults := [*judge_faults([*faults_of(container)])]:
+    if faults := [*_of_settings(faults_of(container))]:
         _print([*faults, *_of_jobs(read)], json=json)
         raise typer.Exit(Status.WRONG_INPUT)
     close_at_exit(container)
     findings = [
         *_of_jobs(read),
-        *judge_settings(_facts(settings)),
-        *judge_targets(read.subscriptions, has_mail=settings.mail_server is not None),
         *container.doctor().examine(
+            settings=_facts(settings),
             queues=settings.queues,
             retry_delay=settings.retry_delay,
             tasks=read.tasks,
@@ -111,6 +108,12 @@ def _read_jobs(path: Path | None, settings: Settings) -> Jobs:
         return Jobs(faults=(f"{path}: {error.strerror or error}",))
 
 
+def _of_settings(faults: Iterable[str]) -> Iterator[Finding]:
+    for fault in faults:
+        cure = "correct it at the place that it names; see docs/reference/settings.md"
+        yield Finding(Severity.ERROR, "settings", fault, cure)
+
+
 def _of_jobs(jobs: Jobs) -> Iterator[Finding]:
     for fault in jobs.faults:
         cure = "correct the file, or name another one by --jobs or CRON_JOBS"
@@ -124,6 +127,7 @@ def _facts(settings: Settings) -> SettingsFacts:
         lease=settings.lease,
         deduplicates=settings.message_deduplication,
         quorum=settings.queue_type == "quorum",
+        has_mail=settings.mail_server is not None,
         unknown={each.name: each.meant for each in settings.sources.unknown},
     )
 

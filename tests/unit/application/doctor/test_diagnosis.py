@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -7,17 +7,10 @@ import pytest
 
 from cronhare.adapters.rabbitmq.topology import guide
 from cronhare.adapters.sql.dialects.servers import REQUIREMENTS
-from cronhare.application.doctor.broker import judge_broker
-from cronhare.application.doctor.database import judge_database
-from cronhare.application.doctor.finding import Finding
-from cronhare.application.doctor.lanes import judge_lanes
-from cronhare.application.doctor.ledger import judge_activity, judge_ledger
-from cronhare.application.doctor.quarantine import judge_quarantine
-from cronhare.application.doctor.queues import judge_things
-from cronhare.application.doctor.servers import BROKER, DATABASE, judge_unreachable
-from cronhare.application.doctor.settings import SettingsFacts, judge_settings
-from cronhare.application.doctor.waiting import judge_waiting
-from cronhare.application.doctor.work import judge_rows, judge_tasks, judge_timeouts
+from cronhare.application.doctor import nodes, queues, servers, work
+from cronhare.application.doctor.finding import Finding, Seen, SettingsFacts
+from cronhare.application.doctor.servers import BROKER, DATABASE
+from cronhare.domain.nodes import NodeReport
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.inspection import (
     Activity,
@@ -79,16 +72,32 @@ def differing(name: str, argument: str, wanted: str | None, found: str | None) -
 
 
 def of_things(*things: Thing) -> list[Finding]:
-    return list(judge_things(things, GUIDE, task_queues=["cron_scheduler"]))
+    return list(queues.QUEUES.judge(Seen(broker=attrs.evolve(RABBIT, things=things))))
+
+
+def of_broker(facts: BrokerFacts) -> list[Finding]:
+    return list(servers.BROKER_SERVER.judge(Seen(broker=facts)))
+
+
+def of_ledger(facts: LedgerFacts) -> list[Finding]:
+    return list(servers.LEDGER.judge(Seen(ledger=facts)))
+
+
+def of_schedules(
+    schedules: Sequence[ScheduleFacts], tasks: Sequence[Task] | None, subject: str = "tasks"
+) -> list[Finding]:
+    seen = Seen(ledger=attrs.evolve(LEDGER, schedules=schedules), tasks=tasks)
+    return [each for each in work.SCHEDULES.judge(seen) if each.subject == subject]
 
 
 def of_database(facts: DatabaseFacts) -> list[Finding]:
-    found = judge_ledger(attrs.evolve(LEDGER, database=facts))
+    found = of_ledger(attrs.evolve(LEDGER, database=facts))
     return [finding for finding in found if finding.subject == "database"]
 
 
 def of_activity(**facts: Any) -> list[Finding]:  # noqa: ANN401 - fields of an Activity
-    return list(judge_activity(attrs.evolve(Activity(now=NOON), **facts)))
+    activity = attrs.evolve(Activity(now=NOON), **facts)
+    return list(nodes.NODES.judge(Seen(ledger=attrs.evolve(LEDGER, activity=activity))))
 
 
 def task(name: str = "refresh", **limits: Any) -> Task:  # noqa: ANN401 - fields of a Task
@@ -109,8 +118,11 @@ def only(findings: Iterable[Finding], severity: Severity) -> Finding:
 def test_a_server_that_cannot_be_used_is_an_error_whose_cure_names_its_setting(
     server: object, cause: Cause
 ) -> None:
-    finding = judge_unreachable(
-        DATABASE if server is DATABASE else BROKER, Unreachable(cause, "nobody there")
+    away = Unreachable(cause, "nobody there")
+    [finding] = (
+        servers.LEDGER.judge(Seen(ledger=away))
+        if server is DATABASE
+        else servers.BROKER_SERVER.judge(Seen(broker=away))
     )
 
     assert finding.severity is ERROR
@@ -120,7 +132,7 @@ def test_a_server_that_cannot_be_used_is_an_error_whose_cure_names_its_setting(
 
 @pytest.mark.parametrize("version", ["3.10.0", "3.13.7", "4.0.0-rc.1", "4.3.1"])
 def test_rabbitmq_from_3_10_to_4_is_what_we_are_made_for(version: str) -> None:
-    findings = list(judge_broker(attrs.evolve(RABBIT, version=version)))
+    findings = of_broker(attrs.evolve(RABBIT, version=version))
 
     assert worst(findings) is OK
     assert findings[0].what == f"RabbitMQ {version}"
@@ -138,20 +150,20 @@ def test_rabbitmq_from_3_10_to_4_is_what_we_are_made_for(version: str) -> None:
 def test_another_broker_or_version_is_told_with_what_to_do(
     product: str, version: str, severity: Severity
 ) -> None:
-    findings = judge_broker(attrs.evolve(RABBIT, product=product, version=version))
+    findings = of_broker(attrs.evolve(RABBIT, product=product, version=version))
 
     assert only(findings, severity).cure
 
 
 def test_an_alarm_is_an_error_in_the_brokers_own_words() -> None:
-    finding = only(judge_broker(attrs.evolve(RABBIT, alarm="low on memory")), ERROR)
+    finding = only(of_broker(attrs.evolve(RABBIT, alarm="low on memory")), ERROR)
 
     assert "low on memory" in finding.what
     assert "vm_memory_high_watermark" in finding.cure
 
 
 def test_a_broker_that_does_not_answer_to_a_message_is_an_error() -> None:
-    finding = only(judge_broker(attrs.evolve(RABBIT, answered=False)), ERROR)
+    finding = only(of_broker(attrs.evolve(RABBIT, answered=False)), ERROR)
 
     assert "does not answer" in finding.what
 
@@ -172,10 +184,17 @@ def test_a_missing_queue_that_nobody_is_told_to_serve_is_not_declared_by_who_ser
     other, third, fourth = (
         ScheduleFacts(name=name, task=REPORT) for name in ("other", "third", "fourth")
     )
-    others = {"mails": [other, third], "served": [fourth]}
+    schedules = [
+        attrs.evolve(each, queue=queue)
+        for each, queue in ((other, "mails"), (third, "mails"), (fourth, "served"))
+    ]
 
-    ours, theirs = judge_things(
-        missing, GUIDE, task_queues=["cron_scheduler", "mails"], others=others, jobs="jobs.toml"
+    ours, theirs = queues.QUEUES.judge(
+        Seen(
+            broker=attrs.evolve(RABBIT, things=tuple(missing)),
+            ledger=attrs.evolve(LEDGER, schedules=schedules),
+            jobs="jobs.toml",
+        )
     )
 
     assert ours.what == "Not there yet: cron_scheduler"
@@ -239,38 +258,34 @@ def test_a_task_queue_without_a_consumer_is_worse_when_messages_wait(
     assert finding.cure == f"start a worker: `{command}`, or {others}"
 
 
-def test_what_failed_is_a_note() -> None:
-    failed = queue("cron_scheduler_failed")
-
-    [finding] = of_things(attrs.evolve(failed, messages=1))[1:]
-
-    assert finding.severity is NOTE
-    assert finding.what.startswith("1 message in cron_scheduler_failed")
-    assert worst(of_things(failed)) is OK
-
-
 def test_runs_that_are_quarantined_are_a_warning_until_somebody_has_resolved_them() -> None:
-    waiting, resolved = Quarantined(unresolved=2, of_late=4), Quarantined(of_late=4)
-
-    warning, kept = judge_quarantine(waiting, 4, GUIDE)
-    [still_kept] = judge_quarantine(resolved, 4, GUIDE)
+    [warning] = of_quarantine(Quarantined(unresolved=2, of_late=4), 4)
 
     assert warning.severity is WARNING
     assert warning.what.startswith("2 runs are quarantined")
     assert "cronhare quarantine discard ID" in warning.cure
-    assert kept == still_kept
-    assert kept.severity is NOTE
-    assert "`rabbitmqctl purge_queue --vhost jobs cron_scheduler_quarantine`" in kept.cure
-    assert [*judge_quarantine(resolved, 0, GUIDE)] == []
+    assert of_quarantine(Quarantined(of_late=4), 4) == []
+
+
+def of_quarantine(runs: Quarantined | None, messages: int) -> list[Finding]:
+    activity = None if runs is None else Activity(now=NOON, quarantined=runs)
+    thing = queue("cron_scheduler_quarantine", messages=messages)
+    seen = Seen(
+        ledger=attrs.evolve(LEDGER, activity=activity),
+        broker=attrs.evolve(RABBIT, things=(thing,)),
+    )
+    found = [*work.RUNS.judge(seen), *queues.QUEUES.judge(seen)]
+    return [finding for finding in found if finding.severity is not OK]
 
 
 @pytest.mark.parametrize("runs", [Quarantined(of_late=4), Quarantined(), None])
 def test_messages_that_no_run_accounts_for_are_a_warning(runs: Quarantined | None) -> None:
-    [finding] = judge_quarantine(runs, 5, GUIDE)
+    [finding] = of_quarantine(runs, 5)
 
     assert finding.severity is WARNING
     assert finding.what.startswith("5 messages in cron_scheduler_quarantine")
     assert "unreadable" in finding.what
+    assert "`rabbitmqctl purge_queue --vhost jobs cron_scheduler_quarantine`" in finding.cure
 
 
 def test_what_waits_is_a_warning_and_an_error_where_nobody_brings_it_back() -> None:
@@ -342,7 +357,7 @@ def test_a_setting_of_the_file_that_must_not_be_is_told() -> None:
 def test_a_schema_of_another_version_is_an_error_with_its_own_cure() -> None:
     fault = SchemaFault("It is at schema 0001, not 0002", "run `cronhare db upgrade`")
 
-    finding = only(judge_ledger(attrs.evolve(LEDGER, schema=fault)), ERROR)
+    finding = only(of_ledger(attrs.evolve(LEDGER, schema=fault)), ERROR)
 
     assert (finding.what, finding.cure) == (fault.what, fault.cure)
 
@@ -353,7 +368,7 @@ def test_a_schema_of_another_version_is_an_error_with_its_own_cure() -> None:
 def test_a_clock_may_be_a_second_off(seconds: float, severity: Severity) -> None:
     skew = timedelta(seconds=seconds)
 
-    findings = judge_ledger(attrs.evolve(LEDGER, skew=skew))
+    findings = of_ledger(attrs.evolve(LEDGER, skew=skew))
 
     [clock] = [finding for finding in findings if finding.subject == "clock"]
     assert clock.severity is severity
@@ -384,13 +399,13 @@ def test_a_row_that_cannot_be_planned_is_a_warning() -> None:
 
     assert (
         "nightly cannot be planned: schedule: minute: 61"
-        in only(judge_rows([broken]), WARNING).what
+        in only(of_schedules([broken], None, "schedules"), WARNING).what
     )
-    assert worst(judge_rows([ScheduleFacts(name="daily", task=REPORT)])) is OK
+    assert worst(of_schedules([ScheduleFacts(name="daily", task=REPORT)], None, "schedules")) is OK
 
 
 def test_without_a_jobs_file_schedules_are_not_held_against_tasks() -> None:
-    finding = only(judge_tasks([ScheduleFacts(name="daily", task=REPORT)], None), NOTE)
+    finding = only(of_schedules([ScheduleFacts(name="daily", task=REPORT)], None), NOTE)
 
     assert "--jobs" in finding.cure
 
@@ -401,7 +416,7 @@ def test_a_file_whose_tasks_no_schedule_asks_for_is_not_said_to_serve_them(
 ) -> None:
     mine = ScheduleFacts(name="daily", task=REPORT, enabled=enabled)
 
-    [finding] = judge_tasks([mine], [task()])
+    [finding] = of_schedules([mine], [task()])
 
     assert finding.severity is OK
     assert ("every schedule of this file has its own" in finding.what) is enabled
@@ -411,7 +426,7 @@ def test_a_file_whose_tasks_no_schedule_asks_for_is_not_said_to_serve_them(
 def test_an_enabled_schedule_whose_task_is_in_no_file_is_a_warning() -> None:
     homeless = ScheduleFacts(name="daily", task=TaskRef("worker", 3), queue="cron_scheduler")
 
-    finding = only(judge_tasks([homeless], [task()]), WARNING)
+    finding = only(of_schedules([homeless], [task()]), WARNING)
 
     assert "1 schedule without a task in this jobs file: daily (worker 3)" in finding.what
     assert 'type = "worker", id = 3' in finding.cure
@@ -427,14 +442,12 @@ def test_rows_that_are_alike_are_counted_and_their_first_names_told() -> None:
     )
     one = ScheduleFacts(name="a", task=TaskRef("worker", 4), queue="mails")
 
-    homeless = only(judge_tasks([many, one], [task()]), WARNING).what
-    [patient] = judge_timeouts([many, one], [task("long", timeout=timedelta(days=1))], GUIDE)
-    [sound] = judge_rows([many, one])
-    [broken] = judge_rows([attrs.evolve(many, problem="minute: 61"), one])
+    homeless = only(of_schedules([many, one], [task()]), WARNING).what
+    [sound] = of_schedules([many, one], None, "schedules")
+    [broken] = of_schedules([attrs.evolve(many, problem="minute: 61"), one], None, "schedules")
 
     assert "1,201 schedules" in homeless
     assert "a (worker 4), b (worker 3), c (worker 3), d (worker 3) and 1,197 others" in homeless
-    assert "schedule b, schedule c, schedule d, task long and 1,197 others" in patient.what
     assert sound.what == "1,201 schedules, none with a fault"
     assert broken.what == "b, c, d and 1,197 others cannot be planned: minute: 61"
 
@@ -447,9 +460,34 @@ def waiting(queue: str = "mails", *, sent: bool = True, runs: int = 14) -> Waiti
 def of_runs(
     *found: Waiting,
     consumers: Mapping[str, int] | InMemory | Unreachable = SERVED_BY_NOBODY,
-    **facts: Any,  # noqa: ANN401 - what else `judge_waiting` takes
+    at_work: bool = False,
+    served: Collection[str] | None = None,
 ) -> list[Finding]:
-    return [*judge_waiting(found, consumers=consumers, **facts)]
+    broker = (
+        consumers
+        if isinstance(consumers, InMemory | Unreachable)
+        else attrs.evolve(
+            RABBIT, things=tuple(queue(name, consumers=each) for name, each in consumers.items())
+        )
+    )
+    up = NodeReport(
+        name="ant-7",
+        role="up",
+        host="ant",
+        started_at=NOON,
+        seen_at=NOON,
+        version="1",
+        queues=tuple(served or ()),
+    )
+    owner = Owner(name="ant-7", running=1, lease_until=NOON + timedelta(seconds=9))
+    activity = Activity(
+        now=NOON,
+        waiting=found,
+        nodes=[] if served is None else [up],
+        owners=[owner] if at_work else [],
+    )
+    seen = Seen(ledger=attrs.evolve(LEDGER, activity=activity), broker=broker)
+    return [*work.RUNS.judge(seen)]
 
 
 def test_runs_on_queues_that_nobody_serves_are_an_outage_with_the_queues_to_serve() -> None:
@@ -551,20 +589,9 @@ def test_the_link_to_a_server_is_told(link: Link, severity: Severity, words: str
     database = DatabaseFacts(product="MariaDB", version="10.11.6-MariaDB", link=link)
     broker = BrokerFacts(product="RabbitMQ", version="4.1.0", link=link, guide=GUIDE)
 
-    for findings in (judge_database(database), judge_broker(broker)):
+    for findings in (of_database(database), of_broker(broker)):
         told = [finding for finding in findings if link.host in finding.what]
         assert [(finding.severity, words in finding.what) for finding in told] == [(severity, True)]
-
-
-def test_what_may_outlast_the_consumer_timeout_is_named_and_called_harmless() -> None:
-    hours = timedelta(hours=2)
-    schedules = [ScheduleFacts(name="daily", task=REPORT, timeout=hours)]
-
-    [finding] = judge_timeouts(schedules, [task("long", timeout=hours)], GUIDE)
-
-    assert finding.severity is NOTE
-    assert "schedule daily, task long. That is harmless" in finding.what
-    assert "consumer_timeout" in finding.cure
 
 
 @pytest.mark.parametrize(
@@ -578,7 +605,9 @@ def test_what_may_outlast_the_consumer_timeout_is_named_and_called_harmless() ->
 def test_settings_that_do_not_belong_together_are_a_warning(
     changes: dict[str, Any], word: str
 ) -> None:
-    finding = only(judge_settings(attrs.evolve(EMBEDDED, **changes)), WARNING)
+    seen = Seen(settings=attrs.evolve(EMBEDDED, **changes))
+
+    finding = only(servers.SETTINGS.judge(seen), WARNING)
 
     assert word in finding.what
 
@@ -590,13 +619,13 @@ def lanes(**states: Iterable[int]) -> list[LaneReport]:
 
 
 def test_sixteen_open_lanes_are_fine() -> None:
-    [finding] = judge_lanes(lanes())
+    [finding] = queues.LANES.judge(Seen(lanes=lanes()))
 
     assert finding == Finding(OK, "lanes", "A probe came through each of 16 lanes")
 
 
 def test_a_lane_in_which_messages_wait_is_a_note_and_says_until_when() -> None:
-    busy, rest = judge_lanes(lanes(busy=[3, 15]))
+    busy, rest = queues.LANES.judge(Seen(lanes=lanes(busy=[3, 15])))
 
     assert (busy.severity, rest.severity) == (NOTE, OK)
     assert "cron_scheduler_retry.03, cron_scheduler_retry.15" in busy.what
@@ -605,7 +634,7 @@ def test_a_lane_in_which_messages_wait_is_a_note_and_says_until_when() -> None:
 
 
 def test_broken_lanes_are_one_error_that_names_the_first() -> None:
-    [finding] = judge_lanes(lanes(broken=range(4, 16)), GUIDE)
+    [finding] = queues.LANES.judge(Seen(lanes=lanes(broken=range(4, 16)), broker=RABBIT))
 
     assert finding.severity is ERROR
     assert "cron_scheduler_retry.04 to .15" in finding.what

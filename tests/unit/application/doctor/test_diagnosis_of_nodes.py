@@ -5,12 +5,24 @@ from typing import Any
 
 import pytest
 
-from cronhare.application.doctor.finding import Finding
-from cronhare.application.doctor.ledger import judge_activity, judge_unserved
-from cronhare.application.doctor.nodes import judge_awaited, judge_files
+from cronhare.application.doctor.finding import Finding, Seen
+from cronhare.application.doctor.nodes import NODES, older_files
+from cronhare.application.doctor.work import RUNS
 from cronhare.domain.nodes import PRESUMED_DEAD_AFTER, NodeReport
 from cronhare.domain.schedules.catalog import FileVersion
-from cronhare.ports.inspection import Activity, LastClaim, Late, Owner, Severity
+from cronhare.ports.inspection import (
+    Activity,
+    Cause,
+    DatabaseFacts,
+    InMemory,
+    LastClaim,
+    Late,
+    LedgerFacts,
+    Owner,
+    ScheduleFacts,
+    Severity,
+    Unreachable,
+)
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -23,10 +35,25 @@ def node(name: str = ANT, role: str = "worker", **fields: Any) -> NodeReport:  #
     return NodeReport(name=name, role=role, started_at=NOON, **{**known, **fields})
 
 
+def seen(activity: Activity, **fields: Any) -> Seen:  # noqa: ANN401 - of `Seen`
+    schedules = [ScheduleFacts(name=name, task=None, queue=name) for name in ("mails", "reports")]
+    facts = LedgerFacts(
+        database=DatabaseFacts(product="SQLite", version="3.40.1"),
+        schema="0001",
+        activity=activity,
+        schedules=schedules if "broker" in fields else None,
+    )
+    return Seen(ledger=facts, **fields)
+
+
+def judge_activity(activity: Activity) -> list[Finding]:
+    return [*NODES.judge(seen(activity))]
+
+
 def told(*nodes: NodeReport, **facts: Any) -> list[tuple[Severity, str]]:  # noqa: ANN401 - of an Activity
     """Judge the nodes, and leave out what is as it should be."""
     activity = Activity(now=NOON, nodes=nodes, **facts)
-    return shown(list(judge_activity(activity)))
+    return shown(judge_activity(activity))
 
 
 def shown(findings: list[Finding]) -> list[tuple[Severity, str]]:
@@ -36,7 +63,7 @@ def shown(findings: list[Finding]) -> list[tuple[Severity, str]]:
 def test_a_node_at_work_is_listed_with_what_it_runs() -> None:
     scheduler, worker = node(ANT, "scheduler"), node(BEE, running=2, concurrency=8)
 
-    findings = list(judge_activity(Activity(now=NOON, nodes=[scheduler, worker])))
+    findings = judge_activity(Activity(now=NOON, nodes=[scheduler, worker]))
 
     assert [(each.severity, each.what) for each in findings] == [
         (Severity.OK, f"{ANT} (scheduler 1.4.0) last seen at 2026-03-01 12:00:00Z"),
@@ -48,7 +75,7 @@ def test_an_owner_that_reports_itself_is_listed_once() -> None:
     owner = Owner(name=BEE, running=1, lease_until=NOON + 20 * SECOND)
     activity = Activity(now=NOON, nodes=[node(BEE, "up", running=1)], owners=[owner])
 
-    assert len(list(judge_activity(activity))) == 1
+    assert len(judge_activity(activity)) == 1
 
 
 def test_an_owner_that_reports_itself_has_not_vanished() -> None:
@@ -91,10 +118,9 @@ def test_a_scheduler_that_ended_in_good_order_has_no_report_and_is_missed() -> N
 
 def test_of_a_ledger_where_nobody_has_reported_yet_nothing_is_said() -> None:
     owner = Owner(name="ant-7", running=1, lease_until=NOON + SECOND)
-    activity = Activity(now=NOON, owners=[owner])
 
+    assert unserved(owners=[owner]) == []
     assert told(owners=[owner]) == []
-    assert list(judge_unserved(["mails"], activity, in_memory=False, jobs=None)) == []
 
 
 def test_what_is_late_is_held_back_from_a_scheduler_that_reports_itself() -> None:
@@ -139,10 +165,10 @@ def test_different_versions_at_work_are_a_note() -> None:
     assert told(nodes[0], node(BEE)) == []
 
 
-def unserved(*nodes: NodeReport, in_memory: bool = False, **facts: Any) -> list[str]:  # noqa: ANN401 - of an Activity
-    activity = Activity(now=NOON, nodes=nodes, **facts)
-    found = judge_unserved(["mails", "reports"], activity, in_memory=in_memory, jobs=None)
-    return [each.what for each in found]
+def unserved(*nodes: NodeReport, **facts: Any) -> list[str]:  # noqa: ANN401 - of an Activity
+    away = Unreachable(Cause.ABSENT, "nobody answers")
+    found = NODES.judge(seen(Activity(now=NOON, nodes=nodes, **facts), broker=away))
+    return [each.what for each in found if each.what.startswith("No worker reports")]
 
 
 def test_a_queue_that_no_worker_serves_is_named() -> None:
@@ -156,21 +182,18 @@ def test_a_queue_that_no_worker_serves_is_named() -> None:
 
 
 def test_a_cronhare_up_that_runs_is_given_the_queue_and_not_started_once_more() -> None:
-    at_work = Activity(now=NOON, nodes=[node(role="up")])
+    at_work = seen(Activity(now=NOON, nodes=[node(role="up")]), broker=InMemory())
 
-    [shared] = judge_unserved(["mails"], at_work, in_memory=True, jobs="jobs.toml")
-    [alive] = judge_unserved(["cron_standalone.pump"], at_work, in_memory=True, jobs="jobs.toml")
+    [cure] = [each.cure for each in NODES.judge(at_work) if each.severity is Severity.WARNING]
 
     ends = "to its jobs file, and start `cronhare up` anew"
-    assert shared.cure == f"add a schedule on that queue {ends}"
-    assert alive.cure == f"add the task {ends}"
+    assert cure == f"add a schedule on that queue {ends}"
 
 
-def test_rows_that_cannot_be_read_and_reports_that_were_not_looked_at_are_counted() -> None:
+def test_reports_that_cannot_be_read_are_counted() -> None:
     activity = Activity(now=NOON, unread_nodes=99_000, broken_nodes=1)
 
-    assert shown(list(judge_activity(activity))) == [
-        (Severity.NOTE, "99,000 other nodes reported themselves and are not looked at"),
+    assert shown(judge_activity(activity)) == [
         (Severity.WARNING, "1 row of SchedulerNode cannot be read, and counts for nothing"),
     ]
 
@@ -185,12 +208,11 @@ def test_workers_with_another_version_of_the_file_are_named_with_what_to_do() ->
         node("eel-1-0a1b2c3d4e5f6075", source="jobs.toml", digest="old", seen_at=LONG_AGO),
     ]
 
-    [told] = judge_files(nodes, same, now=NOON)
+    [told] = older_files(nodes, same, now=NOON)
 
-    assert told.severity is Severity.WARNING
     assert told.what == f"{ANT}: with another version of jobs.toml than this one"
     assert "systemctl reload, or kill -HUP 7 on ant; under nohup restart it)" in told.cure
-    assert [each.what.partition(":")[0] for each in judge_files(nodes, older, now=NOON)] == [BEE]
+    assert [each.what.partition(":")[0] for each in older_files(nodes, older, now=NOON)] == [BEE]
 
 
 def test_workers_are_to_be_reloaded_for_a_task_unless_each_has_the_file_that_was_read() -> None:
@@ -201,7 +223,8 @@ def test_workers_are_to_be_reloaded_for_a_task_unless_each_has_the_file_that_was
     cures = [
         finding.cure or ""
         for read, nodes in ((file, [same, scheduler]), (file, [same, older]), (None, [same]))
-        for finding in judge_awaited(1, nodes, read, now=NOON)
+        for finding in RUNS.judge(seen(Activity(now=NOON, awaited=1, nodes=nodes), file=read))
+        if finding.severity is Severity.WARNING
     ]
 
     assert ["reload the workers" in cure for cure in cures] == [False, True, True]

@@ -5,11 +5,10 @@ from typing import Any
 
 import attrs
 
-from cronhare.application.doctor.finding import Finding
-from cronhare.application.doctor.identity import judge_sources
-from cronhare.application.doctor.work import judge_tasks
+from cronhare.application.doctor.finding import Finding, Seen
+from cronhare.application.doctor.work import SCHEDULES
 from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.ports.inspection import ScheduleFacts, Severity
+from cronhare.ports.inspection import DatabaseFacts, LedgerFacts, ScheduleFacts, Severity
 
 ONE, TWO = TaskRef("worker", 1), TaskRef("worker", 2)
 
@@ -21,7 +20,20 @@ BACKUP = Task(name="backup", ref=ONE, source="jobs.toml", command=("true",))
 
 
 def judged(*schedules: ScheduleFacts, tasks: Sequence[Task] | None = None) -> list[Finding]:
-    return list(judge_sources(schedules, tasks))
+    return of_subject("sources", schedules, tasks)
+
+
+def judge_tasks(schedules: Sequence[ScheduleFacts], tasks: Sequence[Task]) -> list[Finding]:
+    return of_subject("tasks", schedules, tasks)
+
+
+def of_subject(
+    subject: str, schedules: Sequence[ScheduleFacts], tasks: Sequence[Task] | None
+) -> list[Finding]:
+    sqlite = DatabaseFacts(product="SQLite", version="3.40.1")
+    ledger = LedgerFacts(database=sqlite, schema="0001", schedules=schedules)
+    found = SCHEDULES.judge(Seen(ledger=ledger, tasks=tasks))
+    return [finding for finding in found if finding.subject == subject]
 
 
 def of(schedule: ScheduleFacts, **changes: Any) -> ScheduleFacts:  # noqa: ANN401

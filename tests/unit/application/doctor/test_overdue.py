@@ -1,18 +1,32 @@
 """Schedules that are late: nobody looks at them, or those who look cannot have them."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from cronhare.application.doctor.finding import Finding
-from cronhare.application.doctor.ledger import judge_activity
-from cronhare.ports.inspection import Activity, LastClaim, Late, Severity
+from cronhare.application.doctor.finding import Finding, Seen
+from cronhare.application.doctor.nodes import NODES
+from cronhare.ports.inspection import (
+    Activity,
+    DatabaseFacts,
+    InMemory,
+    LastClaim,
+    Late,
+    LedgerFacts,
+    Severity,
+)
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 TICK = Late("tick", NOON - 61 * SECOND)
 TOCK = Late("tock", NOON - 60 * SECOND)
 HOUR = Late("hour", NOON - 90 * SECOND)
+
+
+def seen(activity: Activity, **fields: Any) -> Seen:  # noqa: ANN401 - of `Seen`
+    sqlite = DatabaseFacts(product="SQLite", version="3.40.1")
+    return Seen(ledger=LedgerFacts(database=sqlite, schema="0001", activity=activity), **fields)
 
 
 def told(
@@ -24,7 +38,7 @@ def told(
     activity = Activity(
         now=NOON, next_due=due, overdue=overdue or (), unplanned=unplanned or (), last_claim=claim
     )
-    return [each for each in judge_activity(activity) if each.severity is not Severity.OK]
+    return [each for each in NODES.judge(seen(activity)) if each.severity is not Severity.OK]
 
 
 @pytest.mark.parametrize("last", [None, 62])
@@ -82,7 +96,9 @@ def test_that_no_scheduler_looks_is_told_once() -> None:
 def test_what_was_just_written_and_nobody_is_there_to_plan_is_noted_until_it_is_late() -> None:
     fresh = [Late("tick", NOON - SECOND), Late("tock", NOON)]
 
-    [finding] = judge_activity(Activity(now=NOON, unplanned=fresh), in_memory=True, jobs="a.toml")
+    unplanned = Activity(now=NOON, unplanned=fresh)
+
+    [finding] = NODES.judge(seen(unplanned, broker=InMemory(), jobs="a.toml"))
 
     assert finding.severity is Severity.NOTE
     assert finding.what == (
