@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import attrs
 
@@ -115,8 +115,7 @@ class BrokerGuide:
 
     Versions from *oldest* up to *first_untried* were tried. *lack* is what an older one cannot, and
     *without* the setting that needs it not. *busy* says where to look at one that does not answer,
-    *alarm* how one with an alarm is mended. *consumer_timeout* is by default how long a delivery
-    may stay unsettled, *longer* how that is raised. *purge* empties a queue, *delete* removes it.
+    *alarm* how one with an alarm is mended. *purge* empties a queue, *delete* removes it.
     """
 
     product: str
@@ -126,13 +125,9 @@ class BrokerGuide:
     without: str
     busy: str
     alarm: str
-    consumer_timeout: timedelta
-    longer: str
     list_bindings: str
     list_policies: str
     count_messages: str
-    list_arguments: str
-    list_permissions: str
     purge: Callable[[str], str]
     delete: Callable[[str], str]
 
@@ -287,17 +282,12 @@ class UntoldTarget:
     error: str | None = None
 
 
-#: A shorter timeout outlasts no broker's patience: schedules that differ in it alone are alike.
-SHORT_TIMEOUT: Final = timedelta(minutes=5)
-
-
 @attrs.frozen(kw_only=True)
 class ScheduleFacts:
     """Rows of the users' table that are alike: one, or *count* of them.
 
     *name* is the first by name, *others* are those that follow, as far as they would be told.
-    *task* is None if a row cannot be understood; see *problem*. *timeout* replaces the task's own
-    where it is set; one of up to `SHORT_TIMEOUT` may be left out.
+    *task* is None if a row cannot be understood; see *problem*.
     """
 
     name: str
@@ -306,7 +296,6 @@ class ScheduleFacts:
     task: TaskRef | None
     enabled: bool = True
     queue: str | None = None
-    timeout: timedelta | None = None
     problem: str | None = None
     source: str | None = None
     task_name: str | None = None

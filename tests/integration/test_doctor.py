@@ -484,11 +484,9 @@ def test_schedules_that_are_alike_are_counted_and_the_first_of_them_named(
 ) -> None:
     ledger, engine = both
     names = [f"each-{number}" for number in range(7)]
-    hours = timedelta(hours=3)
     ledger.save(
         *(draft(name, schedule=f"{minute} * * * *") for minute, name in enumerate(names)),
         draft("off", status=False),
-        draft("long", timeout=hours),
         draft("elsewhere", queue="mails"),
         draft("alone", stay_alive=True, schedule=None),
     )
@@ -497,13 +495,11 @@ def test_schedules_that_are_alike_are_counted_and_the_first_of_them_named(
     facts = look(engine, clock)
 
     found = {each.name: each for each in facts.schedules or ()}
-    assert found.keys() == {"each-0", "off", "long", "elsewhere", "alone"}
+    assert found.keys() == {"each-0", "off", "elsewhere", "alone"}
     assert found["each-0"].names == tuple(names[:5])
     assert {name: each.count for name, each in found.items() if each.count > 1} == {"each-0": 7}
     assert (found["each-0"].task, found["each-0"].queue) == (TaskRef("report", 25), MAIN_QUEUE)
     assert [name for name, each in found.items() if not each.enabled] == ["off"]
-    assert [name for name, each in found.items() if each.timeout] == ["long"]
-    assert found["long"].timeout == hours
     assert found["elsewhere"].queue == "mails"
     assert found["alone"].queue == standalone_queue("alone")
     assert [each.problem for each in found.values() if each.problem] == []

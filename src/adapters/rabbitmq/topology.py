@@ -117,14 +117,9 @@ def guide(vhost: str) -> BrokerGuide:
         busy="`rabbitmqctl status` and its log say what it is busy with",
         alarm="`rabbitmqctl status` lists the alarms and the limits; make room (memory or disk), "
         "or raise vm_memory_high_watermark or disk_free_limit",
-        consumer_timeout=timedelta(minutes=30),  # its default: over AMQP no other can be seen
-        longer="raise consumer_timeout in rabbitmq.conf; what it is now, tells `rabbitmqctl eval "
-        "'application:get_env(rabbit, consumer_timeout).'` in milliseconds",
         list_bindings=f"`rabbitmqctl list_bindings --vhost {vhost}`",
         list_policies=f"`rabbitmqctl list_policies --vhost {vhost}`",
         count_messages=f"`rabbitmqctl list_queues --vhost {vhost} name messages`",
-        list_arguments="`rabbitmqctl list_queues name arguments`",
-        list_permissions="`rabbitmqctl list_permissions`",
         purge=lambda queue: f"`rabbitmqctl purge_queue --vhost {vhost} {queue}`",
         delete=lambda queue: f"`rabbitmqctl delete_queue --vhost {vhost} {queue} --if-empty`",
     )

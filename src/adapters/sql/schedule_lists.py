@@ -14,7 +14,7 @@ from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.schedule import OWNER_FIELDS
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.ports.inspection import NAMES_TOLD, SHORT_TIMEOUT, Late, ScheduleFacts
+from cronhare.ports.inspection import NAMES_TOLD, Late, ScheduleFacts
 from cronhare.ports.schedules import (
     MOST_COUNTED,
     KeptByRuns,
@@ -38,7 +38,6 @@ from .tables.schedules import (
     row_values,
 )
 from .tables.tables import AWAITS_A_PERSON, IDS, THESE, executions, plans, schedulers
-from .tables.types import duration, milliseconds
 
 _ROW: Final = schedulers.c
 _IDS: Final = sa.select(_ROW.id).where(IS_USERS)
@@ -128,12 +127,9 @@ _APART: Final = sa.case(
 )
 _JOINED: Final = schedulers.outerjoin(plans, plans.c.scheduler_id == schedulers.c.id)
 
-# Written out: a parameter is another one each time, and PostgreSQL would see two expressions.
-_SHORT: Final[sa.ColumnElement[int]] = sa.literal_column(str(milliseconds(SHORT_TIMEOUT)))
 _ALIKE: Final = (
     *(schedulers.c[name] for name in TASK_COLUMNS),
     *schedulers.c["status", "queue", "retention"],
-    sa.case((schedulers.c.timeout_ms > _SHORT, schedulers.c.timeout_ms)).label("long_timeout"),
 )
 _COUNTED: Final = (
     sa.select(
@@ -205,8 +201,6 @@ def _alike(connection: sa.Connection) -> Iterator[ScheduleFacts]:
             task=None if faults else task.ref,
             enabled=bool(row.status),
             queue=row.queue or MAIN_QUEUE,
-            # To SQLite a text is more than any number.
-            timeout=duration(row.long_timeout) if isinstance(row.long_timeout, int) else None,
             problem="; ".join(faults) or None,
             source=task.source or None,
             task_name=task.name,
@@ -223,7 +217,6 @@ def _alone(stored: StoredSchedule) -> ScheduleFacts:
         task=draft.task,
         enabled=draft.status,
         queue=draft.runs_on,
-        timeout=draft.timeout,
         problem=stored.problem,
         source=stored.source or None,
         task_name=draft.task_name,

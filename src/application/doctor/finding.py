@@ -1,12 +1,13 @@
 """A finding, what it is judged from, and the table of rules that a judgement is.
 
-A rule has a name, a subject and a severity; its function looks at all that was asked and yields a
-sentence and its cure for each thing that it finds.
+A rule has a name and a subject: a function that looks at all that was asked, and yields severity,
+sentence and cure of each thing that it finds.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple, Self, TypeAlias
 
 import attrs
@@ -148,12 +149,19 @@ class Seen:
 class Told(NamedTuple):
     """What a rule tells of a thing that it has found: see `Finding`."""
 
+    severity: Severity
     what: str
     cure: str = ""
+    stands_for: int = 1
 
 
-#: A rule gives a whole finding where the severity depends on more than the rule.
-Said: TypeAlias = Iterator[Told | Finding]
+ok = partial(Told, Severity.OK)
+note = partial(Told, Severity.NOTE)
+warning = partial(Told, Severity.WARNING)
+error = partial(Told, Severity.ERROR)
+
+Said: TypeAlias = Iterator[Told]
+Rule: TypeAlias = Callable[[Seen], Said]
 
 
 class Rules:
@@ -161,28 +169,23 @@ class Rules:
 
     def __init__(self) -> None:
         """It is empty: `rule` adds to it."""
-        self._rules = list[tuple[str, Severity, Callable[[Seen], Said]]]()
+        self._rules = list[tuple[str, Rule]]()
 
-    def rule(
-        self, subject: str, severity: Severity
-    ) -> Callable[[Callable[[Seen], Said]], Callable[[Seen], Said]]:
+    def rule(self, subject: str) -> Callable[[Rule], Rule]:
         """Add a function as a rule about *subject*."""
 
-        def add(says: Callable[[Seen], Said]) -> Callable[[Seen], Said]:
-            self._rules.append((subject, severity, says))
-            return says
+        def add(rule: Rule) -> Rule:
+            self._rules.append((subject, rule))
+            return rule
 
         return add
 
     def judge(self, seen: Seen) -> Iterator[Finding]:
         """Give what the rules find; a rule is silent about what was not seen."""
-        for subject, severity, says in self._rules:
+        for subject, rule in self._rules:
             with suppress(NotSeenError):
-                for said in says(seen):
-                    if isinstance(said, Finding):
-                        yield said
-                    else:
-                        yield Finding(severity, subject, *said)
+                for severity, what, cure, stands_for in rule(seen):
+                    yield Finding(severity, subject, what, cure, stands_for=stands_for)
 
 
 def named(names: Sequence[str], *, total: int | None = None) -> str:

@@ -16,15 +16,11 @@ from cronhare.ports.inspection import (
     OVERDUE_AFTER,
     BrokerFacts,
     Late,
-    Owner,
-    Severity,
 )
 
 from ..starting import have_up_serve, serve, start_scheduling
-from .finding import Rules, Said, Seen, Told, named
+from .finding import Rules, Said, Seen, error, named, note, ok, warning
 from .servers import HARMLESS, SET_CLOCKS
-
-OK, NOTE, WARNING, ERROR = Severity.OK, Severity.NOTE, Severity.WARNING, Severity.ERROR
 
 NODES = Rules()
 
@@ -79,84 +75,75 @@ def _unseen(seen: Seen) -> _Omission | None:
     return None
 
 
-@NODES.rule("nodes", ERROR)
+@NODES.rule("nodes")
 def nothing_is_claimed(seen: Seen) -> Said:
     if (unseen := _unseen(seen)) is None:
         return
     what = f"{unseen}, nor is anything claimed since then"
     if there := [node.name for node in seen.activity.present if node.schedules]:
         held = "another session holds all that is due, or it is refused"
-        yield Told(
+        yield error(
             f"{what}: {named(there)} {'is' if len(there) == 1 else 'are'} there: {held}",
             LOOK_FOR_HELD,
         )
         return
     none = "no scheduler reports itself" if seen.activity.nodes else "no scheduler looks"
-    yield Told(
+    yield error(
         f"{what}: {none}, or another session holds all that is due",
         f"start {_start(seen)}; if one is running, its log says why it cannot. Of `schedule.held` "
         "end the transaction that was left open",
     )
 
 
-@NODES.rule("schedules", ERROR)
+@NODES.rule("schedules")
 def passed_over(seen: Seen) -> Said:
     last = seen.activity.last_claim
     for omission in _omissions(seen) if last is not None else ():
         if last is not None and all(each.since <= last.at for each in omission.late):
             whose = "its" if len(omission.late) == 1 else "their"
-            yield Told(
+            yield error(
                 f"{omission}, though schedulers claim others (the last {last}): {whose} rows are "
                 "held by another session, or refused",
                 f"{LOOK_FOR_HELD}. If no scheduler runs any more, start {_start(seen)}",
             )
 
 
-@NODES.rule("nodes", WARNING)
+@NODES.rule("nodes")
 def no_scheduler(seen: Seen) -> Said:
     """While no node reports itself nothing can be said, nor where one was not read."""
     activity = seen.activity
     is_there = any(node.schedules for node in activity.present)
     if activity.nodes and not activity.unread_nodes and not is_there and _unseen(seen) is None:
         what = "No scheduler reports itself: what falls due is not claimed"
-        yield Told(what, f"start {_start(seen)}")
+        yield warning(what, f"start {_start(seen)}")
 
 
 def _nobody_reports(seen: Seen) -> bool:
     return not seen.activity.nodes and not seen.activity.unread_nodes
 
 
-@NODES.rule("nodes", OK)
+@NODES.rule("nodes")
 def next_due(seen: Seen) -> Said:
-    now, due = seen.now, seen.activity.next_due
-    if due is None or any(_omissions(seen)):
+    activity, start = seen.activity, f"start {_start(seen)}"
+    due, count = activity.next_due, len(activity.unplanned)
+    nobody_reports = not activity.nodes and not activity.unread_nodes
+    if any(_omissions(seen)):
         return
-    if due < now:
-        ago = (now - due).total_seconds()
-        yield Told(f"What was due at {say_moment(due)}, {ago:.0f} s ago, is not claimed yet")
-    elif not _nobody_reports(seen):
-        yield Told(f"Nothing is overdue; the next is due at {say_moment(due)}")
-
-
-@NODES.rule("nodes", NOTE)
-def nobody_for_what_is_next(seen: Seen) -> Said:
-    due = seen.activity.next_due
-    if due is not None and due >= seen.now and _nobody_reports(seen) and not any(_omissions(seen)):
+    if due is None:
+        if count and nobody_reports:
+            yield note(
+                f"No scheduler has planned {counted(count, 'schedule')} yet, and no node reports "
+                "itself: nobody knows when anything is due",
+                f"{start}: without one nobody runs {'it' if count == 1 else 'them'}",
+            )
+    elif due < seen.now:
+        ago = (seen.now - due).total_seconds()
+        yield ok(f"What was due at {say_moment(due)}, {ago:.0f} s ago, is not claimed yet")
+    elif nobody_reports:
         what = f"Nothing is overdue; the next is due at {say_moment(due)}; no node reports itself"
-        yield Told(what, f"start {_start(seen)}")
-
-
-@NODES.rule("nodes", NOTE)
-def nobody_to_plan(seen: Seen) -> Said:
-    activity, count = seen.activity, len(seen.activity.unplanned)
-    if not count or activity.next_due is not None or not _nobody_reports(seen):
-        return
-    if not any(_omissions(seen)):
-        yield Told(
-            f"No scheduler has planned {counted(count, 'schedule')} yet, and no node reports "
-            "itself: nobody knows when anything is due",
-            f"start {_start(seen)}: without one nobody runs {'it' if count == 1 else 'them'}",
-        )
+        yield note(what, start)
+    else:
+        yield ok(f"Nothing is overdue; the next is due at {say_moment(due)}")
 
 
 # The nodes by their reports, and by the leases of what they run
@@ -166,64 +153,52 @@ def _names(seen: Seen) -> set[str]:
     return {node.name for node in seen.activity.present}
 
 
-@NODES.rule("nodes", OK)
-def at_work(seen: Seen) -> Said:
-    for node in seen.activity.present:
-        if not node.is_disconnected(seen.now):
-            tasks = "" if node.running is None else f"runs {counted(node.running, 'task')}, "
-            at = say_moment(node.seen_at)
-            yield Told(f"{node.name} ({node.role} {node.version}) {tasks}last seen at {at}")
-
-
-@NODES.rule("nodes", WARNING)
-def cut_off(seen: Seen) -> Said:
+@NODES.rule("nodes")
+def reporting(seen: Seen) -> Said:
     for node in seen.activity.present:
         if node.is_disconnected(seen.now):
             since = say_moment(node.consumed_at or node.started_at)
-            yield Told(
+            yield warning(
                 f"{node.name} ({node.role}) takes nothing since {since}: its broker is away, or it "
                 "is cut off from it",
                 "its log says why it cannot consume; look at the broker, and at the way from its "
                 "host",
             )
+        else:
+            tasks = "" if node.running is None else f"runs {counted(node.running, 'task')}, "
+            at = say_moment(node.seen_at)
+            yield ok(f"{node.name} ({node.role} {node.version}) {tasks}last seen at {at}")
 
 
-def _is_lost(owner: Owner, now: datetime) -> bool:
-    return owner.lease_until is not None and now - owner.lease_until > OVERDUE_AFTER
-
-
-@NODES.rule("nodes", OK)
-def at_work_without_a_report(seen: Seen) -> Said:
+@NODES.rule("nodes")
+def owners(seen: Seen) -> Said:
+    """One that runs tasks need not have reported itself."""
     for owner in seen.activity.owners:
-        if owner.name not in _names(seen) and not _is_lost(owner, seen.now):
-            yield Told(f"{shown(owner.name)} runs {counted(owner.running, 'task')}")
+        name, tasks, until = shown(owner.name), counted(owner.running, "task"), owner.lease_until
+        if until is None or seen.now - until <= OVERDUE_AFTER:
+            if owner.name not in _names(seen):
+                yield ok(f"{name} runs {tasks}")
+            continue
+        what = "does not renew the lease of" if owner.name in _names(seen) else "vanished with"
+        yield error(
+            f"{name} {what} {tasks}: its lease ended at {say_moment(until)}, and nobody has taken "
+            "them up",
+            f"start {_start(seen)}: it takes up what was lost",
+        )
 
 
-@NODES.rule("nodes", ERROR)
-def lost(seen: Seen) -> Said:
-    for owner in seen.activity.owners:
-        if owner.lease_until is not None and _is_lost(owner, seen.now):
-            there = owner.name in _names(seen)
-            what = "does not renew the lease of" if there else "vanished with"
-            yield Told(
-                f"{shown(owner.name)} {what} {counted(owner.running, 'task')}: its lease ended at "
-                f"{say_moment(owner.lease_until)}, and nobody has taken them up",
-                f"start {_start(seen)}: it takes up what was lost",
-            )
-
-
-@NODES.rule("nodes", NOTE)
+@NODES.rule("nodes")
 def silent(seen: Seen) -> Said:
     for node in seen.activity.nodes:
         if node.name not in _names(seen) and node.seen_at <= seen.now:
-            yield Told(
+            yield note(
                 f"{node.name} ({node.role}) is silent since {say_moment(node.seen_at)}: it was "
                 "killed, or is cut off from the database",
                 "if it was to go on, its log says why it does not; start it again",
             )
 
 
-@NODES.rule("nodes", NOTE)
+@NODES.rule("nodes")
 def different_versions(seen: Seen) -> Said:
     names = defaultdict[str, list[str]](list)
     for node in seen.activity.present:
@@ -235,10 +210,10 @@ def different_versions(seen: Seen) -> Said:
             f"; and {counted(rest, 'other')}" if rest > 0 else ""
         )
         cure = "restart the nodes of the older versions: a mixture is for the time of an upgrade"
-        yield Told(f"Different versions are at work: {each}", cure)
+        yield note(f"Different versions are at work: {each}", cure)
 
 
-@NODES.rule("clock", WARNING)
+@NODES.rule("clock")
 def wrong_clocks(seen: Seen) -> Said:
     off = {
         node.host: f"{node.host} by {node.clock_offset.total_seconds():+.3f} s"
@@ -248,10 +223,10 @@ def wrong_clocks(seen: Seen) -> Said:
     if off:
         hosts = named([said for _, said in sorted(off.items())])
         what = f"Hosts are off the ledger's clock: {hosts}. {HARMLESS} their nodes' logs are wrong"
-        yield Told(what, SET_CLOCKS.format("these hosts"))
+        yield warning(what, SET_CLOCKS.format("these hosts"))
 
 
-def older_files(nodes: Sequence[NodeReport], file: FileVersion, *, now: datetime) -> Iterator[Told]:
+def older_files(nodes: Sequence[NodeReport], file: FileVersion, *, now: datetime) -> Said:
     """Name those who run tasks of another version of the jobs file that was read here."""
     differing = [
         node
@@ -262,7 +237,7 @@ def older_files(nodes: Sequence[NodeReport], file: FileVersion, *, now: datetime
         names = named([node.name for node in differing])
         known = [(each.host, read_node(each.name)) for each in differing[:NAMES_TOLD]]
         where = "; ".join(f"kill -HUP {node.pid} on {host}" for host, node in known if node)
-        yield Told(
+        yield warning(
             f"{names}: with another version of {file.source} than this one",
             f"give each this file and reload it (systemctl reload, or {where}; under nohup restart "
             "it). A task that is new is read when a run first names it; one that was changed runs "
@@ -270,13 +245,13 @@ def older_files(nodes: Sequence[NodeReport], file: FileVersion, *, now: datetime
         )
 
 
-@NODES.rule("nodes", WARNING)
+@NODES.rule("nodes")
 def nodes_with_older_files(seen: Seen) -> Said:
     if seen.file is not None:
         yield from older_files(seen.activity.nodes, seen.file, now=seen.now)
 
 
-@NODES.rule("nodes", WARNING)
+@NODES.rule("nodes")
 def unserved_queues(seen: Seen) -> Said:
     """Where no broker counts consumers: queues that nobody serves, if others cannot serve them.
 
@@ -295,27 +270,27 @@ def unserved_queues(seen: Seen) -> Said:
             if seen.in_memory
             else f"start one: {serve(unserved, seen.jobs)}; fine if another program serves it"
         )
-        yield Told(f"No worker reports that it serves {named(unserved)}", cure)
+        yield warning(f"No worker reports that it serves {named(unserved)}", cure)
 
 
 # Rows of ours that cannot be read
 
 
-@NODES.rule("nodes", WARNING)
+@NODES.rule("nodes")
 def broken_reports(seen: Seen) -> Said:
     if broken := seen.activity.broken_nodes:
         counts = "counts" if broken == 1 else "count"
         what = f"{counted(broken, 'row')} of SchedulerNode cannot be read, and {counts} for nothing"
-        yield Told(
+        yield warning(
             what,
             "look for who writes there, and delete what no node wrote: nodes write theirs anew",
         )
 
 
-@NODES.rule("rows", WARNING)
+@NODES.rule("rows")
 def broken_rows(seen: Seen) -> Said:
     if broken := seen.activity.broken_rows:
         counts = "counts" if len(broken) == 1 else "count"
         told = "; ".join(map(shown, broken[:NAMES_TOLD]))
         what = f"{counted(len(broken), 'row')} cannot be read, and {counts} for nothing: {told}"
-        yield Told(what, "look for who writes there, and mend or delete them")
+        yield warning(what, "look for who writes there, and mend or delete them")

@@ -20,43 +20,40 @@ from cronhare.ports.inspection import (
     Kind,
     LaneState,
     ScheduleFacts,
-    Severity,
     Thing,
     Unreachable,
 )
 
 from ..starting import serve
-from .finding import Finding, NotSeenError, Rules, Said, Seen, Told, named
+from .finding import NotSeenError, Rules, Said, Seen, error, named, note, ok, warning
 from .servers import BROKER, cure_of
 from .work import count_of, named_of
-
-OK, NOTE, WARNING, ERROR = Severity.OK, Severity.NOTE, Severity.WARNING, Severity.ERROR
 
 QUEUES, LANES = Rules(), Rules()
 
 
-@QUEUES.rule("queues", OK)
+@QUEUES.rule("queues")
 def as_declared(seen: Seen) -> Said:
     fitting = [thing for thing in seen.broker_facts.things if thing.fit is Fit.FITS]
     if fitting:
         queues = sum(thing.kind is Kind.QUEUE for thing in fitting)
         shown = f"{counted(queues, 'queue')} and {counted(len(fitting) - queues, 'exchange')}"
-        yield Told(f"{shown} as declared: type, arguments, dead-letter roads, delivery limits")
+        yield ok(f"{shown} as declared: type, arguments, dead-letter roads, delivery limits")
 
 
 def _missing(seen: Seen) -> Sequence[str]:
     return [thing.name for thing in seen.broker_facts.things if thing.fit is Fit.MISSING]
 
 
-@QUEUES.rule("queues", WARNING)
+@QUEUES.rule("queues")
 def missing(seen: Seen) -> Said:
     if names := [name for name in _missing(seen) if name not in seen.others]:
-        yield Told(
+        yield warning(
             f"Not there yet: {named(names)}", "start a scheduler or a worker: it declares them"
         )
 
 
-@QUEUES.rule("queues", WARNING)
+@QUEUES.rule("queues")
 def missing_as_nobody_serves_it(seen: Seen) -> Said:
     """A process declares the queues that it is to serve, and no other."""
     names = [name for name in _missing(seen) if name in seen.others]
@@ -66,7 +63,7 @@ def missing_as_nobody_serves_it(seen: Seen) -> Said:
     # A schedule that stays alive names no queue: its own is called as it is.
     named_by = [each for name in names if not is_standalone(name) for each in seen.others[name]]
     misspelt = f". If the name is wrong, correct `queue` of {_whose(named_by)}" if named_by else ""
-    yield Told(
+    yield warning(
         f"Not there, for no process that serves it was started: {named(names)}, of {_whose(on)}",
         f"{serve(names, seen.jobs)}: who serves it declares it{misspelt}",
     )
@@ -76,15 +73,15 @@ def _whose(schedules: Sequence[ScheduleFacts]) -> str:
     return f"{plural(count_of(schedules), 'schedule')} {named_of(schedules)}"
 
 
-@QUEUES.rule("queues", ERROR)
+@QUEUES.rule("queues")
 def different(seen: Seen) -> Said:
     for thing in seen.broker_facts.things:
         if thing.difference is not None:
-            severity = ERROR if _is_harmful(thing, thing.difference.argument) else WARNING
+            told = error if _is_harmful(thing, thing.difference.argument) else warning
             what = (
                 f"{thing.kind.capitalize()} {thing.name}: {thing.difference}. It is used as it is"
             )
-            yield Finding(severity, "queues", what, _cure(thing, seen.broker_facts.guide))
+            yield told(what, _cure(thing, seen.broker_facts.guide))
 
 
 def _is_harmful(thing: Thing, argument: str) -> bool:
@@ -131,23 +128,23 @@ def _kept(seen: Seen, queue: str) -> tuple[str, Thing] | None:
     return None
 
 
-@QUEUES.rule("queues", WARNING)
+@QUEUES.rule("queues")
 def messages_that_rest(seen: Seen) -> Said:
     if not (found := _kept(seen, WAITING_QUEUE)):
         return
     what = f"{found[0]}: of others, and not to be taken over for now"
     if found[1].consumers:
-        yield Told(
+        yield warning(
             what,
             "end the transaction that was left open: workers name it as `attempt.put-off`; or, "
             "where they say `publish.returned`, serve the queue that the messages wait for",
         )
     else:
         cure = "nobody brings them back: start a worker of this version or a later one"
-        yield Finding(ERROR, "queues", what, cure)
+        yield error(what, cure)
 
 
-@QUEUES.rule("queues", WARNING)
+@QUEUES.rule("queues")
 def quarantined_messages(seen: Seen) -> Said:
     """A message stays when its run is resolved: only more of them than runs mean anything."""
     if not (found := _kept(seen, QUARANTINE_QUEUE)):
@@ -160,7 +157,7 @@ def quarantined_messages(seen: Seen) -> Said:
         if found[1].messages <= of_late:
             return
         what = f"{found[0]}, some of no run: unreadable, or without a home"
-    yield Told(
+    yield warning(
         what,
         "each message's headers say its reason. No replay needs them; once they are read: "
         f"{seen.broker_facts.guide.purge(QUARANTINE_QUEUE)}",
@@ -174,33 +171,25 @@ def _task_queues(seen: Seen) -> Sequence[Thing]:
     ]
 
 
-@QUEUES.rule("queues", OK)
+@QUEUES.rule("queues")
 def consumed(seen: Seen) -> Said:
     for each in _task_queues(seen):
         if each.consumers:
             shown, waiting = counted(each.consumers, "consumer"), counted(each.messages, "message")
-            yield Told(f"{each.name}: {shown}, {waiting} to be taken")
+            yield ok(f"{each.name}: {shown}, {waiting} to be taken")
 
 
-@QUEUES.rule("queues", ERROR)
-def full_and_not_consumed(seen: Seen) -> Said:
-    found = [each for each in _task_queues(seen) if not each.consumers and each.messages]
-    return _unconsumed(found, seen.jobs)
-
-
-@QUEUES.rule("queues", NOTE)
+@QUEUES.rule("queues")
 def not_consumed(seen: Seen) -> Said:
-    found = [each for each in _task_queues(seen) if not each.consumers and not each.messages]
-    return _unconsumed(found, seen.jobs)
-
-
-def _unconsumed(queues: Sequence[Thing], jobs: str | None) -> Said:
-    if queues:
-        names = [each.name for each in queues]
-        has = "has" if len(queues) == 1 else "have"
-        waiting = counted(sum(each.messages for each in queues), "message")
-        what = f"{named(names)} {has} no consumer, and {waiting} to be taken"
-        yield Told(what, f"start a worker: {serve(names, jobs)}")
+    idle = [each for each in _task_queues(seen) if not each.consumers]
+    full, empty = ([each for each in idle if bool(each.messages) is has] for has in (True, False))
+    for found, told in ((full, error), (empty, note)):
+        if found:
+            names = [each.name for each in found]
+            has = "has" if len(found) == 1 else "have"
+            waiting = counted(sum(each.messages for each in found), "message")
+            what = f"{named(names)} {has} no consumer, and {waiting} to be taken"
+            yield told(what, f"start a worker: {serve(names, seen.jobs)}")
 
 
 # Lanes: what is cut behind one of them is cut for all that come before
@@ -219,18 +208,18 @@ def _names(lanes: Sequence[int]) -> str:
     return named([lane_queue(lane) for lane in lanes])
 
 
-@LANES.rule("broker", ERROR)
+@LANES.rule("broker")
 def not_probed(seen: Seen) -> Said:
     if isinstance(lanes := seen.lanes, Unreachable):
-        yield Told(f"It cannot be used: {lanes.said}", cure_of(BROKER, lanes.cause, lanes.hint))
+        yield error(f"It cannot be used: {lanes.said}", cure_of(BROKER, lanes.cause, lanes.hint))
 
 
-@LANES.rule("lanes", ERROR)
+@LANES.rule("lanes")
 def broken_lanes(seen: Seen) -> Said:
     if broken := _lanes(seen, LaneState.BROKEN):
         guide = seen.broker.guide if isinstance(seen.broker, BrokerFacts) else None
         look = f": {guide.list_bindings}, {guide.list_policies}" if guide else ""
-        yield Told(
+        yield error(
             f"What enters {_names(broken)} does not come out. No retry is lost, but those that "
             "need one of them come late, sent again from the ledger",
             "start a scheduler or worker anew: it declares what is missing, bindings included; "
@@ -239,19 +228,19 @@ def broken_lanes(seen: Seen) -> Said:
         )
 
 
-@LANES.rule("lanes", NOTE)
+@LANES.rule("lanes")
 def busy_lanes(seen: Seen) -> Said:
     if busy := _lanes(seen, LaneState.BUSY):
         guide = seen.broker.guide if isinstance(seen.broker, BrokerFacts) else None
         longest = (LANE_UNIT * 2 ** busy[-1]).total_seconds()
-        yield Told(
+        yield note(
             f"Messages wait in {_names(busy)}, behind which a probe would have to wait as well",
             f"look whether they come out: within {longest:,.1f} s these have to be gone"
             f"{f' ({guide.count_messages})' if guide else ''}; or probe again then",
         )
 
 
-@LANES.rule("lanes", OK)
+@LANES.rule("lanes")
 def open_lanes(seen: Seen) -> Said:
     if not _lanes(seen, LaneState.BROKEN):
-        yield Told(f"A probe came through each of {len(_lanes(seen, LaneState.OPEN))} lanes")
+        yield ok(f"A probe came through each of {len(_lanes(seen, LaneState.OPEN))} lanes")

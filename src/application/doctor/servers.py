@@ -5,11 +5,21 @@ import re
 import attrs
 
 from cronhare.domain.nodes import WORRYING_SKEW, given_up_after
-from cronhare.ports.inspection import Cause, Link, SchemaFault, Severity, Unreachable
+from cronhare.ports.inspection import Cause, Link, SchemaFault, Unreachable
 
-from .finding import Finding, NotSeenError, Rules, Said, Seen, SettingsFacts, Told, named
-
-OK, NOTE, WARNING, ERROR = Severity.OK, Severity.NOTE, Severity.WARNING, Severity.ERROR
+from .finding import (
+    NotSeenError,
+    Rules,
+    Said,
+    Seen,
+    SettingsFacts,
+    Told,
+    error,
+    named,
+    note,
+    ok,
+    warning,
+)
 
 SETTINGS, LEDGER, BROKER_SERVER = Rules(), Rules(), Rules()
 
@@ -26,33 +36,33 @@ def _settings(seen: Seen) -> SettingsFacts:
     return seen.settings
 
 
-@SETTINGS.rule("settings", OK)
+@SETTINGS.rule("settings")
 def can_be_read(seen: Seen) -> Said:
     if not _settings(seen).unknown:
-        yield Told("All of them can be read")
+        yield ok("All of them can be read")
 
 
-@SETTINGS.rule("settings", WARNING)
+@SETTINGS.rule("settings")
 def unknown(seen: Seen) -> Said:
     for name, meant in _settings(seen).unknown.items():
         cure = f"did you mean {meant}?" if meant else "see docs/reference/settings.md"
-        yield Told(f"{name} means nothing here", cure)
+        yield warning(f"{name} means nothing here", cure)
 
 
-@SETTINGS.rule("settings", WARNING)
+@SETTINGS.rule("settings")
 def server_with_a_file(seen: Seen) -> Said:
     if _settings(seen).on_one_file and not _settings(seen).in_memory:
-        yield Told(
+        yield warning(
             "RabbitMQ with an SQLite ledger: processes on another host would keep another ledger",
             "set CRON_DATABASE_URL=mysql+pymysql://…, or postgresql+psycopg://…; or keep all "
             "processes on this host",
         )
 
 
-@SETTINGS.rule("settings", WARNING)
+@SETTINGS.rule("settings")
 def memory_with_a_server(seen: Seen) -> Said:
     if _settings(seen).in_memory and not _settings(seen).on_one_file:
-        yield Told(
+        yield warning(
             "The in-memory broker is inside of one process, and others may work on a ledger on a "
             "server: scheduler, worker and `cronhare up` refuse to start",
             "set CRON_BROKER_URL=amqp://…, or keep the ledger in a file for `cronhare up`: "
@@ -60,32 +70,32 @@ def memory_with_a_server(seen: Seen) -> Said:
         )
 
 
-@SETTINGS.rule("settings", WARNING)
+@SETTINGS.rule("settings")
 def deduplication_without_effect(seen: Seen) -> Said:
     facts = _settings(seen)
     if facts.deduplicates and facts.quorum and not facts.in_memory:
-        yield Told(
+        yield warning(
             "CRON_MESSAGE_DEDUPLICATION does nothing for quorum queues",
             "turn it off: the ledger lets no copy run; or set CRON_QUEUE_TYPE=classic",
         )
 
 
-@SETTINGS.rule("settings", NOTE)
+@SETTINGS.rule("settings")
 def deduplication_needs_a_plugin(seen: Seen) -> Said:
     facts = _settings(seen)
     if facts.deduplicates and not facts.quorum and not facts.in_memory:
-        yield Told(
+        yield note(
             "CRON_MESSAGE_DEDUPLICATION needs the plugin rabbitmq_message_deduplication and queues "
             "that were declared with it: over AMQP neither can be seen",
             "see `rabbitmq-plugins list --enabled` and `rabbitmqctl list_queues name arguments`",
         )
 
 
-@SETTINGS.rule("settings", WARNING)
+@SETTINGS.rule("settings")
 def short_lease(seen: Seen) -> Said:
     lease = _settings(seen).lease
     if lease.total_seconds() < _SHORTEST_LEASE_SECONDS:
-        yield Told(
+        yield warning(
             f"With a lease of {lease.total_seconds():g} s a database that pauses for "
             f"{given_up_after(lease).total_seconds():.1f} s ends the running tasks",
             "set CRON_LEASE_SECONDS to 10 or more; 30 is the default",
@@ -148,7 +158,7 @@ def cure_of(server: Server, cause: Cause, hint: str) -> str:
 def _unreachable(server: Server, answer: object) -> Said:
     if isinstance(answer, Unreachable):
         cure = cure_of(server, answer.cause, answer.hint)
-        yield Told(f"It cannot be used: {answer.said}", cure)
+        yield error(f"It cannot be used: {answer.said}", cure)
 
 
 def version_of(text: str) -> tuple[int, ...]:
@@ -170,16 +180,15 @@ def _link(link: Link | None, server: Server) -> Said:
     if link.tls is not None:
         verified = "certificate and host name verified" if link.verified else "not verified"
         what = f"The link to {link.host} is encrypted ({link.tls}), {verified}"
-        if link.verified or link.local:
-            yield Told(what)
-        else:
-            yield Finding(WARNING, server.subject, what, "take the option out that allows it")
+        yield (
+            ok(what)
+            if link.verified or link.local
+            else warning(what, "take the option out that allows it")
+        )
     elif link.local:
-        yield Told(f"The link to {link.host} stays on this machine")
+        yield ok(f"The link to {link.host} stays on this machine")
     else:
-        yield Finding(
-            NOTE,
-            server.subject,
+        yield note(
             f"Password and params travel to {link.host} in plain text, as {server.plain} says",
             f"{server.encrypted} unless the network between is your own",
         )
@@ -188,80 +197,61 @@ def _link(link: Link | None, server: Server) -> Said:
 # The database
 
 
-@LEDGER.rule("database", ERROR)
+@LEDGER.rule("database")
 def database_unreachable(seen: Seen) -> Said:
     return _unreachable(DATABASE, seen.ledger)
 
 
-@LEDGER.rule("database", WARNING)
-def untried_database(seen: Seen) -> Said:
+@LEDGER.rule("database")
+def database_version(seen: Seen) -> Said:
     facts = seen.ledger_facts.database
-    if facts.requirements is None or not version_of(facts.version):
+    name, version = f"{facts.product} {facts.version}", version_of(facts.version)
+    required = facts.requirements
+    if required is None or not version:
         cure = "use MariaDB 10.6+, MySQL 8.0+, PostgreSQL 14+ or SQLite"
-        yield Told(f"{facts.product} {facts.version} was never tried", cure)
-
-
-@LEDGER.rule("database", ERROR)
-def old_database(seen: Seen) -> Said:
-    facts = seen.ledger_facts.database
-    version, required = version_of(facts.version), facts.requirements
-    if required is not None and version and version < required.oldest:
+        yield warning(f"{name} was never tried", cure)
+    elif version < required.oldest:
         wanted = ".".join(map(str, required.oldest))
-        what = f"{facts.product} {facts.version} {required.lack}"
-        yield Told(what, f"upgrade it to {facts.product} {wanted} or newer")
+        yield error(f"{name} {required.lack}", f"upgrade it to {facts.product} {wanted} or newer")
+    else:
+        yield ok(name)
 
 
-@LEDGER.rule("database", OK)
-def known_database(seen: Seen) -> Said:
-    facts = seen.ledger_facts.database
-    version, required = version_of(facts.version), facts.requirements
-    if required is not None and version and version >= required.oldest:
-        yield Told(f"{facts.product} {facts.version}")
-
-
-@LEDGER.rule("database", OK)
+@LEDGER.rule("database")
 def link_to_the_database(seen: Seen) -> Said:
     return _link(seen.ledger_facts.database.link, DATABASE)
 
 
-@LEDGER.rule("database", ERROR)
-def unmet_needs(seen: Seen) -> Said:
+@LEDGER.rule("database")
+def needs(seen: Seen) -> Said:
+    """Hold its settings against what we need; one that could not be read is not judged."""
     facts = seen.ledger_facts.database
-    for need in facts.requirements.needs if facts.requirements else ():
-        said = facts.settings.get(need.setting)  # one that could not be read is not judged
-        if said is not None and not need.holds(said):
-            what = f"{need.setting} is {said or 'empty'}: {need.without}"
-            yield Finding(need.severity, "database", what, need.cure)
-
-
-@LEDGER.rule("database", OK)
-def met_needs(seen: Seen) -> Said:
-    facts = seen.ledger_facts.database
-    needs = facts.requirements.needs if facts.requirements else ()
-    read = [need for need in needs if need.setting in facts.settings]
-    if read and all(need.holds(facts.settings[need.setting]) for need in read):
+    wanted = facts.requirements.needs if facts.requirements else ()
+    read = [need for need in wanted if need.setting in facts.settings]
+    broken = [need for need in read if not need.holds(facts.settings[need.setting])]
+    for need in broken:
+        said = facts.settings[need.setting] or "empty"
+        yield Told(need.severity, f"{need.setting} is {said}: {need.without}", need.cure)
+    if read and not broken:
         shown = ", ".join(need.setting for need in read)
-        yield Told(f"Its settings are as they must be: {shown}")
+        yield ok(f"Its settings are as they must be: {shown}")
 
 
-@LEDGER.rule("database", ERROR)
+@LEDGER.rule("database")
 def tables_without_transactions(seen: Seen) -> Said:
     facts = seen.ledger_facts.database
     if facts.requirements is not None and facts.plain_tables:
         what = f"Tables without transactions: {named(facts.plain_tables)}"
-        yield Told(what, f"for each of them: `{facts.requirements.transactions}`")
+        yield error(what, f"for each of them: `{facts.requirements.transactions}`")
 
 
-@LEDGER.rule("schema", ERROR)
-def wrong_schema(seen: Seen) -> Said:
-    if isinstance(fault := seen.ledger_facts.schema, SchemaFault):
-        yield Told(fault.what, fault.cure)
-
-
-@LEDGER.rule("schema", OK)
-def right_schema(seen: Seen) -> Said:
-    if isinstance(revision := seen.ledger_facts.schema, str):
-        yield Told(f"Revision {revision}, which this version wants")
+@LEDGER.rule("schema")
+def schema(seen: Seen) -> Said:
+    match seen.ledger_facts.schema:
+        case SchemaFault(what, cure):
+            yield error(what, cure)
+        case revision:
+            yield ok(f"Revision {revision}, which this version wants")
 
 
 HARMLESS = "The ledger's decides, so nothing runs at the wrong time, but the times in"
@@ -270,94 +260,74 @@ SET_CLOCKS = (
 )
 
 
-@LEDGER.rule("clock", OK)
-def right_clock(seen: Seen) -> Said:
-    if abs(skew := seen.ledger_facts.skew) <= WORRYING_SKEW:
-        off = f"This node is {skew.total_seconds():+.3f} s off the ledger's clock"
-        yield Told(f"{off}, which decides what is due")
-
-
-@LEDGER.rule("clock", WARNING)
-def wrong_clock(seen: Seen) -> Said:
-    if abs(skew := seen.ledger_facts.skew) > WORRYING_SKEW:
-        off = f"This node is {skew.total_seconds():+.3f} s off the ledger's clock"
-        yield Told(f"{off}. {HARMLESS} this node's log are wrong", SET_CLOCKS.format("this host"))
+@LEDGER.rule("clock")
+def clock(seen: Seen) -> Said:
+    skew = seen.ledger_facts.skew
+    off = f"This node is {skew.total_seconds():+.3f} s off the ledger's clock"
+    if abs(skew) <= WORRYING_SKEW:
+        yield ok(f"{off}, which decides what is due")
+    else:
+        yield warning(
+            f"{off}. {HARMLESS} this node's log are wrong", SET_CLOCKS.format("this host")
+        )
 
 
 # The broker
 
 
-@BROKER_SERVER.rule("broker", ERROR)
+@BROKER_SERVER.rule("broker")
 def broker_unreachable(seen: Seen) -> Said:
     return _unreachable(BROKER, seen.broker)
 
 
-@BROKER_SERVER.rule("broker", OK)
+@BROKER_SERVER.rule("broker")
 def broker_in_memory(seen: Seen) -> Said:
     if seen.in_memory:
-        yield Told("In memory, inside of `cronhare up`: there is nothing to look at")
+        yield ok("In memory, inside of `cronhare up`: there is nothing to look at")
 
 
-def _is_known(seen: Seen) -> bool:
-    facts = seen.broker_facts
-    return facts.product == facts.guide.product and bool(version_of(facts.version))
-
-
-@BROKER_SERVER.rule("broker", WARNING)
-def untried_broker(seen: Seen) -> Said:
-    facts = seen.broker_facts
-    name, guide = f"{facts.product} {facts.version}", facts.guide
+@BROKER_SERVER.rule("broker")
+def broker_version(seen: Seen) -> Said:
+    facts, guide = seen.broker_facts, seen.broker_facts.guide
+    name, version = f"{facts.product} {facts.version}", version_of(facts.version)
     oldest, newest = ".".join(map(str, guide.oldest)), f"{guide.first_untried[0] - 1}.x"
     if facts.product != guide.product:
         what = f"{name} was never tried: queue arguments and dead-lettering may differ"
-        yield Told(what, f"use {guide.product} {oldest} or newer")
-    elif not version_of(facts.version):
-        yield Told(f"{name}: nobody can tell how old that is", f"see that it is {oldest} or newer")
-    elif version_of(facts.version) >= guide.first_untried:
+        yield warning(what, f"use {guide.product} {oldest} or newer")
+    elif not version:
+        yield warning(
+            f"{name}: nobody can tell how old that is", f"see that it is {oldest} or newer"
+        )
+    elif version < guide.oldest:
+        cure = f"upgrade to {oldest} or newer, or {guide.without}"
+        yield error(f"{name} is too old: {guide.lack}", cure)
+    elif version >= guide.first_untried:
         what = f"{name} is newer than what this version was written for, {oldest} to {newest}"
-        yield Told(what, "see whether there is a newer cronhare")
+        yield warning(what, "see whether there is a newer cronhare")
+    else:
+        yield ok(name)
 
 
-@BROKER_SERVER.rule("broker", ERROR)
-def old_broker(seen: Seen) -> Said:
-    facts, guide = seen.broker_facts, seen.broker_facts.guide
-    if _is_known(seen) and version_of(facts.version) < guide.oldest:
-        oldest = ".".join(map(str, guide.oldest))
-        what = f"{facts.product} {facts.version} is too old: {guide.lack}"
-        yield Told(what, f"upgrade to {oldest} or newer, or {guide.without}")
-
-
-@BROKER_SERVER.rule("broker", OK)
-def known_broker(seen: Seen) -> Said:
-    facts, guide = seen.broker_facts, seen.broker_facts.guide
-    if _is_known(seen) and guide.oldest <= version_of(facts.version) < guide.first_untried:
-        yield Told(f"{facts.product} {facts.version}")
-
-
-@BROKER_SERVER.rule("broker", OK)
+@BROKER_SERVER.rule("broker")
 def link_to_the_broker(seen: Seen) -> Said:
     return _link(seen.broker_facts.link, BROKER)
 
 
-@BROKER_SERVER.rule("broker", ERROR)
+@BROKER_SERVER.rule("broker")
 def alarm(seen: Seen) -> Said:
     facts = seen.broker_facts
     if facts.alarm is not None:
         what = f"It takes no messages: {facts.alarm}. Nothing is lost, but nothing new begins"
-        yield Told(what, f"{facts.guide.alarm}. It then goes on by itself")
+        yield error(what, f"{facts.guide.alarm}. It then goes on by itself")
     elif not facts.answered:
         what = "It lets us in, and does not answer to a message"
-        yield Told(what, f"{facts.guide.busy}; ask again in a minute")
+        yield error(what, f"{facts.guide.busy}; ask again in a minute")
+    else:
+        yield ok("It takes messages; no alarm")
 
 
-@BROKER_SERVER.rule("broker", OK)
-def no_alarm(seen: Seen) -> Said:
-    if seen.broker_facts.alarm is None and seen.broker_facts.answered:
-        yield Told("It takes messages; no alarm")
-
-
-@BROKER_SERVER.rule("broker", WARNING)
+@BROKER_SERVER.rule("broker")
 def absent_nodes(seen: Seen) -> Said:
     for node in seen.broker_facts.absent:
         cure = "mend it, or take it out of CRON_BROKER_URL; the others serve meanwhile"
-        yield Told(f"A node of the broker cannot be used: {node}", cure)
+        yield warning(f"A node of the broker cannot be used: {node}", cure)

@@ -24,7 +24,6 @@ from cronhare.ports.inspection import (
     NAMES_TOLD,
     Fit,
     ScheduleFacts,
-    Severity,
     Unreachable,
     UntoldTarget,
     Waiting,
@@ -32,9 +31,7 @@ from cronhare.ports.inspection import (
 
 from ..reports.clashes import say_shared, shared_queues
 from ..starting import have_up_serve, serve, start_up
-from .finding import Finding, NotSeenError, Rules, Said, Seen, Told, named
-
-OK, NOTE, WARNING, ERROR = Severity.OK, Severity.NOTE, Severity.WARNING, Severity.ERROR
+from .finding import NotSeenError, Rules, Said, Seen, error, named, note, ok, warning
 
 SCHEDULES, RUNS, TARGETS = Rules(), Rules(), Rules()
 
@@ -62,7 +59,7 @@ def _schedules(seen: Seen) -> Sequence[ScheduleFacts]:
     return seen.schedules
 
 
-@SCHEDULES.rule("schedules", WARNING)
+@SCHEDULES.rule("schedules")
 def broken_schedules(seen: Seen) -> Said:
     broken = defaultdict[str, list[ScheduleFacts]](list)
     for schedule in _schedules(seen):
@@ -74,15 +71,15 @@ def broken_schedules(seen: Seen) -> Said:
             files = dict.fromkeys(each.source or "the row" for each in alike)
             where = f"skip_on or only_on of {named([*files])}"
             cure = f"apply the jobs file that has it, or mend the name in {where}"
-        yield Told(f"{named_of(alike)} cannot be planned: {problem}", cure)
+        yield warning(f"{named_of(alike)} cannot be planned: {problem}", cure)
 
 
-@SCHEDULES.rule("schedules", OK)
+@SCHEDULES.rule("schedules")
 def sound_schedules(seen: Seen) -> Said:
     if all(schedule.problem is None for schedule in _schedules(seen)):
         unread = seen.ledger_facts.unread_schedules
         more = f"; {unread:,} more are not planned yet, and not looked at" if unread else ""
-        yield Told(f"{counted(count_of(_schedules(seen)), 'schedule')}, none with a fault{more}")
+        yield ok(f"{counted(count_of(_schedules(seen)), 'schedule')}, none with a fault{more}")
 
 
 # Schedules against the tasks of a jobs file. A task without a schedule is fine: it may be another
@@ -111,26 +108,11 @@ def _missing(seen: Seen, kind: MissingKind) -> Sequence[ScheduleFacts]:
     return [each for each, task in found if isinstance(task, MissingTask) and task.kind is kind]
 
 
-@SCHEDULES.rule("tasks", NOTE)
-def no_jobs_file(seen: Seen) -> Said:
-    if seen.tasks is None and seen.jobs is None:
-        what = "No jobs file was given: whether every schedule has its task is not known"
-        yield Told(what, "name the workers' file by --jobs or CRON_JOBS")
-
-
-@SCHEDULES.rule("tasks", NOTE)
-def tasks_without_a_ledger(seen: Seen) -> Said:
-    if seen.tasks is not None and seen.schedules is None:
-        here = f"{counted(len(seen.tasks), 'task')} in the jobs file"
-        cure = "see to the database: the ledger, which has the schedules, could not be read"
-        yield Told(f"{here}; whether every schedule has its own is not known", cure)
-
-
-@SCHEDULES.rule("tasks", NOTE)
+@SCHEDULES.rule("tasks")
 def nobody_listens(seen: Seen) -> Said:
     if unheard := _missing(seen, MissingKind.UNHEARD):
         topics = [*dict.fromkeys(str(schedule.topic) for schedule in unheard)]
-        yield Told(
+        yield note(
             f"No task in this jobs file listens to {named(topics)}, the topics of "
             f"{counted(count_of(unheard), 'schedule')}: their runs are completed, or fail if they "
             "say so",
@@ -138,14 +120,14 @@ def nobody_listens(seen: Seen) -> Said:
         )
 
 
-@SCHEDULES.rule("tasks", WARNING)
+@SCHEDULES.rule("tasks")
 def without_a_task(seen: Seen) -> Said:
     """They are told together: with another file than the workers' it is all of them."""
     if homeless := _missing(seen, MissingKind.UNKNOWN):
         wanted = named_of(homeless, lambda name, each: f"{name} ({each.task})")
         first, queues = homeless[0].task, dict.fromkeys(str(each.queue) for each in homeless)
         assert first is not None
-        yield Told(
+        yield warning(
             f"{counted(count_of(homeless), 'schedule')} without a task in this jobs file: "
             f"{wanted}. With a worker of this file their runs fail for good",
             f'add the tasks (type = "{first.type}", id = {first.id}, …) to the file of the workers '
@@ -153,31 +135,39 @@ def without_a_task(seen: Seen) -> Said:
         )
 
 
-@SCHEDULES.rule("tasks", OK)
+@SCHEDULES.rule("tasks")
 def with_their_tasks(seen: Seen) -> Said:
-    if seen.tasks is None or seen.schedules is None or _missing(seen, MissingKind.UNKNOWN):
+    if seen.tasks is None:
+        if seen.jobs is None:
+            what = "No jobs file was given: whether every schedule has its task is not known"
+            yield note(what, "name the workers' file by --jobs or CRON_JOBS")
         return
     catalog, here = Catalog(seen.tasks), f"{counted(len(seen.tasks), 'task')} in the jobs file"
-    if any(isinstance(_lookup(schedule, catalog), Task) for schedule in _enabled(seen)):
-        yield Told(f"{here}; every schedule of this file has its own")
+    if seen.schedules is None:
+        cure = "see to the database: the ledger, which has the schedules, could not be read"
+        yield note(f"{here}; whether every schedule has its own is not known", cure)
+    elif _missing(seen, MissingKind.UNKNOWN):
+        return
+    elif any(isinstance(_lookup(schedule, catalog), Task) for schedule in _enabled(seen)):
+        yield ok(f"{here}; every schedule of this file has its own")
     else:
-        yield Told(f"{here}, which no schedule that is on asks for")
+        yield ok(f"{here}, which no schedule that is on asks for")
 
 
 # Several jobs files on one ledger
 
 
-@SCHEDULES.rule("sources", ERROR)
+@SCHEDULES.rule("sources")
 def shared_by_files(seen: Seen) -> Said:
     used = [(each.queue, each.source) for each in _enabled(seen) if each.queue and each.source]
     for queue, sources in shared_queues(used).items():
         what = say_shared(queue, sources)
-        yield Told(
+        yield error(
             f"{what[0].upper()}{what[1:]}", f"{ONE_FILE_EACH}; then `cronhare failed replay`"
         )
 
 
-@SCHEDULES.rule("sources", WARNING)
+@SCHEDULES.rule("sources")
 def number_of_two_files(seen: Seen) -> Said:
     """Our own workers go by names; rows by hand and other programs know the number alone."""
     holders = defaultdict[TaskRef, dict[str, str]](dict)
@@ -191,24 +181,25 @@ def number_of_two_files(seen: Seen) -> Said:
     for ref, places in sorted(holders.items()):
         if len(places) > 1:
             where = " and ".join(f"{name} of {source}" for source, name in sorted(places.items()))
-            whose = f"rows by hand ({named_of(rows)})" if (rows := by_hand[ref]) else "rows by hand"
-            yield Told(
-                f"{ref} is the task of {where}: {whose} and other programs' messages may mean either",
+            whose = f" ({named_of(rows)})" if (rows := by_hand[ref]) else ""
+            yield warning(
+                f"{ref} is the task of {where}: rows by hand{whose} and other programs' messages "
+                "may mean either",
                 "leave `id` out of one of the files, and apply it: a number of its own is assigned",
             )
 
 
-@SCHEDULES.rule("sources", WARNING)
+@SCHEDULES.rule("sources")
 def contradicted(seen: Seen) -> Said:
     catalog = Catalog(seen.tasks or ())
     for schedule in _missing(seen, MissingKind.CONTRADICTED):
         if isinstance(missing := _lookup(schedule, catalog), MissingTask):
             one = schedule.count == 1
             runs = f"Schedule{'' if one else 's'} {named_of([schedule])} run{'s' if one else ''}"
-            yield Told(f"{runs} neither: {missing.reason}", missing.cure)
+            yield warning(f"{runs} neither: {missing.reason}", missing.cure)
 
 
-@SCHEDULES.rule("sources", WARNING)
+@SCHEDULES.rule("sources")
 def of_other_files(seen: Seen) -> Said:
     """With schedules of its own a file is one of several. Without, it may be the wrong one."""
     foreign = defaultdict[str, list[ScheduleFacts]](list)
@@ -221,7 +212,7 @@ def of_other_files(seen: Seen) -> Said:
             f"{counted(count_of(theirs), 'schedule')} of {source}, another file: {named_of(theirs)}"
         )
         cure = "fine if workers have that file; if it is this one under another name, apply this"
-        yield Finding(NOTE if ours else WARNING, "sources", what, cure)
+        yield (note if ours else warning)(what, cure)
 
 
 # Runs whose time has come and that no worker begins: an outage, and not a backlog
@@ -275,23 +266,23 @@ def _let_go(waiting: Sequence[Waiting]) -> str:
     )
 
 
-@RUNS.rule("runs", ERROR)
+@RUNS.rule("runs")
 def waiting_on_no_queue(seen: Seen) -> Said:
     if broken := [each for each in seen.activity.waiting if not is_a_queue(each.queue)]:
         names = named([echo(name) for name in _names(broken)])
         cure = "write a task queue's name into the column queue of those rows of SchedulerExecution"
-        yield Told(f"{_of(broken)} on what cannot be a queue: {names}", cure)
+        yield error(f"{_of(broken)} on what cannot be a queue: {names}", cure)
 
 
-@RUNS.rule("runs", ERROR)
+@RUNS.rule("runs")
 def waiting_for_nobody(seen: Seen) -> Said:
     consumers = _consumers(seen)
     if orphaned := [each for each in _sent(seen) if not consumers.get(each.queue)]:
         what = f"{_of(orphaned)}, and nobody serves {_queues(orphaned)}"
-        yield Told(what, f"start a worker for it: {serve(_names(orphaned), seen.jobs)}{_OR}")
+        yield error(what, f"start a worker for it: {serve(_names(orphaned), seen.jobs)}{_OR}")
 
 
-@RUNS.rule("runs", ERROR)
+@RUNS.rule("runs")
 def not_sent(seen: Seen) -> Said:
     if isinstance(seen.broker, Unreachable):
         unsent = [each for each in _waiting(seen) if not each.sent]
@@ -299,7 +290,7 @@ def not_sent(seen: Seen) -> Said:
         known = _consumers(seen)
         unsent = [each for each in _waiting(seen) if not each.sent and each.queue in known]
     if unsent:
-        yield Told(
+        yield error(
             f"{_of(unsent)} to be handed to the broker, for {_queues(unsent)}: it is away, "
             "no scheduler runs, it has no such queue, or another session holds their rows",
             "start `cronhare scheduler` (or `cronhare up` with the jobs file of that queue); if "
@@ -309,22 +300,22 @@ def not_sent(seen: Seen) -> Said:
         )
 
 
-@RUNS.rule("runs", WARNING)
+@RUNS.rule("runs")
 def behind_others(seen: Seen) -> Said:
     consumers = _consumers(seen)
     if busy := [each for each in _sent(seen) if consumers.get(each.queue)]:
         what = f"{_of(busy)} for a worker that is free, or are put off by all"
-        yield Told(what, f"start more workers, or raise CRON_CONCURRENCY; {_HELD}")
+        yield warning(what, f"start more workers, or raise CRON_CONCURRENCY; {_HELD}")
 
 
-@RUNS.rule("runs", WARNING)
+@RUNS.rule("runs")
 def waiting_beside_a_broker_that_is_away(seen: Seen) -> Said:
     sent = [each for each in _waiting(seen) if each.sent]
     if isinstance(seen.broker, Unreachable) and sent:
         what = (
             f"{_of(sent)} in {_queues(sent)}; whether anybody serves it, only the broker can tell"
         )
-        yield Told(what, "see to the broker, then run doctor once more")
+        yield warning(what, "see to the broker, then run doctor once more")
 
 
 def _in_up(seen: Seen, *, served: bool) -> Sequence[Waiting]:
@@ -335,10 +326,10 @@ def _in_up(seen: Seen, *, served: bool) -> Sequence[Waiting]:
     return [each for each in _waiting(seen) if (known is None or each.queue in known) is served]
 
 
-@RUNS.rule("runs", ERROR)
+@RUNS.rule("runs")
 def not_served_by_up(seen: Seen) -> Said:
     if waiting := _in_up(seen, served=False):
-        yield Told(
+        yield error(
             f"{_of(waiting)} in {_queues(waiting)}, and `cronhare up`, which is there, does not "
             "serve it",
             f"{have_up_serve(_names(waiting))}, and start `cronhare up` anew"
@@ -346,65 +337,64 @@ def not_served_by_up(seen: Seen) -> Said:
         )
 
 
-@RUNS.rule("runs", WARNING)
-def behind_others_in_up(seen: Seen) -> Said:
+@RUNS.rule("runs")
+def waiting_for_up(seen: Seen) -> Said:
     """One process serves all queues of its file: where it runs anything, all of them may wait."""
-    if (waiting := _in_up(seen, served=True)) and seen.activity.is_at_work:
-        is_known = seen.activity.named is not None
-        idle = [each for each in waiting if not is_known and not each.running]
+    if not (waiting := _in_up(seen, served=True)):
+        return
+    is_there, nothing = seen.activity.named is not None, "and nothing runs"
+    if seen.activity.is_at_work:
+        idle = [each for each in waiting if not is_there and not each.running]
         unless = (
             f". If `cronhare up` does not serve {_queues(idle)}, {have_up_serve(_names(idle))}"
             f"{_let_go(idle)}"
             if idle
             else ""
         )
-        what = f"{_of(waiting)} for a worker that is free, or are put off by all"
-        yield Told(what, f"raise CRON_CONCURRENCY{unless}; {_HELD}")
-
-
-@RUNS.rule("runs", ERROR)
-def nothing_runs_in_up(seen: Seen) -> Said:
-    if not (waiting := _in_up(seen, served=True)) or seen.activity.is_at_work:
-        return
-    what = f"{_of(waiting)} in {_queues(waiting)}, and nothing runs"
-    if seen.activity.named is not None:
-        yield Told(
-            f"{what}, though `cronhare up` is there and serves it",
+        yield warning(
+            f"{_of(waiting)} for a worker that is free, or are put off by all",
+            f"raise CRON_CONCURRENCY{unless}; {_HELD}",
+        )
+    elif is_there:
+        yield error(
+            f"{_of(waiting)} in {_queues(waiting)}, {nothing}, though `cronhare up` is there and "
+            "serves it",
             "its log says what is in the way; `cronhare nodes list` shows whether it was drained, "
             f"or is cut off{_OR}",
         )
     else:
-        yield Told(
-            f"{what}: `cronhare up` has ended, or does not serve it",
+        yield error(
+            f"{_of(waiting)} in {_queues(waiting)}, {nothing}: `cronhare up` has ended, or does "
+            "not serve it",
             f"start `{start_up(seen.jobs)}`; if it runs, {have_up_serve(_names(waiting))}{_OR}",
         )
 
 
-@RUNS.rule("runs", OK)
+@RUNS.rule("runs")
 def nothing_waits(seen: Seen) -> Said:
     if not seen.activity.waiting:
-        yield Told("None has waited for a worker for more than a minute")
+        yield ok("None has waited for a worker for more than a minute")
 
 
 # What goes wrong with tasks
 
 
-@RUNS.rule("runs", WARNING)
+@RUNS.rule("runs")
 def failed(seen: Seen) -> Said:
     if unresolved := seen.activity.failures:
         verb = "is" if unresolved == 1 else "are"
-        yield Told(
+        yield warning(
             f"{counted(unresolved, 'run')} failed for good and {verb} unresolved",
             "`cronhare failed list` has the reasons; then `cronhare failed replay ID` runs one "
             "again, `cronhare failed discard ID` lets it be",
         )
 
 
-@RUNS.rule("runs", WARNING)
+@RUNS.rule("runs")
 def quarantined(seen: Seen) -> Said:
     if unresolved := seen.activity.quarantined.unresolved:
         verb = "is" if unresolved == 1 else "are"
-        yield Told(
+        yield warning(
             f"{counted(unresolved, 'run')} {verb} quarantined: crashing or restarting workers, "
             "refused by the database, or with a broken row",
             "`cronhare quarantine list` has the reasons; mend them, then `cronhare quarantine "
@@ -412,7 +402,7 @@ def quarantined(seen: Seen) -> Said:
         )
 
 
-@RUNS.rule("runs", WARNING)
+@RUNS.rule("runs")
 def awaiting_a_task(seen: Seen) -> Said:
     if not (runs := seen.activity.awaited):
         return
@@ -427,7 +417,7 @@ def awaiting_a_task(seen: Seen) -> Said:
         "under nohup restart them)"
     )
     wait = "waits for a worker that has its" if runs == 1 else "wait for workers that have their"
-    yield Told(
+    yield warning(
         f"{counted(runs, 'run')} {wait} task; without one they fail for good within "
         f"{TASK_WAIT // timedelta(minutes=1)} minutes",
         f"{cure}; `cronhare executions list --state retrying` has the runs",
@@ -444,14 +434,14 @@ _NOT_CLOSED: Final = {
 }
 
 
-@RUNS.rule("tasks", WARNING)
+@RUNS.rule("tasks")
 def breakers_that_are_not_closed(seen: Seen) -> Said:
     for state, (called, consequence) in _NOT_CLOSED.items():
         names = [each.said for each in seen.activity.breakers if each.state(seen.now) is state]
         if names:
             verb = "is" if len(names) == 1 else "are"
             task = quote(names[0]) if len(names) == 1 else "TASK"
-            yield Told(
+            yield warning(
                 f"The circuit {plural(len(names), 'breaker')} of {named(names)} {verb} {called}: "
                 f"{consequence}",
                 f"`cronhare failed list --all --task {task}` has the errors; once its cause is "
@@ -460,12 +450,12 @@ def breakers_that_are_not_closed(seen: Seen) -> Said:
             )
 
 
-@RUNS.rule("queues", WARNING)
+@RUNS.rule("queues")
 def spent_budgets(seen: Seen) -> Said:
     budgets = [budget.as_of(seen.now) for budget in seen.activity.budgets]
     if spent := [each for each in budgets if not each.remaining(seen.now)]:
         until = say_moment(max(each.free_at(seen.now) for each in spent))
-        yield Told(
+        yield warning(
             f"The retry budget of {named([each.queue for each in spent])} is spent until {until}",
             "mend what makes so many attempts fail; `cronhare budgets list` has what is left, and "
             "CRON_RETRY_BUDGET how much there is",
@@ -475,27 +465,25 @@ def spent_budgets(seen: Seen) -> Said:
 # Targets of events
 
 
-@TARGETS.rule("notify", NOTE)
+@TARGETS.rule("notify")
 def cannot_be_told(seen: Seen) -> Said:
     """A worker's environment may have more than this shell's."""
     if seen.settings is None:
         return
+    there = "where a worker or `cronhare up` runs; fine if it is set there"
     for name, why in untellable(seen.subscriptions, has_mail=seen.settings.has_mail).items():
-        is_mail = isinstance(seen.subscriptions.targets[name].means, ByEmail)
-        set_it = "set CRON_SMTP_URL=smtp://user:password@host:587" if is_mail else "set it"
-        yield Finding(
-            WARNING if is_mail else NOTE,
-            "notify",
-            f"notify.{name} cannot be told from here: {why}",
-            f"{set_it} where a worker or `cronhare up` runs; fine if it is set there",
-        )
+        what = f"notify.{name} cannot be told from here: {why}"
+        if isinstance(seen.subscriptions.targets[name].means, ByEmail):
+            yield warning(what, f"set CRON_SMTP_URL=smtp://user:password@host:587 {there}")
+        else:
+            yield note(what, f"set it {there}")
 
 
 #: Characters of the reason why a target was not told.
 _LONGEST_REASON = 200
 
 
-@TARGETS.rule("notify", WARNING)
+@TARGETS.rule("notify")
 def not_told(seen: Seen) -> Said:
     """Targets that were given up; not those that the file at hand has no more."""
     of_file = seen.subscriptions
@@ -505,7 +493,7 @@ def not_told(seen: Seen) -> Said:
         if each.source != of_file.source or of_file.target(each.name) is not None
     ]
     for target in untold[:NAMES_TOLD]:
-        yield Told(
+        yield warning(
             _told_last(target),
             f"mend that; `cronhare alerts test {quote(target.name)}` tries it at once. Of alerts "
             "that hold it is told anew within an hour or so; `cronhare events list --state "
@@ -514,7 +502,7 @@ def not_told(seen: Seen) -> Said:
     if rest := len(untold[NAMES_TOLD:]):
         what = f"{counted(rest, 'other target')} were not told either"
         cure = "`cronhare events list --state given-up` has them"
-        yield Finding(WARNING, "notify", what, cure, stands_for=rest)
+        yield warning(what, cure, stands_for=rest)
 
 
 def _told_last(target: UntoldTarget) -> str:

@@ -82,7 +82,7 @@ def apply(jobs: JobsArgument = None, *, json: Json = False) -> None:
         seconds = container.settings().refresh.total_seconds()
         print_line(f"A scheduler at work sees it within {seconds:g} s; then: cronhare schedules")
     nodes = container.nodes().nodes(now=now, limit=MOST_REPORTS).reports
-    print_notes(f"{what}: {cure}" for what, cure in older_files(nodes, file.version, now=now))
+    print_notes(f"{each.what}: {each.cure}" for each in older_files(nodes, file.version, now=now))
 
 
 def _views(changes: Sequence[ScheduleChange], now: datetime) -> Sequence[ScheduleChangeView]:

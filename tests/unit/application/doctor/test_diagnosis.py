@@ -438,7 +438,6 @@ def test_rows_that_are_alike_are_counted_and_their_first_names_told() -> None:
         others=("c", "d"),
         count=1_200,
         task=TaskRef("worker", 3),
-        timeout=timedelta(days=1),
     )
     one = ScheduleFacts(name="a", task=TaskRef("worker", 4), queue="mails")
 
