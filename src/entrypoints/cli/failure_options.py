@@ -1,9 +1,13 @@
-"""The options that say which failures are meant; all commands on the archive have the same."""
+"""The options that say which failures are meant: a command names those that it takes."""
 
 import enum
+import functools
+import inspect
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Concatenate, Final, ParamSpec
 
+import attrs
 import typer
 
 from cronhare.domain.execution import State
@@ -11,9 +15,12 @@ from cronhare.domain.lifecycle.archive import FailureFilter, FailureFilterInvali
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.retries.outcome import ErrorClass
 
+from .bounds import MOST_LINES
 from .completion import FAILURES, QUEUES, SCHEDULES, TASKS
 from .errors import Refusal
 from .times import IN_UTC, PAST, read_span
+
+P = ParamSpec("P")
 
 OfSchedule = Annotated[
     str | None,
@@ -25,25 +32,6 @@ OfTask = Annotated[
         "--task", help="Only those of this task: its name, or `report 25`.", autocompletion=TASKS
     ),
 ]
-OfType = Annotated[str | None, typer.Option("--type", help="Only those of this type of task.")]
-OfQueue = Annotated[
-    str | None, typer.Option("--queue", help="Only those from this queue.", autocompletion=QUEUES)
-]
-WithReason = Annotated[
-    str | None,
-    typer.Option(
-        "--reason", help="Only those whose reason or error has this part, letter for letter."
-    ),
-]
-OfClass = Annotated[ErrorClass | None, typer.Option("--error", help="Only errors of this class.")]
-WithCode = Annotated[
-    str | None, typer.Option("--code", help="Only errors with this code, such as ETIMEDOUT.")
-]
-Since = Annotated[
-    str | None,
-    typer.Option(help=f"Failed at this time or later: {PAST}. {IN_UTC}."),
-]
-Until = Annotated[str | None, typer.Option(help="Failed before this time, written the same way.")]
 
 
 class Kind(enum.StrEnum):
@@ -53,57 +41,133 @@ class Kind(enum.StrEnum):
     QUARANTINED = State.QUARANTINED.value
 
 
-OfKind = Annotated[Kind | None, typer.Option("--kind", help="Only those that ended so.")]
-Ids = Annotated[
-    list[int] | None,
-    typer.Argument(
-        min=1, max=LARGEST_ID, help="Numbers from `failed list`.", autocompletion=FAILURES
-    ),
-]
+#: Each option, by the field of the filter that it fills.
+_OPTIONS: Final[Mapping[str, Any]] = {
+    "schedule": OfSchedule,
+    "task": OfTask,
+    "type": Annotated[str | None, typer.Option("--type", help="Only those of this type of task.")],
+    "queue": Annotated[
+        str | None,
+        typer.Option("--queue", help="Only those from this queue.", autocompletion=QUEUES),
+    ],
+    "reason": Annotated[
+        str | None,
+        typer.Option(
+            "--reason", help="Only those whose reason or error has this part, letter for letter."
+        ),
+    ],
+    "error_class": Annotated[
+        ErrorClass | None, typer.Option("--error", help="Only errors of this class.")
+    ],
+    "code": Annotated[
+        str | None, typer.Option("--code", help="Only errors with this code, such as ETIMEDOUT.")
+    ],
+    "kind": Annotated[Kind | None, typer.Option("--kind", help="Only those that ended so.")],
+    "since": Annotated[
+        str | None,
+        typer.Option("--since", help=f"Failed at this time or later: {PAST}. {IN_UTC}."),
+    ],
+    "until": Annotated[
+        str | None, typer.Option("--until", help="Failed before this time, written the same way.")
+    ],
+}
+EVERY_OPTION: Final = tuple(_OPTIONS)
+
+#: What a quarantine is asked for by.
+FEW_OPTIONS: Final = ("schedule", "task", "reason", "since", "until")
+
 Note = Annotated[str, typer.Option("--note", help="Why, for whoever reads the archive.")]
-All = Annotated[bool, typer.Option("--all", help="Everything that is unresolved.")]
+Before = Annotated[
+    int | None,
+    typer.Option(min=1, max=LARGEST_ID, help="The next page: those before this number."),
+]
+Limit = Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")]
 
 
-def check_choice(
-    ids: list[int] | None,
-    *,
-    everything: bool,
-    has_filter: bool,
-    listed_by: str = "cronhare failed list",
-) -> None:
-    """Expect numbers, as the command *listed_by* has them, a filter, or everything.
-
-    Raises:
-        Refusal: it is none of them, or several.
-    """
-    if [bool(ids), everything, has_filter].count(True) != 1:
-        raise Refusal(
-            f"say which: numbers from `{listed_by}`, a filter such as --schedule, or --all"
-        )
+def numbers(listed_by: str) -> Any:  # noqa: ANN401 - typer's
+    """Make the argument that names rows of the archive, as the command *listed_by* shows them."""
+    return typer.Argument(
+        min=1, max=LARGEST_ID, help=f"Numbers from `{listed_by}`.", autocompletion=FAILURES
+    )
 
 
-def failure_filter(
-    *,
-    now: datetime,
-    since: str | None,
-    until: str | None,
-    **asked: Any,  # noqa: ANN401
-) -> FailureFilter:
-    """Make the filter of what was *asked*, by the names of its fields.
+def number(listed_by: str) -> Any:  # noqa: ANN401 - typer's
+    """Make the argument that names one of them."""
+    return typer.Argument(
+        min=1, max=LARGEST_ID, help=f"A number from `{listed_by}`.", autocompletion=FAILURES
+    )
 
-    Raises:
-        Refusal: with every fault at once.
-    """
-    faults: list[str] = []
-    first, last = None, None
-    try:
-        first, last = read_span(since, until, now=now)
-    except Refusal as refusal:
-        faults += refusal.details
-    try:
-        which = FailureFilter(since=first, until=last, **asked)
-    except FailureFilterInvalid as error:
-        faults += [f"--{field.replace('_', '-')}: {why}" for field, why in error.faults]
-    if faults:
-        raise Refusal("these failures cannot be asked for", faults)
-    return which
+
+@attrs.frozen
+class Asked:
+    """What was asked for by options, by the names of the filter's fields."""
+
+    values: Mapping[str, Any]
+
+    @property
+    def says_something(self) -> bool:
+        """Whether any option was given."""
+        return any(value is not None for value in self.values.values())
+
+    def filter(self, *, now: datetime, **more: Any) -> FailureFilter:  # noqa: ANN401 - its fields
+        """Make the filter.
+
+        Raises:
+            Refusal: with every fault at once.
+        """
+        asked = {**self.values, **more}
+        faults: list[str] = []
+        first, last = None, None
+        try:
+            first, last = read_span(asked.pop("since", None), asked.pop("until", None), now=now)
+        except Refusal as refusal:
+            faults += refusal.details
+        kind = asked.pop("kind", None)
+        try:
+            which = FailureFilter(
+                since=first, until=last, kind=None if kind is None else State(kind), **asked
+            )
+        except FailureFilterInvalid as error:
+            faults += [f"--{field.replace('_', '-')}: {why}" for field, why in error.faults]
+        if faults:
+            raise Refusal("these failures cannot be asked for", faults)
+        return which
+
+    def expect_one_choice(self, ids: list[int] | None, *, everything: bool, listed_by: str) -> None:
+        """Expect numbers, as the command *listed_by* has them, a filter, or everything.
+
+        Raises:
+            Refusal: it is none of them, or several.
+        """
+        if [bool(ids), everything, self.says_something].count(True) != 1:
+            raise Refusal(
+                f"say which: numbers from `{listed_by}`, a filter such as --schedule, or --all"
+            )
+
+
+def chosen_by(
+    *fields: str,
+) -> Callable[[Callable[Concatenate[Asked, P], None]], Callable[..., None]]:
+    """Give a command the options of these fields; its first parameter is what they say."""
+
+    def taught(command: Callable[Concatenate[Asked, P], None]) -> Callable[..., None]:
+        given = [*inspect.signature(command).parameters.values()][1:]  # without *asked*
+        options = [
+            inspect.Parameter(
+                field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_OPTIONS[field]
+            )
+            for field in fields
+        ]
+        by_place = [one for one in given if one.kind is not one.KEYWORD_ONLY]
+        parameters = [*by_place, *options, *(one for one in given if one not in by_place)]
+
+        @functools.wraps(command)
+        def filtered(*args: Any, **values: Any) -> None:  # noqa: ANN401 - as typer calls it
+            asked = Asked({field: values.pop(field) for field in fields})
+            command(asked, *args, **values)
+
+        filtered.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        filtered.__annotations__ = {one.name: one.annotation for one in parameters}
+        return filtered
+
+    return taught

@@ -24,20 +24,29 @@ if TYPE_CHECKING:
 class Words:
     """How a command names what it does: "*begun* 2 executions", "1 *thing* would be *done*".
 
-    *none* is said where there is no *thing* at all.
+    *none* is said where there is no *thing* at all, and the command *listed_by* lists them.
     """
 
     begun: str
     done: str
     thing: str
     none: str
+    listed_by: str
 
 
 REPLAY: Final = Words(
-    begun="Replaying", done="replayed", thing="failure", none="No failure is unresolved"
+    begun="Replaying",
+    done="replayed",
+    thing="failure",
+    none="No failure is unresolved",
+    listed_by="cronhare failed list",
 )
 RELEASE: Final = Words(
-    begun="Released", done="released", thing="execution", none="Nothing is quarantined"
+    begun="Released",
+    done="released",
+    thing="execution",
+    none="Nothing is quarantined",
+    listed_by="cronhare quarantine list",
 )
 
 

@@ -40,10 +40,16 @@ class Failed(CommandsOnDemand):
     """`cronhare failed …`."""
 
     places = {  # noqa: RUF012 - as above
-        "list": ("failed:list_", "List the archive, newest first; --watch tells of changes."),
-        "show": ("failed:show", "Show one: its attempts, its last output, and whose it is."),
-        "replay": ("failed_replay:replay", "Run them again, with a fresh retry allowance."),
-        "discard": ("failed_discard:discard", "Resolve them; they stay in the archive."),
+        "list": (
+            "failures:list_failed",
+            "List the archive, newest first; --watch tells of changes.",
+        ),
+        "show": (
+            "failures:show_failed",
+            "Show one: its attempts, its last output, and whose it is.",
+        ),
+        "replay": ("failures:replay", "Run them again, with a fresh retry allowance."),
+        "discard": ("failures:discard_failed", "Resolve them; they stay in the archive."),
         "stats": ("stats:failures", "Count the failures of the last week, per day and type."),
     }
 
@@ -52,10 +58,13 @@ class Quarantine(CommandsOnDemand):
     """`cronhare quarantine …`."""
 
     places = {  # noqa: RUF012 - as above
-        "list": ("quarantine:list_", "List what is quarantined, newest first."),
-        "show": ("quarantine:show", "Show one: its crashes, its attempts, and its last output."),
-        "release": ("quarantine:release", "Let them run again, with a fresh allowance."),
-        "discard": ("quarantine:discard", "Resolve them without a run, with a note."),
+        "list": ("failures:list_quarantined", "List what is quarantined, newest first."),
+        "show": (
+            "failures:show_quarantined",
+            "Show one: its crashes, its attempts, and its last output.",
+        ),
+        "release": ("failures:release", "Let them run again, with a fresh allowance."),
+        "discard": ("failures:discard_quarantined", "Resolve them without a run, with a note."),
     }
 
 

@@ -10,7 +10,7 @@ from cronhare.domain.texts.moments import say_duration
 
 from ..bounds import MOST_LINES
 from ..errors import Refusal
-from ..failure_options import OfQueue, OfSchedule, OfTask, OfType, failure_filter
+from ..failure_options import Asked, chosen_by
 from ..output import Json
 from ..rows import Columns, print_rows
 from ..times import IN_UTC, PAST, none_since, read_span
@@ -52,15 +52,13 @@ _COLUMN_OF: Final = {
 }
 
 
+@chosen_by("schedule", "task", "type", "queue")
 def failures(
+    asked: Asked,
     *,
     by: Grouped = None,
     since: From = A_WEEK,
     until: To = None,
-    schedule: OfSchedule = None,
-    task: OfTask = None,
-    type_: OfType = None,
-    queue: OfQueue = None,
     limit: Limit = MOST_GROUPS,
     json: Json = False,
 ) -> None:
@@ -69,16 +67,8 @@ def failures(
     `--by reason` is the weekly report.
     """
     container, groups = open_ledger(), _groups(by)
-    which = failure_filter(
-        now=container.queries().now(),
-        since=since,
-        until=until,
-        schedule=schedule,
-        task=task,
-        type=type_,
-        queue=queue,
-        unresolved=False,
-    )
+    now = container.queries().now()
+    which = asked.filter(now=now, since=since, until=until, unresolved=False)
     found = container.statistics().failures(which, by=groups, limit=limit)
     known: Columns[FailureCountView] = {
         **_HEADINGS,

@@ -1,0 +1,312 @@
+"""`cronhare failed …` and `cronhare quarantine …`: the archive of failures, and a part of it."""
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import attrs
+import typer
+
+from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.archive import EVERY_FAILURE, UNRESOLVED, FailureFilter
+from cronhare.domain.lifecycle.replay import ReplayOrder
+from cronhare.domain.retries.policy import ATTEMPTS
+from cronhare.domain.texts.words import counted
+
+from ...node_identity import this_actor
+from ..errors import Refusal
+from ..failure_options import (
+    EVERY_OPTION,
+    FEW_OPTIONS,
+    Asked,
+    Before,
+    Limit,
+    Note,
+    chosen_by,
+    number,
+    numbers,
+)
+from ..failure_output import failure_columns, failure_line, show_failure
+from ..output import Json, print_json, print_line
+from ..replay_options import (
+    Attempts,
+    By,
+    Canary,
+    DryRun,
+    Follow,
+    GapJitter,
+    Rate,
+    StopAt,
+    replay_order,
+    this_author,
+)
+from ..replaying import RELEASE, REPLAY, Words, replay_filtered, replay_named, show_discarded
+from ..rows import Columns, print_rows
+from ..times import none_since
+from ..watched import Watch, print_changes
+from ..wiring import open_ledger
+
+if TYPE_CHECKING:
+    from cronhare.application.administration.views.failures import FailureView
+
+    from ...container import Container
+
+_FAILED, _QUARANTINE = "failed list", "quarantine list"
+
+Failed = Annotated[list[int] | None, numbers(_FAILED)]
+Quarantined = Annotated[list[int] | None, numbers(_QUARANTINE)]
+AllFailed = Annotated[bool, typer.Option("--all", help="Everything that is unresolved.")]
+AllQuarantined = Annotated[bool, typer.Option("--all", help="Everything that is quarantined.")]
+
+
+@chosen_by(*EVERY_OPTION)
+def list_failed(
+    asked: Asked,
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="The resolved ones, too.")] = False,
+    before: Before = None,
+    limit: Limit = 100,
+    watch: Watch = False,
+    json: Json = False,
+) -> None:
+    """List the archive, newest first; with --watch the newest last, until Ctrl-C.
+
+    With --watch and --json each look at which something has changed is one line. With --watch and
+    --all it is told as well when one is replayed or discarded.
+    """
+    if watch and before is not None:
+        raise Refusal("--before: a page of older ones has nothing new to --watch")
+    queries = open_ledger().queries()
+    which = asked.filter(now=queries.now(), unresolved=not everything)
+    if watch:
+        looks = queries.watch_failures(which, limit=limit, pause=time.sleep)
+        print_changes(looks, failure_line, json=json)
+        return
+    found = queries.failures(which, before=before, limit=limit)
+    print_rows(
+        found,
+        failure_columns(with_resolved=everything),
+        json=json,
+        empty=_nothing(which, before),
+        spare=("KIND", "TASK", "ATTEMPTS"),
+        elastic=("REASON",),
+    )
+    if not json:
+        _say_older(found, limit)
+
+
+@chosen_by(*FEW_OPTIONS)
+def list_quarantined(
+    asked: Asked,
+    *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Those that were released or discarded, too.")
+    ] = False,
+    before: Before = None,
+    limit: Limit = 100,
+    json: Json = False,
+) -> None:
+    """List what is quarantined, newest first."""
+    queries = open_ledger().queries()
+    which = asked.filter(now=queries.now(), unresolved=not everything)
+    found = queries.quarantine(which, before=before, limit=limit)
+    if json:
+        print_json(found)
+        return
+    columns: Columns[FailureView] = {
+        "ID": "id",
+        "SCHEDULE": "schedule_name",
+        "TASK": "called",
+        "QUARANTINED AT": "failed_at",
+        "CRASHES": "crash_count",
+        "EXECUTION": "execution_id",
+        **({"RESOLVED": "resolution"} if everything else {}),
+        "REASON": lambda archived: archived.failed_reason.partition("\n")[0],
+    }
+    print_rows(
+        found.quarantined,
+        columns,
+        json=False,
+        empty="Nothing is quarantined.",
+        spare=("TASK", "CRASHES"),
+        elastic=("REASON",),
+    )
+    _say_older(found.quarantined, limit)
+    if found.messages:
+        print_line(
+            f"Queue {found.queue} has {counted(found.messages, 'message')}: one of each, and what "
+            "no worker could read. Look at them with `rabbitmqadmin get`.",
+            style="bright_black",
+        )
+
+
+def show_failed(archived_id: Annotated[int, number(_FAILED)], *, json: Json = False) -> None:
+    """Show one row of the archive: its attempts, its last output, and whose it is."""
+    _show(open_ledger(), archived_id, json=json)
+
+
+def show_quarantined(
+    archived_id: Annotated[int, number(_QUARANTINE)], *, json: Json = False
+) -> None:
+    """Show one of them: its crashes, its attempts, its last output, and whose it is."""
+    container = open_ledger()
+    container.administrator().quarantined([archived_id])
+    _show(container, archived_id, json=json)
+
+
+@chosen_by(*EVERY_OPTION)
+def replay(
+    asked: Asked,
+    ids: Failed = None,
+    *,
+    everything: AllFailed = False,
+    rate: Rate = None,
+    jitter: GapJitter = None,
+    per: Annotated[
+        str | None,
+        typer.Option(
+            help="Limit those that have this in common: schedule, task, queue, or a path such as "
+            "params.customer.id."
+        ),
+    ] = None,
+    at_once: Annotated[
+        int | None, typer.Option(help="So many of one --per are under way at a time.")
+    ] = None,
+    canary: Canary = None,
+    stop_at: StopAt = None,
+    attempts: Attempts = None,
+    by: By = None,
+    dry_run: DryRun = False,
+    follow: Follow = False,
+    json: Json = False,
+) -> None:
+    """Run failed executions again, with a fresh retry allowance.
+
+    Named ones begin at once. Those of a filter, or --all, begin one by one in the background, ten a
+    second unless --rate says otherwise; `cronhare replays` shows and stops them, and --follow
+    watches them at once.
+    """
+    rules: dict[str, Any] = {
+        "rate": rate,
+        "jitter": jitter,
+        "key": per,
+        "at_once": at_once,
+        "canary": canary,
+    }
+    asked.expect_one_choice(ids, everything=everything, listed_by=REPLAY.listed_by)
+    if ids:
+        _expect_nothing_to_spread({**rules, "stop_at": stop_at, "follow": follow or None}, attempts)
+        replay_named(open_ledger(), ids, REPLAY, attempts=attempts, dry_run=dry_run, json=json)
+        return
+    container = open_ledger()
+    which = asked.filter(now=container.ledger_time().now())
+    order = replay_order(which, stop_at=stop_at, author=by, attempts=attempts, **rules)
+    replay_filtered(
+        container,
+        order,
+        REPLAY,
+        everything=everything,
+        dry_run=dry_run,
+        follow=follow,
+        json=json,
+    )
+
+
+@chosen_by(*FEW_OPTIONS)
+def release(
+    asked: Asked,
+    ids: Quarantined = None,
+    *,
+    everything: AllQuarantined = False,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """Let them run again: back to their queues, with a fresh allowance of retries and crashes.
+
+    Those of a filter, or --all, begin one by one in the background; `cronhare replays` shows them.
+    """
+    container = open_ledger()
+    asked.expect_one_choice(ids, everything=everything, listed_by=RELEASE.listed_by)
+    if ids:
+        container.administrator().quarantined(ids)
+        replay_named(container, ids, RELEASE, dry_run=dry_run, json=json)
+        return
+    which = asked.filter(now=container.ledger_time().now(), kind=State.QUARANTINED)
+    order = ReplayOrder(which=which, author=this_author(None))
+    replay_filtered(container, order, RELEASE, everything=everything, dry_run=dry_run, json=json)
+
+
+@chosen_by(*EVERY_OPTION)
+def discard_failed(
+    asked: Asked,
+    ids: Failed = None,
+    *,
+    everything: AllFailed = False,
+    note: Note = "",
+    json: Json = False,
+) -> None:
+    """Resolve failures without a run; they stay in the archive."""
+    _discard(asked, ids, REPLAY, everything=everything, note=note, json=json)
+
+
+@chosen_by(*FEW_OPTIONS)
+def discard_quarantined(
+    asked: Asked,
+    ids: Quarantined = None,
+    *,
+    everything: AllQuarantined = False,
+    note: Note = "",
+    json: Json = False,
+) -> None:
+    """Resolve them without a run; they stay in the archive, with a note."""
+    _discard(asked, ids, RELEASE, everything=everything, note=note, json=json)
+
+
+def _discard(
+    asked: Asked, ids: list[int] | None, words: Words, *, everything: bool, note: str, json: bool
+) -> None:
+    asked.expect_one_choice(ids, everything=everything, listed_by=words.listed_by)
+    container = open_ledger()
+    administrator, now = container.administrator(), container.ledger_time().now()
+    if ids:
+        if words is RELEASE:
+            administrator.quarantined(ids)
+        done = administrator.discard(ids, note=note, now=now, actor=this_actor())
+    else:
+        which = asked.filter(now=now)
+        if words is RELEASE:
+            which = attrs.evolve(which, kind=State.QUARANTINED)
+        done = administrator.discard_all(which, note=note, now=now, actor=this_actor())
+    show_discarded(done, words, everything=everything, json=json)
+
+
+def _show(container: "Container", archived_id: int, *, json: bool) -> None:
+    found = container.queries().failure(archived_id)
+    if json:
+        print_json(found)
+    else:
+        show_failure(found)
+
+
+def _say_older(found: "Sequence[FailureView]", limit: int) -> None:
+    if len(found) == limit:
+        print_line(f"There may be older ones: --before {found[-1].id}", style="bright_black")
+
+
+def _nothing(which: FailureFilter, before: int | None) -> str:
+    if before is None and which == EVERY_FAILURE:
+        return "Nothing has failed for good."
+    if before is None and which == UNRESOLVED:
+        return "No failure is unresolved."
+    return none_since("No failure matches these options.", which.since, which.until)
+
+
+def _expect_nothing_to_spread(spread: dict[str, Any], attempts: int | None) -> None:
+    """Refuse options of *spread* for named failures, which begin at once."""
+    if given := [name for name, value in spread.items() if value is not None]:
+        options = ", ".join(
+            "--per" if name == "key" else f"--{name.replace('_', '-')}" for name in given
+        )
+        raise Refusal(f"{options}: numbers begin at once; this is for a filter, or --all")
+    if attempts is not None and attempts not in ATTEMPTS:
+        raise Refusal(f"--attempts: {attempts} is not {ATTEMPTS[0]}-{ATTEMPTS[-1]}")
