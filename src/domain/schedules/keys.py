@@ -180,6 +180,9 @@ class Boot:
         return None
 
 
+# Schedules with `stay_alive` have a worker each (S1.3, C40 in docs/compatibility.md): their runs go
+# through a queue that only `cronhare worker --standalone NAME` serves, and `cronhare up`.
+
 #: How the queues of such schedules begin.
 PREFIX: Final = "cron_standalone."
 

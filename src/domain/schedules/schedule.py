@@ -232,7 +232,10 @@ _PART: Final = re.compile(r"\{params((?:\.[A-Za-z0-9_-]{1,64}){1,8})\}")
 
 
 class Concurrency(msgspec.Struct, frozen=True, kw_only=True):
-    """At most *limit* attempts with the same *key* run at once; the key may have parts."""
+    """At most *limit* attempts with the same *key* run at once, over all workers.
+
+    The key may have parts that come from the params of each run.
+    """
 
     key: str
     limit: Annotated[int, whole_number(LIMITS)]

@@ -44,7 +44,7 @@ def skip_of(schedule: Schedule, instants: Sequence[datetime], reason: str) -> Sk
 
 
 class SkipKind(enum.StrEnum):
-    """Why an instant did not run, in one word."""
+    """Why an instant did not run, in one word: few, so that they can be counted."""
 
     BLACKOUT = "blackout"
     CALENDAR = "calendar"
@@ -92,8 +92,10 @@ LONGEST_AUTHOR: Final = 255
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True):
-    """From *since*, inclusive, to *until*, exclusive; without *until* it lasts until a resume.
+    """A stretch of time in which a schedule's due instants do not run.
 
+    From *since*, inclusive, to *until*, exclusive; without *until* it lasts until a resume. It is
+    no edit: the plan goes on, and each instant that does not run is recorded with the reason.
     A pause that is over stays known, until the next one replaces it: what was due in it, and has
     not been looked at yet, did not run because of it.
     """
@@ -261,7 +263,10 @@ class Why(enum.StrEnum):
 
 
 class Idle(msgspec.Struct, frozen=True, kw_only=True):
-    """Nothing is due any more, until an edit. *since* is the first instant that does not run."""
+    """Nothing is due any more, until an edit. *since* is the first instant that does not run.
+
+    While it is so no row is written; the edit that ends it leaves one for all of them.
+    """
 
     why: Why
     since: datetime

@@ -1,3 +1,5 @@
+"""The keys of runs, and which schedules a boot concerns."""
+
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -7,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhare.domain.schedules import keys
-from cronhare.domain.schedules.keys import Trigger, cron_key, manual_key, once_key, trigger_of
+from cronhare.domain.schedules.keys import (
+    LONGEST_AGO,
+    Boot,
+    Trigger,
+    cron_key,
+    manual_key,
+    once_key,
+    trigger_of,
+)
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -59,3 +69,22 @@ def test_each_beginning_of_a_key_tells_what_the_run_came_of() -> None:
 @given(minutes, minutes)
 def test_different_minutes_never_share_a_key(some: datetime, other: datetime) -> None:
     assert (cron_key(some) == cron_key(other)) == (some == other)
+
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("ago", "changed", "concerned"),
+    [
+        (60, timedelta(seconds=61), True),
+        (60, timedelta(seconds=60), False),
+        (60, timedelta(seconds=5), False),
+        (LONGEST_AGO.total_seconds(), timedelta(days=9), True),
+        (LONGEST_AGO.total_seconds() + 1, timedelta(days=9), False),
+    ],
+)
+def test_a_boot_concerns_what_was_there_before_it_for_a_day(
+    ago: float, changed: timedelta, *, concerned: bool
+) -> None:
+    assert (Boot("b", ago=ago).why_not(NOON - changed, now=NOON) is None) is concerned

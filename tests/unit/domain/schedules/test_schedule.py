@@ -1,12 +1,36 @@
+"""When a schedule is due: cron text, intervals, one instant, by hand."""
+
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cronhare.domain.cron import CronExpression
-from cronhare.domain.schedules.schedule import ByHand, Once, Recurring, Schedule
+from cronhare.domain.cron.timeline import EPOCH
+from cronhare.domain.schedules.keys import every_key
+from cronhare.domain.schedules.planning import (
+    INSTANTS_AT_ONCE,
+    SHORTEST_GRACE,
+    Plan,
+    Planned,
+    plan,
+)
+from cronhare.domain.schedules.schedule import (
+    LONGEST_INTERVAL,
+    SHORTEST_INTERVAL,
+    ByHand,
+    Every,
+    Misfire,
+    MisfirePolicy,
+    Once,
+    Recurring,
+    Schedule,
+    fault_of_period,
+)
 from cronhare.domain.schedules.task import TaskRef
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
@@ -80,3 +104,198 @@ def test_a_schedule_is_last_due_at_or_before_its_end(
     ends_at: datetime, expected: datetime | None
 ) -> None:
     assert schedule(ends_at=ends_at).next(at(12)) == expected
+
+
+SECOND, WEEK = timedelta(seconds=1), timedelta(days=7)
+
+periods = st.integers(1, LONGEST_INTERVAL // SECOND).map(lambda number: number * SECOND)
+moments = st.timedeltas(timedelta(days=-3650), timedelta(days=80_000)).map(
+    lambda since: EPOCH + since
+)
+
+
+def interval_schedule(seconds: float = 1, **changes: Any) -> Schedule:  # noqa: ANN401
+    plain = Schedule(
+        id=16,
+        name="poll",
+        task=TaskRef("report", 25),
+        timing=Every(seconds * SECOND),
+        changed_at=NOON - WEEK,
+    )
+    return msgspec.structs.replace(plain, **changes)
+
+
+def due(what: Schedule, *, late: timedelta, since: datetime = NOON) -> Plan:
+    return plan(Planned(schedule=what, next_due=since), since + late)
+
+
+def counted(decided: Plan) -> int:
+    return len(decided.runs) + sum(skip.count for skip in decided.skips)
+
+
+@given(periods, moments)
+def test_the_next_tick_is_the_first_whole_number_of_periods_since_1970(
+    period: timedelta, moment: datetime
+) -> None:
+    every = Every(period)
+
+    following, before = every.next(moment), every.previous(moment)
+
+    assert following is not None
+    assert before is not None
+    assert before < moment < following
+    for tick in (before, following):
+        assert not (tick - EPOCH) % period
+    on_a_tick = not (moment - EPOCH) % period
+    assert following - before == (2 * period if on_a_tick else period)
+
+
+@given(periods, moments, st.timedeltas(timedelta(0), WEEK))
+def test_the_ticks_between_two_moments_are_those_that_next_walks_through(
+    period: timedelta, first: datetime, length: timedelta
+) -> None:
+    every, last = Every(max(period, length / 50 // SECOND * SECOND, SECOND)), first + length
+    walked, tick = list[datetime](), every.next(first - timedelta(microseconds=1))
+    while tick is not None and tick <= last:
+        walked.append(tick)
+        tick = every.next(tick)
+
+    ticks = every.between(first, last)
+
+    assert list(ticks) == walked
+    assert list(ticks[1:3]) == walked[1:3]
+
+
+def test_a_key_names_the_second() -> None:
+    assert Every(30 * SECOND).key(NOON + 30 * SECOND) == "every-2026-03-02T12:00:30Z"
+
+
+@given(moments, moments)
+def test_different_seconds_never_share_a_key(some: datetime, other: datetime) -> None:
+    some, other = some.replace(microsecond=0), other.replace(microsecond=0)
+    assert (every_key(some) == every_key(other)) == (some == other)
+
+
+@pytest.mark.parametrize("period", [SHORTEST_INTERVAL, 90 * SECOND, LONGEST_INTERVAL])
+def test_an_interval_of_whole_seconds_up_to_a_leap_year_is_one(period: timedelta) -> None:
+    assert fault_of_period(period) is None
+
+
+@pytest.mark.parametrize(
+    "period",
+    [-SECOND, timedelta(0), SECOND / 2, 1.5 * SECOND, LONGEST_INTERVAL + SECOND, timedelta.max],
+)
+def test_any_other_interval_is_refused_with_what_is_allowed(period: timedelta) -> None:
+    assert "whole seconds from 1s to 366d" in str(fault_of_period(period))
+
+
+def test_at_an_end_of_the_calendar_there_is_nothing_more() -> None:
+    assert Every(SECOND).next(datetime.max.replace(tzinfo=UTC)) is None
+    assert Every(SECOND).previous(datetime.min.replace(tzinfo=UTC)) is None
+
+
+# What is due
+
+
+def test_a_tick_runs_at_its_time() -> None:
+    decided = due(interval_schedule(30), late=SECOND)
+
+    assert [run.key for run in decided.runs] == ["every-2026-03-02T12:00:00Z"]
+    assert (decided.skips, decided.next_due) == ((), NOON + 30 * SECOND)
+
+
+@pytest.mark.parametrize("policy", MisfirePolicy)
+def test_a_short_stall_runs_each_second_of_it_late(policy: MisfirePolicy) -> None:
+    decided = due(interval_schedule(misfire=Misfire(policy=policy)), late=SHORTEST_GRACE)
+
+    assert (len(decided.runs), decided.skips) == (16, ())
+
+
+def test_a_stall_of_a_minute_does_not_run_a_second_sixty_times() -> None:
+    decided = due(interval_schedule(), late=timedelta(minutes=1))
+
+    assert [NOON + timedelta(minutes=1) - run.due for run in decided.runs] == [
+        number * SECOND for number in range(15, -1, -1)
+    ]
+    assert "caught up by one later run" in decided.skips[0].reason
+
+
+def test_a_longer_interval_is_on_time_for_a_minute_as_cron_is() -> None:
+    missed = interval_schedule(3600, misfire=Misfire(policy=MisfirePolicy.SKIP))
+
+    assert len(due(missed, late=timedelta(minutes=1)).runs) == 1
+    assert due(missed, late=timedelta(minutes=1) + SECOND).runs == ()
+
+
+@pytest.mark.parametrize(
+    ("policy", "runs"), [("skip", 16), ("once", 16), ("all", 100)], ids=["skip", "once", "all"]
+)
+def test_of_a_week_of_seconds_each_is_counted_and_few_are_looked_at(policy: str, runs: int) -> None:
+    weekly = interval_schedule(misfire=Misfire(policy=MisfirePolicy(policy)))
+
+    decided = due(weekly, late=WEEK)
+
+    assert (len(decided.runs), counted(decided)) == (runs, WEEK // SECOND + 1)
+    assert decided.weight <= runs
+    assert decided.weight < INSTANTS_AT_ONCE
+    assert decided.next_due == NOON + WEEK + SECOND
+    assert len(decided.skips) == 1
+
+
+def test_what_is_older_than_the_window_is_told_apart_and_counted() -> None:
+    hour = timedelta(hours=1)
+
+    decided = due(interval_schedule(misfire=Misfire(window=hour)), late=WEEK)
+
+    old, recent = decided.skips
+    assert (old.count, recent.count) == ((WEEK - hour) // SECOND, hour // SECOND - 15)
+    assert "older than the misfire window" in old.reason
+
+
+def test_nothing_is_due_after_the_end() -> None:
+    ended = interval_schedule(
+        10, ends_at=NOON + 25 * SECOND, misfire=Misfire(policy=MisfirePolicy.ALL)
+    )
+
+    decided = due(ended, late=WEEK / 7)
+
+    assert [run.due for run in decided.runs] == [NOON + n * 10 * SECOND for n in (0, 1, 2)]
+    assert decided.next_due is None
+
+
+@given(
+    st.integers(1, 4000),
+    st.timedeltas(timedelta(0), timedelta(hours=3)),
+    st.sampled_from(MisfirePolicy),
+    st.timedeltas(timedelta(0), timedelta(hours=2)),
+    st.integers(1, 50),
+)
+def test_each_tick_runs_once_or_is_skipped_once_and_none_is_forgotten(
+    seconds: int, stall: timedelta, policy: MisfirePolicy, window: timedelta, cap: int
+) -> None:
+    what = interval_schedule(seconds, misfire=Misfire(policy=policy, window=window, cap=cap))
+    first = what.next(NOON)
+    assert first is not None
+
+    decided = due(what, late=stall, since=first)
+
+    ticks = Every(seconds * SECOND)
+    recorded = [run.due for run in decided.runs]
+    for skip in decided.skips:
+        row = list(ticks.between(skip.first, skip.last))
+        assert (row[-1], len(row)) == (skip.last, skip.count)
+        recorded += row
+    assert sorted(recorded) == list(ticks.between(first, first + stall))
+    assert decided.next_due == what.next(first + stall)
+
+
+def test_an_interval_can_become_a_schedule_by_hand() -> None:
+    edited = interval_schedule(timing=ByHand(), changed_at=NOON)
+
+    assert plan(Planned(schedule=edited, next_due=NOON, edited=True), NOON).next_due is None
+
+
+def test_jitter_spreads_the_seconds_differently() -> None:
+    first, second = due(interval_schedule(jitter=5 * SECOND), late=SECOND).runs
+
+    assert first.delay != second.delay

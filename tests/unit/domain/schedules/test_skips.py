@@ -1,7 +1,9 @@
-"""Which due instants do not run because of a pause, a calendar, a blackout or their age."""
+"""Which due instants do not run, why, and of what kind each reason is."""
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -17,12 +19,22 @@ from cronhare.domain.schedules.conditions import (
     CalendarDraft,
     Conditions,
     compiled,
+    expired,
     read_conditions,
     write_conditions,
 )
 from cronhare.domain.schedules.planning import Plan, Planned, plan
 from cronhare.domain.schedules.schedule import Every, Misfire, MisfirePolicy, Recurring, Schedule
-from cronhare.domain.schedules.skips import MOST_JUDGED, Circumstances, NewestSkip, Pause
+from cronhare.domain.schedules.skips import (
+    MOST_JUDGED,
+    Circumstances,
+    NewestSkip,
+    Pause,
+    SkipKind,
+    Why,
+    say_idle,
+    skip_kind,
+)
 from cronhare.domain.schedules.task import TaskRef
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
@@ -282,3 +294,30 @@ def test_over_clock_changes_each_instant_is_run_or_skipped_once_and_none_in_a_wi
         assert len(upcoming(what, due, now)) == skipped + len(decided.runs)
         due = decided.next_due
     assert set(decided_of.values()) <= {1}
+
+
+SOURCES = Path(__file__).parents[4] / "src/domain/schedules"
+
+
+@pytest.mark.parametrize("why", Why)
+def test_an_idle_schedules_instants_have_a_kind(why: Why) -> None:
+    kind = skip_kind(say_idle(why, until=NOON, problem="a fault"))
+
+    assert kind is (SkipKind.MAX_RUNS if why is Why.MAX_RUNS else SkipKind.IDLE)
+
+
+def test_conditions_have_kinds() -> None:
+    assert skip_kind(str(Pause(since=NOON))) is SkipKind.PAUSED
+    assert skip_kind(expired(NOON - NOON)) is SkipKind.EXPIRED
+    assert skip_kind("calendar holidays: New year") is SkipKind.CALENDAR
+    assert skip_kind("in no window of calendar office") is SkipKind.CALENDAR
+    assert skip_kind("blackout: 02:00-04:00") is SkipKind.BLACKOUT
+    assert skip_kind("what a hand wrote") is SkipKind.OTHER
+
+
+def test_the_planners_own_sentences_have_kinds() -> None:
+    text = (SOURCES / "planning.py").read_text(encoding="utf-8")
+    said = re.findall(r'reason = f?"([^"{]+)', text)
+
+    assert len(said) >= 5
+    assert {each for each in said if skip_kind(each) is SkipKind.OTHER} == set()
