@@ -318,35 +318,26 @@ def _without_overlap(plan: Plan, schedule: Schedule, planned: Planned) -> Plan:
     others = planned.unfinished
     match schedule.overlap:
         case OverlapPolicy.SKIP:
-            runs, refused = _first_alone(schedule, plan.runs, others)
-        case OverlapPolicy.CANCEL_PREVIOUS:
-            runs, refused = _last_alone(schedule, plan.runs, others)
+            runs = () if others is not None else plan.runs[:1]
+            refused = plan.runs[len(runs) :]
+            other = "the one before" if others is None else f"execution {others.oldest}"
+            why = f"{other} has not ended"
+        case OverlapPolicy.CANCEL_PREVIOUS:  # the others are asked to end
+            runs = (msgspec.structs.replace(plan.runs[-1], waits=others is not None),)
+            refused = plan.runs[:-1]
+            why = "a later run takes its place"
         case _:
-            runs, refused = _in_line(schedule, plan.runs, others)
-    return msgspec.structs.replace(plan, runs=runs, skips=plan.skips + refused)
+            runs, refused, why = _in_line(schedule, plan.runs, others)
+    reason = f"overlap: {why} (overlap policy {schedule.overlap.value})"
+    skips = tuple(skip_of(schedule, [run.due], reason) for run in refused)
+    return msgspec.structs.replace(plan, runs=runs, skips=plan.skips + skips)
 
 
-Decided = tuple[tuple[Run, ...], tuple[Skip, ...]]
-
-
-def _first_alone(schedule: Schedule, runs: Sequence[Run], others: Unfinished | None) -> Decided:
-    allowed = () if others is not None else tuple(runs[:1])
-    other = "the one before" if others is None else f"execution {others.oldest}"
-    reason = f"overlap: {other} has not ended (overlap policy skip)"
-    return allowed, _skips(schedule, runs[len(allowed) :], reason)
-
-
-def _last_alone(schedule: Schedule, runs: Sequence[Run], others: Unfinished | None) -> Decided:
-    """Run the latest, once the others have ended, which are asked to."""
-    *replaced, last = runs
-    reason = "overlap: a later run takes its place (overlap policy cancel_previous)"
-    waits = others is not None
-    return (msgspec.structs.replace(last, waits=waits),), _skips(schedule, replaced, reason)
-
-
-def _in_line(schedule: Schedule, runs: Sequence[Run], others: Unfinished | None) -> Decided:
-    """Let the first run at once if it can, and as many wait as may."""
-    first = () if others is not None else tuple(runs[:1])
+def _in_line(
+    schedule: Schedule, runs: tuple[Run, ...], others: Unfinished | None
+) -> tuple[tuple[Run, ...], tuple[Run, ...], str]:
+    """Let the first run at once if it can, and as many wait as may; say why not the others."""
+    first = () if others is not None else runs[:1]
     is_one = schedule.overlap is OverlapPolicy.QUEUE_ONE
     most, waiting = 1 if is_one else MOST_WAITING, 0 if others is None else others.count
     rest = runs[len(first) :]
@@ -358,12 +349,7 @@ def _in_line(schedule: Schedule, runs: Sequence[Run], others: Unfinished | None)
         why = f"execution {others.waiting} waits already"
     else:
         why = "the one before waits already"
-    reason = f"overlap: {why} (overlap policy {schedule.overlap.value})"
-    return (*first, *lined_up), _skips(schedule, rest[room:], reason)
-
-
-def _skips(schedule: Schedule, runs: Sequence[Run], reason: str) -> tuple[Skip, ...]:
-    return tuple(skip_of(schedule, [run.due], reason) for run in runs)
+    return (*first, *lined_up), rest[room:], why
 
 
 def _within_allowance(plan: Plan, schedule: Schedule, circumstances: Circumstances | None) -> Plan:

@@ -58,19 +58,13 @@ class SkipKind(enum.StrEnum):
     OTHER = "other"
 
 
-_BEGINNINGS: Final = {
-    "blackout": SkipKind.BLACKOUT,
-    "calendar": SkipKind.CALENDAR,
+#: How reasons begin, besides with their kind.
+_BEGINNINGS: Final = {kind.value: kind for kind in SkipKind} | {
     "in no window of calendar": SkipKind.CALENDAR,
     "the schedule was edited": SkipKind.EDITED,
-    "expired": SkipKind.EXPIRED,
     "disabled": SkipKind.IDLE,
     "ended": SkipKind.IDLE,
     "broken": SkipKind.IDLE,
-    "max_runs": SkipKind.MAX_RUNS,
-    "missed": SkipKind.MISSED,
-    "overlap": SkipKind.OVERLAP,
-    "paused": SkipKind.PAUSED,
 }
 
 
