@@ -335,9 +335,9 @@ def _expand(position: int, numbers: str) -> int:
 #: What looks like a day word, the fields that it belongs to, and how it is written there.
 _WORDS: Final = (
     (re.compile(r".*\?.*"), (MONTH_DAY, WEEK_DAY), "? alone, or *"),
-    (re.compile(r"[0-9a-z]+w|lw?|l-.*"), (MONTH_DAY,), "L, LW, or 1W to 31W"),
+    (re.compile(r"[0-9]+w|lw?|l-.*"), (MONTH_DAY,), "L, LW, or 1W to 31W"),
     (
-        re.compile(r".*#.*|[0-9a-z]+l|l[0-7]"),
+        re.compile(r".*#.*|([0-9]+|[a-z]{3})l|l[0-7]"),
         (WEEK_DAY,),
         "dL or d#k, such as 5L or FRI#2; k is 1-5",
     ),

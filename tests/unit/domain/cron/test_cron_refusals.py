@@ -61,6 +61,7 @@ REFUSALS = [
     ("* * ?,5 * *", 'day of month: "?" is not understood (write ? alone, or *)'),
     ("jan * * * *", 'minute: "jan" is not a number'),
     ("* * * july *", 'month: "july" is not a month (did you mean JUL?)'),
+    ("* * * april *", 'month: "april" is not a month (did you mean APR?)'),
     ("* * * * monday", 'week day: "monday" is not a week day (did you mean MON?)'),
     ("L * * * *", 'minute: "l" belongs to the day of month'),
     ("* * * * L", 'week day: "l" belongs to the day of month'),
