@@ -22,9 +22,7 @@ from .vitals import Vitals
 
 if TYPE_CHECKING:
     from cronhare.adapters.http.client import HttpClient
-    from cronhare.adapters.memory.bell import SilentBell
-    from cronhare.adapters.memory.broker import MemoryBroker
-    from cronhare.adapters.memory.inspection import MemoryInspection
+    from cronhare.adapters.memory.broker import MemoryBroker, MemoryInspection, SilentBell
     from cronhare.adapters.notify.apprise import AppriseSender
     from cronhare.adapters.notify.mail import make_mailer
     from cronhare.adapters.notify.notifier import Notifier

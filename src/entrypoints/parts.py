@@ -12,9 +12,9 @@ from .injection import providers
 
 _PLACES: Final = (
     "cronhare.adapters.http.client:HttpClient",
-    "cronhare.adapters.memory.bell:SilentBell",
+    "cronhare.adapters.memory.broker:SilentBell",
     "cronhare.adapters.memory.broker:MemoryBroker",
-    "cronhare.adapters.memory.inspection:MemoryInspection",
+    "cronhare.adapters.memory.broker:MemoryInspection",
     "cronhare.adapters.notify.apprise:AppriseSender",
     "cronhare.adapters.notify.mail:make_mailer",
     "cronhare.adapters.notify.notifier:Notifier",

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from cronhare.domain.topology import MAIN_QUEUE, FairQueueing, topology
+from cronhare.domain.execution import Execution
+from cronhare.domain.topology import MAIN_QUEUE, FairQueueing, Topology, topology
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Published
+from cronhare.ports.inspection import InMemory
 from cronhare.ports.system import ClockPort
 
 from .deliveries import Consumer, Session
@@ -39,7 +41,6 @@ class MemoryBroker:
         self.declare(queues)
 
     def connect(self) -> "MemoryConnection":
-        """Make a connection for one event loop, such as a worker's."""
         return MemoryConnection(self._engine, declare=self.declare)
 
     def declare(self, queues: Iterable[str]) -> None:
@@ -233,3 +234,25 @@ class MemoryConnection:
         self._engine.catch_up()
         if self._engine.stopwatch() != set_at:  # a frozen clock reports its jumps itself
             self._set_timer()
+
+
+class SilentBell:
+    """Leaves what is claimed to a scheduler's next look. Satisfies `BellPort`.
+
+    So it is where neither a broker nor a `cronhare up` on a ledger's file can be told.
+    """
+
+    head_start = timedelta(0)
+
+    def ring(self, executions: Sequence[Execution], *, now: datetime) -> None:
+        """See `BellPort.ring`."""
+
+
+class MemoryInspection:
+    """Satisfies `BrokerInspectionPort`."""
+
+    def inspect(self, topology: Topology) -> InMemory:  # noqa: ARG002 - the port's
+        return InMemory()
+
+    def probe(self) -> InMemory:
+        return InMemory()

@@ -25,7 +25,6 @@ class Consumer:
     unsettled: int = 0
 
     def has_room(self) -> bool:
-        """Whether its prefetch allows one more."""
         return self.unsettled < self.prefetch
 
 
@@ -88,7 +87,6 @@ class Deliveries:
         self._tags = count(1)
 
     def open(self, session: Session) -> None:
-        """Add a client."""
         self._sessions[session] = None
 
     def take(self, session: Session, queue: MemoryQueue) -> Delivery | None:
@@ -146,7 +144,6 @@ class Deliveries:
         self._put_back(session.recall(lambda held: held.consumer is consumer))
 
     def requeue_all(self, session: Session) -> None:
-        """Requeue all that a client holds."""
         self._put_back(session.remove_all())
 
     def close(self, session: Session) -> None:
@@ -195,7 +192,6 @@ class Deliveries:
                 self.close(session)
 
     def _next_for(self, queue: MemoryQueue) -> Consumer | None:
-        """The next consumer with room, round robin."""
         waiting = self._waiting[queue]
         for _ in range(len(waiting)):
             consumer = waiting[0]

@@ -148,7 +148,6 @@ class Engine:
             return [Published.UNKNOWN] * len(copies)
 
     def ack(self, session: Session, tag: object) -> None:
-        """Settle a message that a client holds."""
         with self.turn():
             self.deliveries.settle(session, tag, requeue=False)
 
@@ -173,7 +172,6 @@ class Engine:
         return None if head is None else (head[0] - self._now()) * MICROSECOND
 
     def stopwatch(self) -> float:
-        """Read the clock's stopwatch, in seconds."""
         return self._clock.monotonic()
 
     def _route(self, exchange: str, key: str, message: Message) -> Published:

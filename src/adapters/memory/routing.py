@@ -104,7 +104,6 @@ class MemoryQueue:
         self._places = count()
 
     def append(self, stored: Stored, now: int) -> None:
-        """Add a new message at the tail."""
         stored.place = next(self._places)
         if self._ttl is not None:
             stored.expires = now + self._ttl

@@ -91,7 +91,6 @@ class AttemptEnd:
 
     @property
     def retry(self) -> RetryAfter | None:
-        """The retry that is asked for."""
         verdict = overruled(self.execution, self.verdict)
         return verdict if isinstance(verdict, RetryAfter) else None
 
@@ -118,7 +117,6 @@ class AttemptEnd:
 
     @property
     def task(self) -> str:
-        """The task whose breaker it is."""
         return str(self.execution.task)
 
 
@@ -179,12 +177,10 @@ class RetryJudge:
 
     @property
     def budgets(self) -> Sequence[Budget]:
-        """The budgets, in the order of their queues."""
         return [self._budgets[queue] for queue in sorted(self._budgets)]
 
     @property
     def breakers(self) -> Sequence[Breaker]:
-        """The breakers, in the order of their tasks."""
         return [self._breakers[task] for task in sorted(self._breakers)]
 
     def rule(self, end: AttemptEnd, *, now: datetime) -> Ruled:
@@ -339,7 +335,6 @@ class HeldUpRetries:
         self._budgets: dict[str, Budget] = {}
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
         return bool(self._asked)
 
     @property
@@ -349,7 +344,6 @@ class HeldUpRetries:
 
     @property
     def budgets(self) -> Sequence[Budget]:
-        """The budgets, in the order of their queues."""
         return [self._budgets[queue] for queue in sorted(self._budgets)]
 
     def judge(self, budgets: Iterable[Budget]) -> dict[int, Execution]:

@@ -12,8 +12,7 @@ from uuid import UUID
 import attrs
 from sqlalchemy import Engine
 
-from cronhare.adapters.memory.bell import SilentBell
-from cronhare.adapters.memory.broker import MemoryBroker, MemoryConnection
+from cronhare.adapters.memory.broker import MemoryBroker, MemoryConnection, SilentBell
 from cronhare.adapters.sql.access import SqlAuditStore
 from cronhare.adapters.sql.nodes import SqlNodeStore, SqlRedeliveryStore
 from cronhare.adapters.sql.records.lists import SqlNames

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import attrs
 import pytest
 
-from cronhare.adapters.memory.inspection import MemoryInspection
+from cronhare.adapters.memory.broker import MemoryInspection
 from cronhare.application.scheduling.chores import probe_lanes
 from cronhare.domain.topology import LANES, Topology
 from cronhare.ports.inspection import (

@@ -3,7 +3,7 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from cronhare.adapters.memory.inspection import MemoryInspection
+from cronhare.adapters.memory.broker import MemoryInspection
 from cronhare.adapters.sql.events.outbox import SqlEventStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.sql.records.replays import SqlReplayStore

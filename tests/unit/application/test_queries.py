@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.adapters.memory.inspection import MemoryInspection
+from cronhare.adapters.memory.broker import MemoryInspection
 from cronhare.adapters.rabbitmq.topology import guide
 from cronhare.adapters.sql.limits import SqlLimitStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
