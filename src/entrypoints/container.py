@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from cronhare.adapters.system.fifo_bell import FifoBell
     from cronhare.adapters.system.host import release
     from cronhare.adapters.tracing import open_tracing
-    from cronhare.application.administration.alerts import AlertDesk
     from cronhare.application.administration.audit import AuditTrail
     from cronhare.application.administration.changing.access import Admission, TokenDesk
     from cronhare.application.administration.changing.replays import Backfills, Replays
@@ -65,7 +64,7 @@ if TYPE_CHECKING:
     from cronhare.application.administration.jobs_file.difference import FileContent
     from cronhare.application.administration.jobs_file.notes import DraftNotes
     from cronhare.application.administration.names import Names
-    from cronhare.application.administration.outbox import Outbox
+    from cronhare.application.administration.reading.alerts import AlertDesk, Outbox
     from cronhare.application.administration.reading.now import (
         AuditQueries,
         Days,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from cronhare.adapters.sql.events.alerts import SqlAlertStore
-from cronhare.application.administration.alerts import AlertDesk
+from cronhare.application.administration.reading.alerts import AlertDesk
 from cronhare.application.events import alerting
 from cronhare.application.events.alerting import ScheduleJudgement
 from cronhare.domain.events.alerts import CLEAR_AFTER, EVERY

@@ -8,7 +8,7 @@ from cronhare.adapters.sql.events.outbox import SqlEventStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.sql.records.replays import SqlReplayStore
 from cronhare.application.administration.changing.replays import Replays
-from cronhare.application.administration.outbox import Outbox
+from cronhare.application.administration.reading.alerts import Outbox
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.reading.queries import Queries
 from cronhare.domain.lifecycle.archive import FailureFilter

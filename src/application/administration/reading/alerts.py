@@ -1,18 +1,41 @@
-"""What people read of alerts."""
+"""What people read of alerts, and of the outbox."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 
 from cronhare.domain.events.alerts import Alert, AlertFilter, AlertPlace, say_unjudged
-from cronhare.domain.events.outbox import OutboxRow
+from cronhare.domain.events.outbox import OutboxRow, OutboxState
 from cronhare.domain.events.targets import EventKind, Subscribers, Subscriptions, why_untold
 from cronhare.ports.events import AlertStorePort, EventStorePort
 
-from ..events.alerting import schedules_of_no_file
-from .names import Names
-from .views.alerts import AlertPage, AlertView, ToldView, is_untried
+from ...events.alerting import schedules_of_no_file
+from ..names import Names
+from ..views.alerts import AlertPage, AlertView, ToldView, is_untried
+from ..views.events import EventView
+
+
+class Outbox:
+    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`."""
+
+    def __init__(self, events: EventStorePort, names: Names) -> None:
+        """*events* is the ledger's."""
+        self._events = events
+        self._names = names
+
+    def events(
+        self, *, states: Collection[OutboxState], schedule: str | None, limit: int
+    ) -> Sequence[EventView]:
+        """List events and their targets, newest first; those in any of *states*, if some are.
+
+        Raises:
+            NotFound: there is no such schedule, and no event of one.
+        """
+        found = self._events.rows(states=states, schedule=schedule, limit=limit)
+        if not found:
+            self._names.expect_schedule(schedule)
+        return [EventView.of(row) for row in found]
 
 
 class AlertDesk:
