@@ -12,12 +12,11 @@ from ..execution import UNFINISHED, Execution, State
 from ..lifecycle.archive import Archived
 from ..messages import pill_record
 from ..schedules.task import TaskRef
-from .targets import EventKind
+from .targets import EventKind, type_of
 
 #: Characters of params and of an error that an event has; what is longer is left out, or cut.
 LARGEST_PARAMS: Final = 8_192
 LONGEST_REASON: Final = 4_096
-
 
 #: Characters of a name.
 LONGEST_NAME: Final = 255
@@ -30,21 +29,24 @@ MAY_BE_LATE: Final = UNFINISHED | {State.SUCCEEDED, State.FAILED}
 
 @attrs.frozen(kw_only=True)
 class Event:
-    """Something that happened to a schedule. *id* is the same whoever finds it, and how often."""
+    """Something that happened to a schedule; *kind* is an `EventKind`, a reminder or a ping.
+
+    *id* is the same whoever finds it, and how often.
+    """
 
     id: str
-    kind: EventKind
+    kind: str
     schedule: str
     scheduler_id: int
     execution_id: int | None
     at: datetime
-    data: Mapping[str, Any] = attrs.field(factory=dict[str, Any], repr=False)
+    data: Mapping[str, Any] = attrs.field(repr=False)
 
     @property
     def document(self) -> str:
         """The JSON that each target gets."""
         return msgspec.json.encode(
-            {"id": self.id, "type": self.kind.type, "timestamp": self.at, "data": self.data}
+            {"id": self.id, "type": type_of(self.kind), "timestamp": self.at, "data": self.data}
         ).decode()
 
 

@@ -93,7 +93,7 @@ class OutboxRow:
         """Tell a target of an event from *now* on."""
         return cls(
             event_key=event.id,
-            event=event.kind.value,
+            event=str(event.kind),
             target=target,
             source=source,
             scheduler_id=event.scheduler_id,
@@ -191,23 +191,19 @@ def reminder(
 
     Its id is the same in each attempt of the run, so that a target can know a repetition.
     """
-    id_ = id_of(_REMINDER, execution_id, due_at)
     place = {"schedule": bounded(schedule), "executionId": execution_id, "dueAt": due_at}
     said = {"subject": subject, "text": text, "attempt": attempt, "metadata": place}
-    data = {"scheduledJobId": scheduler_id, **said}
-    event = {"id": id_, "type": f"schedule.{_REMINDER}", "timestamp": due_at, "data": data}
-    return OutboxRow(
-        event_key=id_,
-        event=_REMINDER,
-        target=target,
-        source="",
+    event = Event(
+        id=id_of(_REMINDER, execution_id, due_at),
+        kind=_REMINDER,
+        schedule=schedule,
         scheduler_id=scheduler_id,
-        schedule_name=bounded(schedule),
         execution_id=execution_id,
-        occurred_at=due_at,
-        payload=msgspec.json.encode(event).decode(),
-        tries=attempt,
+        at=due_at,
+        data={"scheduledJobId": scheduler_id, **said},
     )
+    row = OutboxRow.of(event, target, source="", now=due_at)
+    return attrs.evolve(row, tries=attempt, next_try_at=None)
 
 
 #: Within so long a target is told of `most` events of a kind, each by itself.
@@ -385,19 +381,16 @@ def read_ping(row: OutboxRow) -> Ping:
 def _row(
     key: str, execution: Execution, target: str, ping: Ping, *, source: str, now: datetime
 ) -> OutboxRow:
-    document = {"id": f"{PING}:{key}", "type": PING, "timestamp": now, "data": ping}
-    return OutboxRow(
-        event_key=f"{PING}:{key}",
-        event=PING,
-        target=target,
-        source=source,
+    event = Event(
+        id=f"{PING}:{key}",
+        kind=PING,
+        schedule=execution.schedule_name,
         scheduler_id=execution.scheduler_id,
-        schedule_name=execution.schedule_name,
         execution_id=execution.id,
-        occurred_at=now,
-        payload=msgspec.json.encode(document).decode(),
-        next_try_at=now,
+        at=now,
+        data=msgspec.to_builtins(ping),
     )
+    return OutboxRow.of(event, target, source=source, now=now)
 
 
 def _name(execution: Execution) -> str:

@@ -42,11 +42,6 @@ class EventKind(enum.StrEnum):
     ALERT = "alert"
     CLEARED = "cleared"  # an alert that holds no more
 
-    @property
-    def type(self) -> str:
-        """The name outside; see `type_of`."""
-        return type_of(self.value)
-
 
 def type_of(kind: str) -> str:
     """Give the name that a kind of event has outside.
@@ -257,7 +252,7 @@ class Subscriptions:
         """Name the task with a number; rows that people write know no name."""
         return self.refs.get(TaskRef(type_, id_))
 
-    def recipients(self, kind: EventKind, schedule: str, task: str | None) -> tuple[Target, ...]:
+    def recipients(self, kind: str, schedule: str, task: str | None) -> tuple[Target, ...]:
         """Give the targets that are told of an event."""
         return tuple(target for target in self._of(schedule, task) if kind in target.events)
 
