@@ -1,6 +1,6 @@
 """Why a schedule ran at an instant or did not, and why an execution is where it is."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -63,59 +63,68 @@ def explain(
     *calendars* are those that the schedule names, as far as there are any; a backfill among the
     *replays* may be about to run it.
     """
-    found = _explain(
-        stored, instant, records=records, now=now, calendars=calendars, replays=replays
-    )
+
+    def asked_for(due: datetime, reason: str) -> Iterator[str]:
+        return on_request(stored, due, said=reason, calendars=calendars or {}, replays=replays)
+
+    def explained(execution: Execution, asked: Iterable[str] = ()) -> Explanation:
+        return explain_execution(execution, records.attempts(execution.id), now=now, asked=asked)
+
+    execution, backfill = _find(stored.id, instant, records), None
+    if execution is None or execution.state is State.SKIPPED:
+        backfill = _find_backfill(stored.id, instant, records)
+    schedule = understood(stored)
+    due = instant if schedule is None else _instant_of(schedule, instant)
+    if backfill is not None:
+        why = f" It did not run at its time: {execution.last_error}." if execution else ""
+        found = explained(backfill)
+        found = attrs.evolve(found, because=(f"A backfill asked for it.{why}", *found.because))
+    elif execution is not None:
+        found = explained(execution, asked_for(due, execution.last_error or ""))
+    elif (begun := begun_at(stored.name, instant, records)) is not None:
+        found = explained(begun)
+        found = attrs.evolve(found, because=(f"{came_of(begun)}.", *found.because))
+    elif schedule is None:
+        found = Explanation(
+            ran=False,
+            answer="It cannot be planned: its row in the table is broken",
+            because=(stored.problem or "", "Mend the row; an edit is noticed within seconds."),
+        )
+    else:
+        circumstances = Circumstances(
+            pause=stored.pause, claimed=stored.claimed, calendars=calendars or {}
+        )
+        skipped = circumstances.why_skipped(schedule, due, now)
+        last = records.last_claim
+        found = _without_record(schedule, stored, due, skipped, asked_for, last=last, now=now)
     if found.ran:
         return found
     beside = begun_beside(stored.name, instant, records) if found.execution is None else ()
     return attrs.evolve(found, because=(*beside, *found.because, *_planned_ahead(stored, now)))
 
 
-def _explain(
+def _without_record(
+    schedule: Schedule,
     stored: StoredSchedule,
-    instant: datetime,
+    due: datetime,
+    why: str | None,
+    asked_for: Callable[[datetime, str], Iterator[str]],
     *,
-    records: RecordsPort,
+    last: Callable[[], LastClaim | None],
     now: datetime,
-    calendars: Mapping[str, FoundCalendar] | None,
-    replays: Sequence[Replay],
 ) -> Explanation:
-    execution = _find(stored.id, instant, records)
-    backfill = None
-    if execution is None or execution.state is State.SKIPPED:
-        backfill = _find_backfill(stored.id, instant, records)
-    if backfill is not None:
-        found = explain_execution(backfill, records.attempts(backfill.id), now=now)
-        return attrs.evolve(found, because=(*_asked_for(execution), *found.because))
-    if execution is None and (begun := begun_at(stored.name, instant, records)) is not None:
-        found = explain_execution(begun, records.attempts(begun.id), now=now)
-        return attrs.evolve(found, because=(f"{came_of(begun)}.", *found.because))
-    schedule = understood(stored)
-    if execution is not None:
-        due = instant if schedule is None else _instant_of(schedule, instant)
-        asked = on_request(
-            stored,
-            due,
-            said=execution.last_error or "",
-            calendars=calendars or {},
-            replays=replays,
-        )
-        attempts = records.attempts(execution.id)
-        return explain_execution(execution, attempts, now=now, asked=asked)
-    if schedule is None:
-        return Explanation(
-            ran=False,
-            answer="It cannot be planned: its row in the table is broken",
-            because=(stored.problem or "", "Mend the row; an edit is noticed within seconds."),
-        )
-    due = _instant_of(schedule, instant)
-    circumstances = Circumstances(
-        pause=stored.pause, claimed=stored.claimed, calendars=calendars or {}
-    )
-    return _without_record(
-        schedule, stored, due, circumstances, records=records, replays=replays, now=now
-    )
+    """Explain an instant that has no row; *why* is what keeps it from running, if known."""
+    if schedule.timing.next(due - timedelta(microseconds=1)) != due:
+        neighbours = tuple(_neighbours(schedule, due))
+        return Explanation(ran=False, answer="It was not due then", because=neighbours)
+    if due > now:
+        return _future(schedule, stored, why)
+    if (reason := _never(schedule, stored, due, why)) is not None:
+        because = (*remedies(reason, stored.name), *asked_for(due, reason))
+        return Explanation(ran=False, answer=f"It did not run: {reason}", because=because)
+    if not stored.planned or (stored.next_due_at is not None and stored.next_due_at <= due):
+        return _not_yet(due, last())
+    return Explanation(ran=False, answer=_forgotten(due, now))
 
 
 def _planned_ahead(stored: StoredSchedule, now: datetime) -> Iterator[str]:
@@ -207,12 +216,6 @@ def _find_backfill(scheduler_id: int, instant: datetime, records: RecordsPort) -
     return None
 
 
-def _asked_for(skipped: Execution | None) -> Iterator[str]:
-    """Say of a past instant that runs on request why it did not at its time."""
-    why = "" if skipped is None else f" It did not run at its time: {skipped.last_error}."
-    yield f"A backfill asked for it.{why}"
-
-
 _ANSWERS = {
     State.CLAIMED: "It was claimed, and the broker has not taken it yet",
     State.PUBLISHED: "It is in the queue and waits for a worker",
@@ -290,37 +293,6 @@ def _where_it_is(execution: Execution, now: datetime) -> Iterator[str]:
         yield "If it stays so: `cronhare queues` has who consumes, `cronhare doctor` what is wrong."
 
 
-def _without_record(
-    schedule: Schedule,
-    stored: StoredSchedule,
-    instant: datetime,
-    circumstances: Circumstances,
-    *,
-    records: RecordsPort,
-    replays: Sequence[Replay],
-    now: datetime,
-) -> Explanation:
-    due = schedule.timing.next(instant - timedelta(microseconds=1)) == instant
-    if not due:
-        return Explanation(
-            ran=False, answer="It was not due then", because=tuple(_neighbours(schedule, instant))
-        )
-    why = circumstances.why_skipped(schedule, instant, now)
-    if instant > now:
-        answer, because = _future(schedule, stored, why)
-        return Explanation(ran=False, answer=answer, because=because)
-    reason = _never(schedule, stored, instant, why)
-    if reason is not None:
-        asked = on_request(
-            stored, instant, said=reason, calendars=circumstances.calendars, replays=replays
-        )
-        because = (*remedies(reason, stored.name), *asked)
-        return Explanation(ran=False, answer=f"It did not run: {reason}", because=because)
-    if _is_ahead(stored, instant):
-        return _not_yet(instant, records.last_claim())
-    return Explanation(ran=False, answer=_forgotten(instant, now))
-
-
 def _neighbours(schedule: Schedule, instant: datetime) -> Iterator[str]:
     if isinstance(schedule.timing, ByHand):
         starts = " or at a boot or start, as its jobs file says" if schedule.source else ""
@@ -331,27 +303,27 @@ def _neighbours(schedule: Schedule, instant: datetime) -> Iterator[str]:
     yield f"The instant after is {say_moment(after) if after else 'none'}."
 
 
-def _future(
-    schedule: Schedule, stored: StoredSchedule, why: str | None
-) -> tuple[str, tuple[str, ...]]:
+def _future(schedule: Schedule, stored: StoredSchedule, why: str | None) -> Explanation:
     """Say whether an instant that is still to come will run, as far as that is known."""
+    answer, because = "It is due then", tuple[str, ...]()
     if not schedule.enabled:
-        because = "But the schedule is disabled: unless that changes, it will not run."
-        return "It is due then", (because, *remedies("the schedule is disabled", stored.name))
-    if stored.problem is not None:
-        return "It is due then", (f"But it cannot be planned: {stored.problem}.",)
-    if why is not None:
-        said = f"It is due then, and will not run unless that changes: {why}"
-        return said, tuple(remedies(why, stored.name))
-    return "It is due then", ()
+        said = "But the schedule is disabled: unless that changes, it will not run."
+        because = (said, *remedies("the schedule is disabled", stored.name))
+    elif stored.problem is not None:
+        because = (f"But it cannot be planned: {stored.problem}.",)
+    elif why is not None:
+        answer = f"{answer}, and will not run unless that changes: {why}"
+        because = tuple(remedies(why, stored.name))
+    return Explanation(ran=False, answer=answer, because=because)
 
 
 def _never(
     schedule: Schedule, stored: StoredSchedule, instant: datetime, why: str | None
 ) -> str | None:
     """Say why it will not be run any more, as far as that is known."""
-    if not schedule.enabled and (since := _idle_since(stored, instant)) is not None:
-        return f"the schedule is disabled, and was when {say_moment(since)} came"
+    idle = stored.idle
+    if not schedule.enabled and idle is not None and instant >= idle.since:
+        return f"the schedule is disabled, and was when {say_moment(idle.since)} came"
     if instant <= schedule.changed_at:
         changed = say_moment(schedule.changed_at)
         return (
@@ -360,31 +332,11 @@ def _never(
         )
     if not schedule.enabled:
         return "the schedule is disabled"
-    if (outside := _out_of_span(schedule, instant)) is not None:
-        return outside
-    if stored.problem is not None:
-        return f"it cannot be planned: {stored.problem}"
-    return why
-
-
-def _out_of_span(schedule: Schedule, instant: datetime) -> str | None:
-    """Say that the schedule begins later, or ended before."""
     if schedule.starts_at is not None and instant < schedule.starts_at:
         return f"the schedule starts at {say_moment(schedule.starts_at)}"
     if schedule.ends_at is not None and instant > schedule.ends_at:
         return f"the schedule ended at {say_moment(schedule.ends_at)}"
-    return None
-
-
-def _idle_since(stored: StoredSchedule, instant: datetime) -> datetime | None:
-    """Say since when nothing runs, if that is the reason for an instant."""
-    idle = stored.idle
-    return None if idle is None or instant < idle.since else idle.since
-
-
-def _is_ahead(stored: StoredSchedule, instant: datetime) -> bool:
-    """Whether the schedule's plan has not come to that instant."""
-    return not stored.planned or (stored.next_due_at is not None and stored.next_due_at <= instant)
+    return why if stored.problem is None else f"it cannot be planned: {stored.problem}"
 
 
 def _not_yet(instant: datetime, last: LastClaim | None) -> Explanation:

@@ -100,17 +100,10 @@ class Explanations:
         asked = newest_instant(stored, now=now) if instant is None else instant
         calendars = find_calendars(self._schedules, stored)
         replays = self._replays.replays(limit=MOST_REPLAYS)
-        found = self._completed(
-            explain(
-                stored,
-                asked,
-                records=self._records,
-                now=now,
-                calendars=calendars,
-                replays=replays,
-            )
+        found = explain(
+            stored, asked, records=self._records, now=now, calendars=calendars, replays=replays
         )
-        zone = zone_of(stored)
+        zone, found = zone_of(stored), self._completed(found)
         return ExplanationView.of(found, name=name, timezone=zone, instant=asked, now=now)
 
     def _explain_without_times(self, stored: StoredSchedule, now: datetime) -> ExplanationView:
@@ -182,9 +175,10 @@ class Explanations:
 
     def _before(self, execution: Execution) -> Iterator[str]:
         """Name the runs that one waits for which is held back, and whether they can begin."""
-        if execution.state is State.HELD and (key := key_of(execution.held_by or "")) is not None:
+        gate = execution.held_by or "" if execution.state is State.HELD else ""
+        if (key := key_of(gate)) is not None:
             yield from self._with_places(key)
-        if execution.state is State.HELD and schedule_of(execution.held_by or "") is not None:
+        if schedule_of(gate) is not None:
             active = ExecutionFilter(
                 schedule=execution.schedule_name, states=ACTIVE, limit=MOST_BEFORE
             )
@@ -220,24 +214,18 @@ class Explanations:
 def unless_unheard(found: Explanation, records: RecordsPort) -> Explanation:
     """Correct the explanation of a success if it was an event, and nothing was run."""
     execution = found.execution
-    if execution is None or not _was_unheard(execution, found, records):
+    if execution is None or execution.state is not State.SUCCEEDED or not found.attempts:
         return found
-    name = called(execution.task, topic=execution.topic)
+    is_event = execution.topic is not None or execution.task.type == TaskType.EVENT
+    last, name = found.attempts[-1], called(execution.task, topic=execution.topic)
+    if not is_event or last.pid is not None:
+        return found
+    outputs = records.output(execution.id, since=last.attempt)
+    if all(output.stderr.head.rstrip() != say_unheard(name) for output in outputs):
+        return found
     return attrs.evolve(
         found,
         ran=False,
         answer=f"It was completed without being run: nobody listened to {name}",
         because=(*found.because, '`no_listener = "fail"` of its schedule lets it fail instead.'),
     )
-
-
-def _was_unheard(execution: Execution, found: Explanation, records: RecordsPort) -> bool:
-    is_event = execution.topic is not None or execution.task.type == TaskType.EVENT
-    if execution.state is not State.SUCCEEDED or not is_event or not found.attempts:
-        return False
-    last = found.attempts[-1]
-    if last.pid is not None:
-        return False
-    said = say_unheard(called(execution.task, topic=execution.topic))
-    outputs = records.output(execution.id, since=last.attempt)
-    return any(output.stderr.head.rstrip() == said for output in outputs)

@@ -1,8 +1,8 @@
 """What a filter names: a task is found by its numbers too, and what nobody knows is refused."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 from msgspec.structs import replace
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 Filter = TypeVar("Filter", ExecutionFilter, FailureFilter)
 
-#: The number of a task, and the jobs file that the row is of, if it is of one.
-_Numbered: TypeAlias = tuple[TaskRef, str | None]
+#: What has a task, whose name may be wanted.
+Row = TypeVar("Row", Execution, "Archived", "ScheduleView")
 
 #: A task may have a number in each jobs file, and each stands for a range that is read.
 _MOST_NUMBERS: Final = 20
@@ -62,37 +62,36 @@ class Names:
 
         It is for people: whoever runs one finds its task by what the row says.
         """
-        names = self._names_of((one.task, one.source) for one in found if _is_nameless(one))
-        return [
-            replace(one, task_name=names.get((one.task, one.source))) if _is_nameless(one) else one
-            for one in found
-        ]
+        return self._filled(found, lambda one: one.task, replace)
 
     def named_failures(self, found: "Sequence[Archived]") -> "Sequence[Archived]":
         """Add them to rows of the archive: see `named`."""
-        asked = {
-            one.id: (TaskRef(one.task_type, one.task_id), one.source)
-            for one in found
-            if _is_nameless(one)
-        }
-        names = self._names_of(asked.values())
-        return [
-            attrs.evolve(one, task_name=names.get(asked[one.id])) if one.id in asked else one
-            for one in found
-        ]
+        return self._filled(found, lambda one: TaskRef(one.task_type, one.task_id), attrs.evolve)
 
     def named_schedules(self, found: "Sequence[ScheduleView]") -> "Sequence[ScheduleView]":
         """Add them to schedules: see `named`."""
-        asked = {
-            one.id: (one.task, one.source)
-            for one in found
-            if one.task is not None and _is_nameless(one)
-        }
-        names = self._names_of(asked.values())
-        return [
-            attrs.evolve(one, task_name=names.get(asked[one.id])) if one.id in asked else one
-            for one in found
-        ]
+        return self._filled(found, lambda one: one.task, attrs.evolve)
+
+    def _filled(
+        self,
+        rows: Sequence[Row],
+        ref_of: Callable[[Row], TaskRef | None],
+        evolve: Callable[..., Row],
+    ) -> Sequence[Row]:
+        """Add names to rows without: a row of a jobs file has a task of that file, as for all."""
+        nameless = [one.task_name is None and one.topic is None for one in rows]
+        refs = [ref_of(one) if less else None for one, less in zip(rows, nameless, strict=True)]
+        if all(ref is None or ref.is_system for ref in refs):
+            return rows  # of what has its name nobody reads a jobs file
+        tasks = {task.ref: task for task in self._tasks}
+
+        def filled(row: Row, ref: TaskRef | None) -> Row:
+            task = None if ref is None or ref.is_system else tasks.get(ref)
+            if task is None or row.source not in {None, task.source or row.source}:
+                return row
+            return evolve(row, task_name=task.name)
+
+        return [filled(row, ref) for row, ref in zip(rows, refs, strict=True)]
 
     def refuse_unknown(self, which: ExecutionFilter | FailureFilter) -> None:
         """Refuse a filter that takes nothing because it names what does not exist.
@@ -130,18 +129,6 @@ class Names:
         if asked not in sources:
             raise not_found("jobs file", asked, sources)
 
-    def _names_of(self, rows: Iterable[_Numbered]) -> Mapping[_Numbered, str]:
-        """Name the tasks of numbers; one of a jobs file is a task of that file, as for workers."""
-        asked = {(ref, source) for ref, source in rows if not ref.is_system}
-        if not asked:  # of what has its name nobody reads a jobs file
-            return {}
-        tasks = {task.ref: task for task in self._tasks}
-        return {
-            (ref, source): task.name
-            for ref, source in asked
-            if (task := tasks.get(ref)) is not None and source in {None, task.source or source}
-        }
-
     def _numbers_of(self, name: str) -> tuple[TaskRef, ...]:
         registered = {task.ref for task in self._tasks if task.name == name}
         stored = self._names.numbers_of(name)
@@ -172,7 +159,3 @@ class Names:
         yield from self._schedules.on_queues()
         for report in self._nodes.nodes(now=self._now(), limit=MOST_REPORTS).reports:
             yield from report.queues
-
-
-def _is_nameless(row: "Execution | Archived | ScheduleView") -> bool:
-    return row.task_name is None and row.topic is None

@@ -5,15 +5,22 @@ from the same rule that made them (`retries.retry.decide`); what a limit of retr
 one's own did to a wait shows in how long it was.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Literal
 
 import attrs
 import msgspec
 
 from cronhare.application.reports.overlaps import Tone, tone_of
-from cronhare.domain.execution import ENDED_WITHOUT_RESULT, UNFINISHED, Execution, State
+from cronhare.domain.execution import (
+    ENDED_WITHOUT_RESULT,
+    NOTHING_REPORTED,
+    UNFINISHED,
+    Execution,
+    State,
+    TaskReport,
+)
 from cronhare.domain.retries.outcome import (
     MAY_COUNT,
     Crash,
@@ -36,91 +43,91 @@ from cronhare.domain.retries.retry import (
 )
 from cronhare.ports.records import Attempt
 
+from .views.executions import AttemptView
+from .views.values import seconds
 from .waits import what_it_waits_for
 
 
 @attrs.frozen(kw_only=True)
-class Waited:
-    """Nothing ran *since* then; *planned* is the least wait that the rule gives, if one does."""
+class StepView:
+    """A step of a story; what its kind does not have is None.
 
-    since: datetime
-    until: datetime
-    planned: timedelta | None = None
-    of: str = ""
-
-
-@attrs.frozen(kw_only=True)
-class Tried:
-    """An attempt; *decision* and *reason* say what became of the execution then, where it ended.
-
-    *why* says why no other attempt followed, where it failed for good.
+    *waited*: nothing ran, and *planned_seconds* is the least wait that the rule gives, if one does.
+    *tried*: an attempt; *decision* and *reason* say what became of the execution then, *why* why
+    no other attempt followed. *stands*: how it stands at last, and what it waits for.
     """
 
-    attempt: Attempt
-    tone: Tone
+    kind: Literal["waited", "tried", "stands"]
+    since: datetime | None = None
+    until: datetime | None = None
+    seconds: float | None = None
+    planned_seconds: float | None = None
+    what_for: str | None = None
+    tone: Tone | None = None
+    attempt: AttemptView | None = None
     decision: str | None = None
     reason: str | None = None
     why: str | None = None
-
-
-@attrs.frozen(kw_only=True)
-class Stands:
-    """How it stands at last: *waits_for* while something is still to happen."""
-
-    state: State
-    at: datetime | None
-    reason: str | None
-    waits_for: str | None
-
-
-#: What a story is made of, in its order.
-Step = Waited | Tried | Stands
+    state: State | None = None
 
 
 def story(
     execution: Execution,
     attempts: Sequence[Attempt],
+    reports: Mapping[int, TaskReport],
     *,
     policy: RetryPolicy,
     crash_policy: CrashPolicy,
     now: datetime,
-) -> Iterator[Step]:
-    """Tell what happened to an execution, as far as the ledger knows, and what it waits for."""
+) -> Iterator[StepView]:
+    """Tell what happened to an execution, as far as the ledger knows, and what it waits for.
+
+    *reports* are those of the attempts, by number.
+    """
     judge = _Judge(policy, crash_policy)
-    free_at, planned, of = execution.due_at, None, "until it began"
-    for place, attempt in enumerate(attempts):
+    free_at, what_for = execution.due_at, "until it began"
+    planned: timedelta | None = None
+    for attempt in attempts:
         if attempt.started_at > free_at:
-            yield Waited(since=free_at, until=attempt.started_at, planned=planned, of=of)
-        is_last = place == len(attempts) - 1
+            yield StepView(
+                kind="waited",
+                since=free_at,
+                until=attempt.started_at,
+                seconds=seconds(attempt.started_at - free_at),
+                planned_seconds=seconds(planned),
+                what_for=what_for,
+            )
         verdict = judge.verdict(attempt)
-        tried, planned = _tried(attempt, verdict, execution, is_last=is_last)
-        if isinstance(verdict, Fail):
-            tried = attrs.evolve(tried, why=judge.why_no_more(attempt))
-        if not is_last and isinstance(verdict, Fail | Quarantine):
-            tried = attrs.evolve(tried, decision=f"{tried.decision}, and replayed later")
-            judge.begin_anew()
-            planned, of = None, "until it was replayed"
-        else:
-            of = "until the next attempt"
-        yield tried
+        decision, planned = _said(verdict)
+        reason, what_for = verdict.reason if verdict else None, "until the next attempt"
+        why = judge.why_no_more(attempt) if isinstance(verdict, Fail) else None
+        if attempt is not attempts[-1]:
+            if isinstance(verdict, Fail | Quarantine):
+                decision, planned = f"{decision}, and replayed later", None
+                what_for = "until it was replayed"
+                judge.begin_anew()
+        elif verdict is not None and execution.state in _BECAME and execution.last_error:
+            reason = execution.last_error  # the decision itself, and no inference
+            decision = _BECAME[execution.state]
+        yield StepView(
+            kind="tried",
+            since=attempt.started_at,
+            until=attempt.finished_at,
+            tone=tone_of(attempt.ending),
+            attempt=AttemptView.of(attempt, reports.get(attempt.attempt, NOTHING_REPORTED)),
+            decision=decision,
+            reason=reason,
+            why=why,
+        )
         free_at = attempt.finished_at or attempt.started_at
-    yield _stands(execution, now=now)
-
-
-def _tried(
-    attempt: Attempt, verdict: Verdict | None, execution: Execution, *, is_last: bool
-) -> tuple[Tried, timedelta | None]:
-    """Tell of an attempt, and how long the rule has the next one wait."""
-    tried = Tried(attempt=attempt, tone=tone_of(attempt.ending))
-    if verdict is None:
-        return tried, None
-    decision, planned = _said(verdict)
-    reason = verdict.reason
-    goes_by_it = execution.state in {State.RETRYING, State.FAILED, State.QUARANTINED}
-    if is_last and goes_by_it and execution.last_error:
-        reason = execution.last_error  # the decision itself, and no inference
-        decision = _BECAME[execution.state]
-    return attrs.evolve(tried, decision=decision, reason=reason), planned
+    has_reason = execution.state in ENDED_WITHOUT_RESULT or execution.state in UNFINISHED
+    yield StepView(
+        kind="stands",
+        since=execution.finished_at,
+        state=execution.state,
+        reason=execution.last_error if has_reason else None,
+        what_for=what_it_waits_for(execution, now=now),
+    )
 
 
 _BECAME: Final = {
@@ -130,8 +137,11 @@ _BECAME: Final = {
 }
 
 
-def _said(verdict: Verdict) -> tuple[str, timedelta | None]:
+def _said(verdict: Verdict | None) -> tuple[str | None, timedelta | None]:
+    """Say what was decided, and how long the rule has the next attempt wait."""
     match verdict:
+        case None:
+            return None, None
         case Complete():
             return "succeeded", None
         case RetryAfter(delay=delay):
@@ -143,16 +153,6 @@ def _said(verdict: Verdict) -> tuple[str, timedelta | None]:
         case Quarantine():
             return _BECAME[State.QUARANTINED], None
     return _BECAME[State.FAILED], None
-
-
-def _stands(execution: Execution, *, now: datetime) -> Stands:
-    has_reason = execution.state in ENDED_WITHOUT_RESULT or execution.state in UNFINISHED
-    return Stands(
-        state=execution.state,
-        at=execution.finished_at,
-        reason=execution.last_error if has_reason else None,
-        waits_for=what_it_waits_for(execution, now=now),
-    )
 
 
 @attrs.define
