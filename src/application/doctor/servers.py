@@ -37,12 +37,6 @@ def _settings(seen: Seen) -> SettingsFacts:
 
 
 @SETTINGS.rule("settings")
-def can_be_read(seen: Seen) -> Said:
-    if not _settings(seen).unknown:
-        yield ok("All of them can be read")
-
-
-@SETTINGS.rule("settings")
 def unknown(seen: Seen) -> Said:
     for name, meant in _settings(seen).unknown.items():
         cure = f"did you mean {meant}?" if meant else "see docs/reference/settings.md"
@@ -50,18 +44,15 @@ def unknown(seen: Seen) -> Said:
 
 
 @SETTINGS.rule("settings")
-def server_with_a_file(seen: Seen) -> Said:
-    if _settings(seen).on_one_file and not _settings(seen).in_memory:
+def ledger_and_broker(seen: Seen) -> Said:
+    facts = _settings(seen)
+    if facts.on_one_file and not facts.in_memory:
         yield warning(
             "RabbitMQ with an SQLite ledger: processes on another host would keep another ledger",
             "set CRON_DATABASE_URL=mysql+pymysql://…, or postgresql+psycopg://…; or keep all "
             "processes on this host",
         )
-
-
-@SETTINGS.rule("settings")
-def memory_with_a_server(seen: Seen) -> Said:
-    if _settings(seen).in_memory and not _settings(seen).on_one_file:
+    elif facts.in_memory and not facts.on_one_file:
         yield warning(
             "The in-memory broker is inside of one process, and others may work on a ledger on a "
             "server: scheduler, worker and `cronhare up` refuse to start",
@@ -71,19 +62,16 @@ def memory_with_a_server(seen: Seen) -> Said:
 
 
 @SETTINGS.rule("settings")
-def deduplication_without_effect(seen: Seen) -> Said:
+def deduplication(seen: Seen) -> Said:
     facts = _settings(seen)
-    if facts.deduplicates and facts.quorum and not facts.in_memory:
+    if not facts.deduplicates or facts.in_memory:
+        return
+    if facts.quorum:
         yield warning(
             "CRON_MESSAGE_DEDUPLICATION does nothing for quorum queues",
             "turn it off: the ledger lets no copy run; or set CRON_QUEUE_TYPE=classic",
         )
-
-
-@SETTINGS.rule("settings")
-def deduplication_needs_a_plugin(seen: Seen) -> Said:
-    facts = _settings(seen)
-    if facts.deduplicates and not facts.quorum and not facts.in_memory:
+    else:
         yield note(
             "CRON_MESSAGE_DEDUPLICATION needs the plugin rabbitmq_message_deduplication and queues "
             "that were declared with it: over AMQP neither can be seen",
@@ -100,6 +88,12 @@ def short_lease(seen: Seen) -> Said:
             f"{given_up_after(lease).total_seconds():.1f} s ends the running tasks",
             "set CRON_LEASE_SECONDS to 10 or more; 30 is the default",
         )
+
+
+@SETTINGS.rule("settings")
+def can_be_read(seen: Seen) -> Said:
+    if not _settings(seen).unknown:
+        yield ok("All of them can be read")
 
 
 # Any server
