@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from .access import Actor
-from .secrets import HIDDEN, announces_secret, names_a_secret, without_secrets
+from .secrets import HIDDEN, names_a_secret, without_secrets
 from .texts.printable import printable, shortened
 
 #: Letters of what was changed, and of why it was refused.
@@ -128,39 +128,19 @@ def _kept(value: Any, depth: int, left: _Left) -> Any:  # noqa: ANN401
 
 def _kept_members(value: Mapping[Any, Any], depth: int, left: _Left) -> dict[str, Any]:
     found = dict[str, Any]()
-    is_pair = _calls_its_value_a_secret(value)
-    done = 0
     for name, each in list(value.items())[:MOST_MEMBERS]:
         if left.is_nothing:
             break
         said = left.text(str(name), LONGEST_TARGET)
-        is_value = is_pair and said.lower() in _VALUES
-        is_secret = each is not None and (names_a_secret(said) or is_value)
-        found[said] = HIDDEN if is_secret else _kept(each, depth - 1, left)
-        done += 1
-    if len(value) > done:
-        found["…"] = f"{len(value) - done:,} more"
+        hides = each is not None and names_a_secret(said)
+        found[said] = HIDDEN if hides else _kept(each, depth - 1, left)
+    if len(value) > len(found):
+        found["…"] = f"{len(value) - len(found):,} more"
     return found
 
 
-#: As many have it: {"name": "DB_PASSWORD", "value": "hunter2"}, and {"Key": …, "Values": […]}.
-_NAMES: Final = frozenset(["name", "key", "header", "field"])
-_VALUES: Final = frozenset(["value", "values", "val", "content", "default"])
-
-
-def _calls_its_value_a_secret(value: Mapping[Any, Any]) -> bool:
-    called = [each for name, each in value.items() if str(name).lower() in _NAMES]
-    return any(isinstance(each, str) and names_a_secret(each[:LONGEST_TARGET]) for each in called)
-
-
 def _kept_items(value: Sequence[Any], depth: int, left: _Left) -> list[Any]:
-    words = value[:MOST_MEMBERS]
-    found = [
-        HIDDEN
-        if isinstance(before, str) and announces_secret(before[:MOST_READ])
-        else _kept(each, depth - 1, left)
-        for before, each in zip([None, *words], words, strict=False)
-    ]
+    found = [_kept(each, depth - 1, left) for each in value[:MOST_MEMBERS]]
     if len(value) > MOST_MEMBERS:
         found.append(f"… {len(value) - MOST_MEMBERS:,} more")
     return found

@@ -1,7 +1,7 @@
 """What the audit hides of values: what a name calls a secret, a URL's user, and known tokens.
 
-It is a help, not a promise: a password inside a command line that nothing calls one is kept as it
-was given (docs/access.md).
+It is a help, not a promise: a password inside a command line is kept as it was given
+(docs/access.md).
 """
 
 import re
@@ -22,13 +22,6 @@ _ENDS: Final = (
     *("password", "passwort", "passwd", "passphrase", "passcode", "pwd", "pass", "secret"),
     *("token", "apikey", "credential", "credentials"),
 )
-#: What may follow that word without making it another one.
-_FILLING: Final = frozenset(
-    [
-        *("base", "hash", "plain", "raw", "string", "text", "value"),
-        *("confirm", "confirmation", "new", "old"),
-    ]
-)
 _NONE: Final = frozenset(["bypass", "compass", "encompass", "overpass", "surpass", "underpass"])
 #: Keys of other kinds, by the word before.
 _OPEN_KEYS: Final = frozenset(
@@ -46,75 +39,38 @@ _USER: Final = re.compile(
 #: Tokens that are known for one wherever they stand: ours, JSON Web Tokens, those of well-known
 #: services; and private keys.
 _FORMS: Final = re.compile(
-    r"\bchr_[\w-]{43}|(?<![\w-])(?:\w{1,30}-){0,4}eyJ[\w-]{5,}\.[\w-]{5,}(?:\.[\w-]*)?|\bgh[a-z]_\w{20,}|\bgithub_pat_\w{20,}"
-    r"|\bglpat-[\w-]{15,}|\bxox[a-z]-[\w-]{10,}|\b(?:AKIA|ASIA)[0-9A-Z]{16}|\bAIza[\w-]{30,}"
-    r"|\b[sr]k[-_](?:\w{1,10}[-_])?\w{16,}|\bhooks\.slack\.com/services/[\w/]{5,200}"
-    r"|\bdiscord(?:app)?\.com/api/(?:v\d{1,2}/)?webhooks/[\w/-]{5,200}|\b(?:bot)?\d{6,12}:[\w-]{30,60}"
+    r"\bchr_[\w-]{43}|(?<![\w-])eyJ[\w-]{5,}\.[\w-]{5,}(?:\.[\w-]*)?|\bgh[a-z]_\w{20,}"
+    r"|\bgithub_pat_\w{20,}|\bglpat-[\w-]{15,}|\bxox[a-z]-[\w-]{10,}|\b(?:AKIA|ASIA)[0-9A-Z]{16}"
+    r"|\bAIza[\w-]{30,}|\b[sr]k[-_](?:\w{1,10}[-_])?\w{16,}"
+    r"|\bhooks\.slack\.com/services/[\w/]{5,200}"
+    r"|\bdiscord(?:app)?\.com/api/(?:v\d{1,2}/)?webhooks/[\w/-]{5,200}"
+    r"|\b(?:bot)?\d{6,12}:[\w-]{30,60}"
     r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)"
 )
 #: `Bearer x`, as headers say it.
 _BEARER: Final = re.compile(r"(?i)\b(bearer|basic)([ \t]+)(?=[\w.~+/-]*[\d=+/_.~-])[\w.~+/=-]{8,}")
 
-#: All of a line is the value of these.
-_HEADER: Final = re.compile(
-    r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie)([\"']?[:=] ?)[^\r\n]+"
-)
-#: `NAME=value`, `name: value` and `--name value`; any quote may have backslashes before it.
-_NAME: Final = re.compile(
-    r"(?<![\w.-])(?:([A-Za-z_][\w.-]{0,200})\\*[\"']?[ \t]{0,8}[:=][ \t]{0,8}"
-    r"|(--?[A-Za-z][\w.-]{0,200})[= ][ \t]{0,8}(?!-))"
-)
-#: What is quoted, up to a quote with as many backslashes, or in brackets, after `b`, `$`; a word.
-_QUOTED: Final = r"(\\*+)([\"'])(?:[^\n]*?(?<!\\)\%d\%d|[^\n]*)"
-_VALUE: Final = re.compile(
-    rf"[bBfFrRuU$]{{0,2}}(?:{_QUOTED % (1, 2)}"
-    rf"|[\[({{](?:{_QUOTED % (3, 4)}|\\+|[^\\\n\])}}])*[\])}}]?[^\s\"'&;,]*)|[^\s\"'&;,]+"
-)
-
 
 def names_a_secret(name: str) -> bool:
     """Tell whether a value of this name is better shown to nobody.
 
-    >>> [names_a_secret(each) for each in ("dbPassword", "X-API-Key", "PGPASSWORD", "--token")]
+    >>> [names_a_secret(each) for each in ("dbPassword", "X-API-Key", "PGPASSWORD", "token")]
     [True, True, True, True]
     >>> [names_a_secret(each) for each in ("key", "tokens_left", "concurrency_key", "bypass")]
     [False, False, False, False]
     """
     words = [word.lower() for word in _WORDS.findall(name)]
-    while words and words[-1] in _FILLING:
-        words.pop()
     if not words:
         return False
-    last = words[-1]
-    if last == "key":
+    if words[-1] == "key":
         return len(words) > 1 and words[-2] not in _OPEN_KEYS
-    return last in _SECRET or (last.endswith(_ENDS) and last not in _NONE)
-
-
-def announces_secret(word: str) -> bool:
-    """Tell whether a word of a command line says that the next one is a secret.
-
-    >>> [announces_secret(each) for each in ("--db-password", "--password=x", "password")]
-    [True, False, False]
-    """
-    return word.startswith("-") and "=" not in word and names_a_secret(word)
+    return words[-1] in _SECRET or (words[-1].endswith(_ENDS) and words[-1] not in _NONE)
 
 
 def without_secrets(text: str) -> str:
     """Hide what a text shows of secrets; it stays readable otherwise.
 
-    >>> without_secrets("PGPASSWORD=hunter2 psql --token x1 -h db")
-    'PGPASSWORD=*** psql --token *** -h db'
     >>> without_secrets("from https://ada:hunter2@example.org/x on")
     'from https://***@example.org/x on'
     """
-    text = _USER.sub(rf"\1{HIDDEN}@", _FORMS.sub(HIDDEN, _HEADER.sub(rf"\1\2{HIDDEN}", text)))
-    text = _BEARER.sub(rf"\1\2{HIDDEN}", text)
-    parts, done = list[str](), 0
-    for found in _NAME.finditer(text):
-        if found.start() < done or not names_a_secret(found[1] or found[2]):
-            continue
-        if value := _VALUE.match(text, found.end()):
-            parts += [text[done : found.end()], HIDDEN]
-            done = value.end()
-    return "".join([*parts, text[done:]])
+    return _BEARER.sub(rf"\1\2{HIDDEN}", _USER.sub(rf"\1{HIDDEN}@", _FORMS.sub(HIDDEN, text)))

@@ -4,17 +4,18 @@ docs/metrics.md is made of this.
 """
 
 import enum
-from collections.abc import Sequence
-from typing import Final, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
 
 import attrs
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-Family = TypeVar("Family", CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily)
+from cronhare.application.administration.views.work import MetricsView
+
+Series = Mapping[tuple[str, ...], float]
+Measured = float | Series
+Measure = Callable[[MetricsView], Measured]
 
 
 class Kind(enum.StrEnum):
@@ -36,22 +37,22 @@ class Source(enum.StrEnum):
 
 @attrs.frozen(kw_only=True)
 class Described:
-    """One metric; *name* is the exposed one, with its `_total`."""
+    """One metric; *name* is the exposed one, with its `_total`.
+
+    *measure* reads what the ledger counts from what was measured at one moment.
+    """
 
     name: str
     kind: Kind
     source: Source
     help: str
     labels: tuple[str, ...] = ()
+    measure: Measure | None = None
 
     @property
     def family_name(self) -> str:
         """The name as the client takes it: it appends `_total` to a counter's."""
         return self.name.removesuffix("_total") if self.kind is Kind.COUNTER else self.name
-
-    def family(self, kind: type[Family]) -> Family:
-        """Make an empty family."""
-        return kind(self.family_name, self.help, labels=self.labels)
 
     @property
     def series(self) -> Sequence[str]:
@@ -60,27 +61,33 @@ class Described:
             return [f"{self.name}{suffix}" for suffix in ("_bucket", "_count", "_sum")]
         return [self.name]
 
+    def family(self, measured: Measured) -> Metric:
+        """Make the family of a gauge or a counter: of one value, or of one for each labels."""
+        kind = CounterMetricFamily if self.kind is Kind.COUNTER else GaugeMetricFamily
+        family = kind(self.family_name, self.help, labels=self.labels)
+        series: Series = measured if isinstance(measured, Mapping) else {(): measured}
+        for labels in sorted(series):
+            family.add_metric(labels, series[labels])
+        return family
+
 
 _found: list[Described] = []
 
 
-def _metric(name: str, kind: Kind, source: Source, help_: str, *labels: str) -> Described:
-    described = Described(name=name, kind=kind, source=source, help=help_, labels=labels)
-    _found.append(described)
-    return described
+def _metric(name: str, source: Source | Measure, help_: str, *labels: str, kind: Kind) -> Described:
+    """Describe a metric; in place of its source, one of the ledger has its measure."""
+    measure = None if isinstance(source, Source) else source
+    source = source if isinstance(source, Source) else Source.LEDGER
+    found = Described(
+        name=name, kind=kind, source=source, help=help_, labels=labels, measure=measure
+    )
+    _found.append(found)
+    return found
 
 
-def _counter(name: str, source: Source, help_: str, *labels: str) -> Described:
-    return _metric(name, Kind.COUNTER, source, help_, *labels)
-
-
-def _gauge(name: str, source: Source, help_: str, *labels: str) -> Described:
-    return _metric(name, Kind.GAUGE, source, help_, *labels)
-
-
-def _histogram(name: str, source: Source, help_: str, *labels: str) -> Described:
-    return _metric(name, Kind.HISTOGRAM, source, help_, *labels)
-
+_counter = partial(_metric, kind=Kind.COUNTER)
+_gauge = partial(_metric, kind=Kind.GAUGE)
+_histogram = partial(_metric, kind=Kind.HISTOGRAM)
 
 # The process.
 BUILD = _gauge("cronhare_build_info", Source.PROCESS, "The release that runs, always 1", "version")
@@ -183,97 +190,100 @@ QUARANTINED = _counter(
 )
 
 # The ledger.
-MEASURED_AT = _gauge(
+_gauge(
     "cronhare_ledger_measured_timestamp_seconds",
-    Source.LEDGER,
+    lambda seen: seen.measured_at.timestamp(),
     "When the ledger was counted for this answer",
 )
-DEAD_LETTERS = _counter(
+_counter(
     "job_queue_dlq_jobs_total",
-    Source.LEDGER,
+    lambda seen: seen.dead_letters,
     "Jobs moved to the dead letter queue that the archive has, resolved or not",
     "source_queue",
     "job_name",
 )
-DEPTH = _gauge(
+_gauge(
     "job_queue_dlq_depth",
-    Source.LEDGER,
+    lambda seen: seen.depth,
     "Jobs in the dead letter queue: failures that are unresolved",
 )
-UNFINISHED = _gauge(
+_gauge(
     "cronhare_executions_unfinished",
-    Source.LEDGER,
+    lambda seen: seen.unfinished,
     "Executions that have not ended",
     "queue",
     "state",
 )
-UNHEARD = _counter(
+_counter(
     "app_schedule_job_no_listener_total",
-    Source.LEDGER,
+    lambda seen: seen.unheard,
     "Events that were completed though no task listens to their topic",
     "topic",
 )
-OLDEST_WAITING = _gauge(
+_gauge(
     "cronhare_oldest_waiting_seconds",
-    Source.LEDGER,
+    lambda seen: seen.oldest_waiting,
     "For how long the oldest execution has been due that waits for its first start",
     "queue",
 )
-UNRESOLVED = _gauge(
+_gauge(
     "cronhare_failures_unresolved",
-    Source.LEDGER,
+    lambda seen: seen.unresolved,
     "Failures in the archive that nobody has resolved: failed, quarantined",
     "state",
 )
-NODES = _gauge(
+_gauge(
     "cronhare_nodes",
-    Source.LEDGER,
+    lambda seen: seen.nodes,
     "Processes that reported themselves within the last hour, and whether in the last 45 s too",
     "role",
     "state",
 )
-QUEUE_WORKERS = _gauge(
+_gauge(
     "cronhare_queue_workers",
-    Source.LEDGER,
+    lambda seen: seen.queue_workers,
     "Processes that report themselves and serve a queue: not those drained, or cut off from the "
     "broker",
     "queue",
 )
-BUDGET_LIMIT = _gauge(
-    "cronhare_retry_budget_limit", Source.LEDGER, "Retries that a window grants", "queue"
+_gauge(
+    "cronhare_retry_budget_limit",
+    lambda seen: seen.budget_limits,
+    "Retries that a window grants",
+    "queue",
 )
-BUDGET_LEFT = _gauge(
+_gauge(
     "cronhare_retry_budget_remaining",
-    Source.LEDGER,
+    lambda seen: seen.budgets_left,
     "Retries of a queue that can be granted now",
     "queue",
 )
-BREAKER = _gauge(
+_gauge(
     "cronhare_breaker_open",
-    Source.LEDGER,
+    lambda seen: seen.breakers_open,
     "Whether the circuit breaker of a task is open, or half open",
     "task",
 )
-LAST_SUCCESS = _gauge(
+_gauge(
     "cronhare_schedule_last_success_timestamp_seconds",
-    Source.LEDGER,
+    lambda seen: seen.last_successes,
     "When a run of the schedule last succeeded; 0 if none has that the ledger keeps",
     "schedule",
 )
-LAST_FAILURE = _gauge(
+_gauge(
     "cronhare_schedule_last_failure_timestamp_seconds",
-    Source.LEDGER,
+    lambda seen: seen.last_failures,
     "When a run of the schedule last failed for good; 0 if none has that the ledger keeps",
     "schedule",
 )
-LEFT_OUT = _gauge(
+_gauge(
     "cronhare_schedules_without_series",
-    Source.LEDGER,
+    lambda seen: seen.schedules_left_out,
     "Enabled schedules beyond CRON_METRICS_SCHEDULES, which have no series of their own",
 )
-ROWS = _gauge(
+_gauge(
     "cronhare_ledger_rows",
-    Source.LEDGER,
+    lambda seen: seen.rows,
     "Rows of a table of the ledger, at most: the span of their ids",
     "table",
 )

@@ -54,7 +54,8 @@ class BatchHistogram:
 
     def collect(self) -> Iterator[Metric]:
         """Give its family."""
-        family = self._described.family(HistogramMetricFamily)
+        described = self._described
+        family = HistogramMetricFamily(described.name, described.help, labels=described.labels)
         with self._lock:
             for label, counts in sorted(self._counts.items()):
                 sums = zip(self._bounds, accumulate(counts), strict=True)

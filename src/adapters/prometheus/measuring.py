@@ -13,13 +13,13 @@ from prometheus_client import (
     generate_latest,
     write_to_textfile,
 )
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from cronhare.application.administration.views.work import MetricsView
 from cronhare.ports import LedgerUnavailable
 
 from . import catalogue as all_of
-from .catalogue import Described
+from .catalogue import CATALOGUE
 
 log = logging.getLogger(__name__)
 
@@ -58,23 +58,9 @@ class LedgerCollector:
 
     def collect(self) -> Iterator[Metric]:
         """Give the families of metrics, as the client asks for them."""
-        measured = self._measured
-        yield _counters(all_of.DEAD_LETTERS, measured.dead_letters)
-        yield _gauge(all_of.DEPTH, measured.depth)
-        yield _gauges(all_of.UNFINISHED, measured.unfinished)
-        yield _counters(all_of.UNHEARD, measured.unheard)
-        yield _gauges(all_of.OLDEST_WAITING, measured.oldest_waiting)
-        yield _gauges(all_of.UNRESOLVED, measured.unresolved)
-        yield _gauges(all_of.NODES, measured.nodes)
-        yield _gauges(all_of.QUEUE_WORKERS, measured.queue_workers)
-        yield _gauges(all_of.BUDGET_LIMIT, measured.budget_limits)
-        yield _gauges(all_of.BUDGET_LEFT, measured.budgets_left)
-        yield _gauges(all_of.BREAKER, measured.breakers_open)
-        yield _gauges(all_of.LAST_SUCCESS, measured.last_successes)
-        yield _gauges(all_of.LAST_FAILURE, measured.last_failures)
-        yield _gauges(all_of.ROWS, measured.rows)
-        yield _gauge(all_of.LEFT_OUT, measured.schedules_left_out)
-        yield _gauge(all_of.MEASURED_AT, measured.measured_at.timestamp())
+        for described in CATALOGUE:
+            if described.measure is not None:
+                yield described.family(described.measure(self._measured))
 
 
 #: What is one number, if it is known.
@@ -96,37 +82,15 @@ class VitalsCollector:
 
     def collect(self) -> Iterator[Metric]:
         """Give the families, as the client asks for them."""
-        yield _gauges(all_of.BUILD, {(self.version,): 1})
+        yield all_of.BUILD.family({(self.version,): 1})
         for described, series in (
             (all_of.CONNECTION_UP, self.connections()),
             (all_of.LAST_TURN, self.last_turns()),
         ):
-            yield _gauges(described, {(label,): value for label, value in series.items()})
+            yield described.family({(label,): value for label, value in series.items()})
         for name, value in self.numbers().items():
             if value is not None:
-                yield _gauge(_NUMBERS[name], value)
-
-
-def _gauge(described: Described, value: float) -> Metric:
-    family = described.family(GaugeMetricFamily)
-    family.add_metric((), value)
-    return family
-
-
-def _gauges(described: Described, series: "Mapping[tuple[str, ...], float]") -> Metric:
-    return _filled(described.family(GaugeMetricFamily), series)
-
-
-def _counters(described: Described, series: "Mapping[tuple[str, ...], float]") -> Metric:
-    return _filled(described.family(CounterMetricFamily), series)
-
-
-def _filled(
-    family: CounterMetricFamily | GaugeMetricFamily, series: "Mapping[tuple[str, ...], float]"
-) -> Metric:
-    for labels in sorted(series):
-        family.add_metric(labels, series[labels])
-    return family
+                yield _NUMBERS[name].family(value)
 
 
 class LedgerMeasuring:
