@@ -1,122 +1,66 @@
 """What monitoring asks a process at `CRON_PROBE_ADDRESS`: does it live, is it ready, its counts.
 
-The server is the standard library's, with bounds, in threads of its own: it has to be there in
-every process, so it needs no extra; and the rest of the process must not notice who asks.
+The server is the standard library's, in threads of its own: it has to be there in every process, so
+it needs no extra.
 """
 
-import io
 import json
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+from http.server import ThreadingHTTPServer
 from importlib.metadata import version
 from ipaddress import IPv6Address, ip_address
-from socketserver import ThreadingMixIn
-from typing import TYPE_CHECKING, Any, Final
-from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
+from socketserver import TCPServer
+from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client import CollectorRegistry, MetricsHandler, ProcessCollector
 
-from cronhare.adapters.connections import BoundedSocket, Deadline
 from cronhare.adapters.prometheus.measuring import LedgerMeasuring, VitalsCollector
 from cronhare.application.administration.views.work import MetricsView
 from cronhare.domain.addresses.web import ListenAddress, is_meant
 
-from .vitals import Vitals
-
-if TYPE_CHECKING:
-    from wsgiref.headers import Headers
-    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
-
+from .vitals import HEALTH, METRICS, READINESS, Vitals
 
 log = logging.getLogger(__name__)
 
-HEALTH, READINESS, METRICS = "/healthz", "/readyz", "/metrics"
-
-_OK, _NOT_FOUND, _NOT_ALLOWED = "200 OK", "404 Not Found", "405 Method Not Allowed"
-_MISDIRECTED = "421 Misdirected Request"
-_FAULT, _AWAY = "500 Internal Server Error", "503 Service Unavailable"
-
-#: A probe is asked again and again, and each answer is of its own moment.
-_PLAIN: Final = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
+#: Seconds for which a connection may say nothing.
+WITHIN: Final = 10.0
 
 Faults = Callable[[], Sequence[str]]
 
 
-def probe_application(
-    *, health: Faults, readiness: Faults, metrics: "WSGIApplication"
-) -> "WSGIApplication":
-    """Make the application. A probe without *faults* is answered with 200, others with 503.
+class ProbeServer(ThreadingHTTPServer):
+    """Answers each connection once. A probe without faults is answered with 200, others with 503.
 
     A browser lets any page of the world reach a loopback address, by a name that is pointed at it:
     there the Host has to be of this machine. Who sends none is no browser.
     """
-    probes = {HEALTH: health, READINESS: readiness}
 
-    def answer(environ: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
-        try:
-            return _answer(environ, start)
-        except Exception:
-            log.exception("A probe met a fault of ours", extra={"action": "probes.fault"})
-            return _say(start, _FAULT, {"fault": "a fault of ours; the log has it"})
+    server_name: str
+    server_port: int
 
-    def _answer(environ: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
-        host, ours = environ.get("HTTP_HOST"), environ["SERVER_NAME"]
-        if host is not None and ip_address(ours).is_loopback and not is_meant(host, ours):
-            refused = {"fault": "the Host header names neither this address nor localhost"}
-            return _say(start, _MISDIRECTED, refused)
-        path, method = environ.get("PATH_INFO", ""), environ["REQUEST_METHOD"]
-        if method not in {"GET", "HEAD"}:
-            return _say(start, _NOT_ALLOWED, {"fault": "ask with GET"}, [("Allow", "GET, HEAD")])
-        if path == METRICS:
-            text = metrics({**environ, "REQUEST_METHOD": "GET"}, start)
-            return [] if method == "HEAD" else text
-        if (faults_of := probes.get(path)) is None:
-            known = {"fault": "there are /healthz, /readyz and /metrics"}
-            return _say(start, _NOT_FOUND, known)
-        faults = list(faults_of())
-        body = _say(start, _AWAY if faults else _OK, {"ok": not faults, "faults": faults})
-        return [] if method == "HEAD" else body
-
-    return answer
-
-
-def _say(
-    start: "StartResponse", status: str, said: object, more: Sequence[tuple[str, str]] = ()
-) -> list[bytes]:
-    start(status, [*_PLAIN, *more])
-    return [json.dumps(said).encode() + b"\n"]
-
-
-#: Connections at a time; for another one the oldest is closed.
-MOST_CONNECTIONS: Final = 16
-
-#: Seconds that a connection may last, its answer included, and bytes of its request.
-WITHIN: Final = 10.0
-LARGEST_REQUEST: Final = 8 * 1024
-
-
-class ProbeServer(ThreadingMixIn, WSGIServer):
-    """Answers each connection once, in a thread."""
-
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = MOST_CONNECTIONS
-
-    def __init__(self, address: ListenAddress, app: "WSGIApplication") -> None:
+    def __init__(
+        self,
+        address: ListenAddress,
+        *,
+        health: Faults,
+        readiness: Faults,
+        registry: CollectorRegistry,
+    ) -> None:
         """Bind *address*.
 
         Raises:
             OSError: another program has it, or this machine has not.
         """
-        is_v6 = isinstance(address.host, IPv6Address)
-        self.address_family = socket.AF_INET6 if is_v6 else socket.AF_INET
-        self._open: list[socket.socket] = []
-        self._lock = threading.Lock()
+        self.address_family = (
+            socket.AF_INET6 if isinstance(address.host, IPv6Address) else socket.AF_INET
+        )
+        self.faults_of = {HEALTH: health, READINESS: readiness}
+        self.registry = registry
         super().__init__((str(address.host), address.port), _Handler)
-        self.set_app(app)
 
     def start(self) -> None:
         """Begin to answer."""
@@ -124,77 +68,64 @@ class ProbeServer(ThreadingMixIn, WSGIServer):
 
     def server_bind(self) -> None:
         """Bind, without a look for the host's name: a resolver may be slow."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        host, port, *_ = self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = str(host), port
-        self.setup_environ()
-
-    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as above
-        """Answer, if need be in place of the oldest that is still there."""
-        with self._lock:
-            if len(self._open) >= MOST_CONNECTIONS:
-                with suppress(OSError):
-                    self._open.pop(0).shutdown(socket.SHUT_RDWR)
-            self._open.append(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:  # noqa: ANN401 - as above
-        """Close a connection."""
-        with self._lock, suppress(ValueError):
-            self._open.remove(request)
-        super().shutdown_request(request)
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.socket.getsockname()[:2]
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as above
-        """Say nothing of a connection that broke, or was too slow: whoever asked knows."""
+        """Say nothing of a connection that broke: whoever asked knows."""
 
 
-class _Answer(ServerHandler):
-    """Tells nobody which release of Python this is, and lets nobody guess what it answers."""
+class _Handler(MetricsHandler):
+    """Reads one request, and answers it; nothing is logged, as probes come every few seconds."""
 
-    server_software = "cronhare"
-    headers: "Headers"
-
-    def cleanup_headers(self) -> None:
-        """Add what each answer has."""
-        super().cleanup_headers()
-        self.headers["X-Content-Type-Options"] = "nosniff"
-
-
-class _Handler(WSGIRequestHandler):
-    """Reads one request within bounds, and answers it."""
-
+    server: ProbeServer
     server_version, sys_version = "cronhare", ""
+    timeout = WITHIN
 
     def setup(self) -> None:
-        """Bound what is read, and the time for all of it."""
-        self._bounded = BoundedSocket(self.request, Deadline(WITHIN), most=LARGEST_REQUEST)
-        self.connection = self.request
-        self.rfile = self._bounded.makefile("rb")
-        self.wfile = self._answer = io.BytesIO()
+        self.registry = self.server.registry
+        super().setup()
 
-    def finish(self) -> None:
-        """Send the answer."""
-        self._bounded.sendall(self._answer.getvalue())
-        self.rfile.close()
+    def end_headers(self) -> None:
+        """Let nobody guess what it is, or keep it: each answer is of its own moment."""
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Cache-Control", "no-store")
+        super().end_headers()
 
-    def handle(self) -> None:
-        """Answer one request; its body, if it has one, is not read."""
-        self.raw_requestline = self.rfile.readline(LARGEST_REQUEST)
-        if not self.raw_requestline or not self.parse_request():
-            return
-        nothing = io.BytesIO()
-        environ = self.get_environ()
-        handler = _Answer(nothing, self._answer, io.StringIO(), environ, multithread=True)
-        handler.request_handler = self  # type: ignore[attr-defined]
-        handler.run(self.server.get_app())  # type: ignore[attr-defined]
+    def do_HEAD(self) -> None:  # noqa: N802 - the standard library's name
+        self.do_GET()
 
-    def address_string(self) -> str:
-        """Give the address as it is, without a look for its name."""
-        return str(self.client_address[0])
+    def do_GET(self) -> None:  # noqa: N802
+        try:
+            self._answer(self.path.partition("?")[0])
+        except OSError:
+            raise  # the connection broke
+        except Exception:
+            log.exception("A probe met a fault of ours", extra={"action": "probes.fault"})
+            self._say(HTTPStatus.INTERNAL_SERVER_ERROR, fault="a fault of ours; the log has it")
 
-    def log_message(self, *_: object) -> None:
-        """Log nothing: probes come every few seconds."""
+    def _answer(self, path: str) -> None:
+        host, ours = self.headers.get("Host"), self.server.server_name
+        if host is not None and ip_address(ours).is_loopback and not is_meant(host, ours):
+            fault = "the Host header names neither this address nor localhost"
+            self._say(HTTPStatus.MISDIRECTED_REQUEST, fault=fault)
+        elif path == METRICS and self.command == "GET":
+            super().do_GET()
+        elif path == METRICS:
+            self._say(HTTPStatus.OK)
+        elif (faults_of := self.server.faults_of.get(path)) is None:
+            self._say(HTTPStatus.NOT_FOUND, fault="there are /healthz, /readyz and /metrics")
+        else:
+            faults = list(faults_of())
+            status = HTTPStatus.SERVICE_UNAVAILABLE if faults else HTTPStatus.OK
+            self._say(status, ok=not faults, faults=faults)
+
+    def _say(self, status: HTTPStatus, **said: object) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(json.dumps(said).encode() + b"\n")
 
 
 def make_registry(vitals: Vitals, measure: Callable[[], MetricsView]) -> CollectorRegistry:

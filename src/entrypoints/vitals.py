@@ -11,6 +11,8 @@ import attrs
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.broker import BrokerUnavailable
 
+HEALTH, READINESS, METRICS = "/healthz", "/readyz", "/metrics"
+
 #: Seconds that a turn may be under way. Servers are waited for in it, each answer for half a minute
 #: at most, and a busy minute is dispatched in it: a process is not to be ended for those.
 LONGEST_TURN: Final = 300.0

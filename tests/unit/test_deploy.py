@@ -17,8 +17,8 @@ from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.adapters.process.attempt import GRACE
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.entrypoints.cli.command_tree import Commands
-from cronhare.entrypoints.probes import HEALTH, READINESS
 from cronhare.entrypoints.settings.settings import Settings
+from cronhare.entrypoints.vitals import HEALTH, READINESS
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -139,20 +139,13 @@ def _bound(container: Container) -> "ProbeServer | None":
     settings = container.settings()
     if (address := settings.probes) is None:
         return None
-    # Of those who answer no probes nobody waits for this: 20 ms.
-    from prometheus_client import make_wsgi_app  # noqa: PLC0415
-
-    from ..probes import ProbeServer, probe_application  # noqa: PLC0415
+    from ..probes import ProbeServer  # noqa: PLC0415 - 20 ms, for which others do not wait
 
     container.counting()  # it joins the registry
-    vitals = container.vitals()
-    app = probe_application(
-        health=vitals.turns.faults,
-        readiness=vitals.proofs.faults,
-        metrics=make_wsgi_app(container.registry()),
-    )
+    vitals, registry = container.vitals(), container.registry()
+    health, readiness = vitals.turns.faults, vitals.proofs.faults
     try:
-        return ProbeServer(address, app)
+        return ProbeServer(address, health=health, readiness=readiness, registry=registry)
     except OSError as error:
         fault = f"{settings.called('probe_address')}: {address}: {error.strerror}"
         raise SettingsInvalid((fault,)) from error

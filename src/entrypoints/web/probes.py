@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from cronhare.adapters.prometheus.measuring import WAIT
 
-from ..probes import HEALTH, METRICS, READINESS
+from ..vitals import HEALTH, METRICS, READINESS
 from .asking import Asker
 
 #: Seconds that `/readyz` waits for a look at the servers; `/metrics` waits for `WAIT`.

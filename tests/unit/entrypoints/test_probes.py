@@ -9,17 +9,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from threading import Thread
-from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry, Gauge
 
 from cronhare.adapters.prometheus.measuring import COUNT_EVERY, STALE, LedgerMeasuring
 from cronhare.application.administration.views.work import MetricsView
 from cronhare.domain.addresses.web import ListenAddress
-from cronhare.entrypoints import probes as probe_server
 from cronhare.entrypoints import vitals as turns
 from cronhare.entrypoints.container import Container
-from cronhare.entrypoints.probes import MOST_CONNECTIONS, ProbeServer, probe_application
+from cronhare.entrypoints.probes import ProbeServer
 from cronhare.entrypoints.processes import lifetime
 from cronhare.entrypoints.processes.lifetime import Probes
 from cronhare.entrypoints.settings.settings import Settings
@@ -36,7 +35,6 @@ from cronhare.entrypoints.vitals import (
     Vitals,
 )
 from cronhare.ports import LedgerUnavailable
-from tests.services.finding import wait_until
 
 
 class Stopwatch:
@@ -175,17 +173,17 @@ def no_faults() -> list[str]:
     return []
 
 
-def metrics(environ: dict[str, Any], start: Callable[..., Any]) -> list[bytes]:
-    start("200 OK" if environ["REQUEST_METHOD"] == "GET" else "405 No", [])
-    return [b"x 1\n"]
-
-
 @contextmanager
 def serving(
-    health: Callable[[], list[str]] = no_faults, ready: Callable[[], list[str]] = no_faults
+    health: Callable[[], list[str]] = no_faults,
+    ready: Callable[[], list[str]] = no_faults,
+    address: str = "127.0.0.1:0",
 ) -> Iterator[Asked]:
-    app = probe_application(health=health, readiness=ready, metrics=metrics)
-    server = ProbeServer(ListenAddress.parse("127.0.0.1:0"), app)
+    registry = CollectorRegistry()
+    Gauge("x", "A number", registry=registry).set(1)
+    server = ProbeServer(
+        ListenAddress.parse(address), health=health, readiness=ready, registry=registry
+    )
     often = {"poll_interval": 0.02}  # how long `shutdown` may take
     Thread(target=server.serve_forever, kwargs=often, daemon=True).start()
     try:
@@ -201,10 +199,9 @@ def test_each_probe_has_its_answer() -> None:
         status, body = asked.get("/readyz?verbose")
         assert status == 503
         assert json.loads(body)["faults"] == ["broker was not proven within 30 s"]
-        assert asked.get("/metrics") == (200, b"x 1\n")
+        assert asked.get("/metrics") == (200, b"# HELP x A number\n# TYPE x gauge\nx 1.0\n")
         assert asked.get("/healthz", "HEAD") == asked.get("/metrics", "HEAD") == (200, b"")
         assert asked.get("/")[0] == asked.get("/healthz/../x")[0] == 404
-        assert asked.get("/healthz", "POST")[0] == asked.get("/metrics", "DELETE")[0] == 405
 
 
 def test_at_a_loopback_address_no_page_asks_by_a_name_that_is_pointed_at_it() -> None:
@@ -219,18 +216,8 @@ def test_at_a_loopback_address_no_page_asks_by_a_name_that_is_pointed_at_it() ->
 
 
 def test_an_address_that_others_reach_is_asked_by_whatever_name_it_has() -> None:
-    app = probe_application(health=no_faults, readiness=no_faults, metrics=metrics)
-    environ = {
-        "REQUEST_METHOD": "GET",
-        "PATH_INFO": "/healthz",
-        "SERVER_NAME": "0.0.0.0",
-        "HTTP_HOST": "node-1.example",
-    }
-
-    answered: list[str] = []
-    list(app(environ, lambda status, *_: answered.append(status)))  # type: ignore[arg-type]
-
-    assert answered == ["200 OK"]
+    with serving(address="0.0.0.0:0") as asked:
+        assert asked.get("/healthz", Host="node-1.example")[0] == 200
 
 
 def test_a_fault_of_ours_is_logged_and_the_next_probe_is_answered(
@@ -270,31 +257,14 @@ def test_what_is_no_request_costs_nobody_an_answer(sent: bytes) -> None:
         assert asked.get("/healthz")[0] == 200
 
 
-def test_the_slow_are_cut_off_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe_server, "WITHIN", 0.3)
-    with serving() as asked, asked.connect() as link:
-        began = time.monotonic()
-        for _ in range(100):
-            try:
-                link.sendall(b"G")
-            except OSError:
-                break
-            time.sleep(0.05)
-        assert time.monotonic() - began < 3
-
-
-def _are_few() -> bool:
-    waiting = [one for one in threading.enumerate() if "process_request" in one.name]
-    return len(waiting) <= MOST_CONNECTIONS + 1
-
-
-def test_many_who_say_nothing_keep_nobody_from_an_answer() -> None:
+def test_those_who_say_nothing_keep_nobody_from_an_answer_and_are_cut_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("cronhare.entrypoints.probes._Handler.timeout", 0.3)
     with serving() as asked, ExitStack() as idle:
-        for _ in range(MOST_CONNECTIONS + 4):
-            idle.enter_context(closing(asked.connect()))
+        links = [idle.enter_context(closing(asked.connect())) for _ in range(20)]
         assert asked.get("/healthz")[0] == 200
-        # Those whose place was taken end as soon as they are scheduled.
-        wait_until(_are_few, seconds=10, what="no more threads than connections")
+        assert [link.recv(1) for link in links] == [b""] * 20
 
 
 def view(depth: int) -> MetricsView:

@@ -10,7 +10,7 @@ from starlette.types import Scope
 from cronhare.domain.access import Approach, Channel
 from cronhare.domain.addresses.web import ListenAddress
 
-from ...probes import HEALTH, READINESS
+from ...vitals import HEALTH, READINESS
 
 #: The cookie of a session, over TLS and without: the prefix has browsers take it from TLS alone,
 #: and from no neighbour's domain.
