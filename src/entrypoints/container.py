@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         Calendars,
         RunHistory,
         ScheduleLists,
+        ScheduleViews,
     )
     from cronhare.application.administration.stories import Stories
     from cronhare.application.doctor.doctor import Doctor
@@ -270,13 +271,18 @@ class Container(containers.DeclarativeContainer):
         trail=audit_trail,
     )
     schedule_desk = providers.ThreadSafeSingleton(ScheduleDesk, schedules, audit_trail)
+    schedule_views = providers.ThreadSafeSingleton(
+        ScheduleViews,
+        records=_lazy(records),
+        names=_lazy(names),
+        policy=settings.provided.policy,
+        now=ledger_time.provided.now,
+    )
     schedule_editor = providers.ThreadSafeSingleton(
         ScheduleEditor,
         edits=schedule_edits,
         schedules=schedules,
-        records=records,
-        names=_lazy(names),
-        policy=settings.provided.policy,
+        views=schedule_views,
         now=ledger_time.provided.now,
         trail=audit_trail,
     )
@@ -342,15 +348,14 @@ class Container(containers.DeclarativeContainer):
         nodes=_lazy(nodes),
         broker=broker_inspection,
         retry_delay=settings.provided.retry_delay,
-        policy=settings.provided.policy,
+        views=schedule_views,
         now=ledger_time.provided.now,
     )
     schedule_pages = providers.ThreadSafeSingleton(
         ScheduleLists,
         lists=schedule_lists,
-        records=records,
         names=_lazy(names),
-        policy=settings.provided.policy,
+        views=schedule_views,
         now=ledger_time.provided.now,
     )
     overview_store = providers.ThreadSafeSingleton(SqlOverview, engine, clock)

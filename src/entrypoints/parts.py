@@ -71,6 +71,7 @@ _PLACES: Final = (
     "cronhare.application.administration.changing.schedules:ScheduleDesk",
     "cronhare.application.administration.changing.schedules:ScheduleEditor",
     "cronhare.application.administration.reading.schedules:ScheduleLists",
+    "cronhare.application.administration.reading.schedules:ScheduleViews",
     "cronhare.application.administration.reading.now:Statistics",
     "cronhare.application.administration.stories:Stories",
     "cronhare.application.administration.changing.access:TokenDesk",

@@ -21,7 +21,7 @@ from cronhare.adapters.sql.records.inspection import SqlInspection
 from cronhare.adapters.sql.tables.tables import metadata
 from cronhare.application.administration.explain import explain
 from cronhare.application.administration.jobs_file.difference import difference
-from cronhare.application.administration.reading.schedules import ScheduleLists
+from cronhare.application.administration.reading.schedules import ScheduleLists, ScheduleViews
 from cronhare.application.doctor.finding import Seen
 from cronhare.application.doctor.nodes import NODES
 from cronhare.application.publish import ExecutionPublisher
@@ -96,9 +96,13 @@ class Desk:
         self.path, self.ledger, self.inspection = path, ledger, inspection
         self.pages = ScheduleLists(
             lists=ledger.lists,
-            records=ledger.records,
             names=ledger.asked,
-            policy=RetryPolicy(),
+            views=ScheduleViews(
+                records=ledger.records,
+                names=ledger.asked,
+                policy=RetryPolicy(),
+                now=ledger.clock.now,
+            ),
             now=ledger.clock.now,
         )
         self.broker = MemoryBroker(ledger.clock)

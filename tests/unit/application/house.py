@@ -22,6 +22,7 @@ from cronhare.application.administration.audit import AuditTrail
 from cronhare.application.administration.changing.runs import Administrator
 from cronhare.application.administration.jobs_file.applying import JobsFileApplier
 from cronhare.application.administration.names import Names
+from cronhare.application.administration.reading.schedules import ScheduleViews
 from cronhare.application.publish import ExecutionPublisher
 from cronhare.application.scheduling.chores import Housekeeper
 from cronhare.application.scheduling.dispatch import Dispatcher
@@ -131,6 +132,7 @@ class House:
     reconciler: Reconciler = attrs.field(init=False)
     applier: JobsFileApplier = attrs.field(init=False)
     names: Names = attrs.field(init=False)
+    views: ScheduleViews = attrs.field(init=False)
     administrator: Administrator = attrs.field(init=False)
     deliveries: list[Delivery] = attrs.field(init=False, factory=list[Delivery])
     under_way: list[asyncio.Task[None]] = attrs.field(init=False, factory=list[asyncio.Task[None]])
@@ -219,6 +221,9 @@ class House:
             nodes=SqlNodeStore(self.engine, self.clock),
             tasks=catalog,
             now=self.clock.now,
+        )
+        self.views = ScheduleViews(
+            records=self.records, names=self.names, policy=self.policy, now=self.clock.now
         )
         self.administrator = Administrator(
             schedules=self.schedules,

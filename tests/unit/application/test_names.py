@@ -121,7 +121,7 @@ def queries_of(house: House) -> Queries:
         nodes=SqlNodeStore(house.engine, house.clock),
         broker=MemoryInspection(),
         retry_delay=timedelta(seconds=30),
-        policy=RetryPolicy(),
+        views=house.views,
         now=house.clock.now,
     )
 

@@ -85,7 +85,7 @@ def queries(house: House, broker: BrokerInspectionPort | None = None) -> Queries
         nodes=SqlNodeStore(house.engine, house.clock),
         broker=broker or MemoryInspection(),
         retry_delay=timedelta(seconds=30),
-        policy=RetryPolicy(),
+        views=house.views,
         now=house.clock.now,
     )
 

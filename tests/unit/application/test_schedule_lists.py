@@ -3,7 +3,6 @@ import pytest
 from cronhare.adapters.sql.schedule_lists import SqlScheduleLists
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.reading.schedules import ScheduleLists
-from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports.schedules import ScheduleFilter
 from tests.unit.application.house import REPORT, House
@@ -15,9 +14,8 @@ def test_a_jobs_file_that_nobody_knows_is_refused() -> None:
     house.schedules.save([nightly], source="shop", now=house.now)
     lists = ScheduleLists(
         lists=SqlScheduleLists(house.engine, house.clock),
-        records=house.records,
         names=house.names,
-        policy=RetryPolicy(),
+        views=house.views,
         now=house.clock.now,
     )
 

@@ -91,33 +91,22 @@ class Switched:
     problem: str | None
 
 
+@attrs.frozen(kw_only=True)
 class Administrator:
-    """Changes the ledger on people's behalf; schedulers and workers notice by themselves."""
+    """Changes the ledger on people's behalf; schedulers and workers notice by themselves.
 
-    def __init__(
-        self,
-        *,
-        schedules: ScheduleStorePort,
-        records: RecordsPort,
-        names: Names,
-        node: str,
-        uuid: Callable[[], UUID],
-        policy: RetryPolicy,
-        bell: BellPort,
-        trail: AuditTrail,
-    ) -> None:
-        """*uuid* gives the names of manual runs; *policy* holds for schedules without one.
+    *uuid* gives the names of manual runs, *policy* holds for schedules without one, and *bell* is
+    rung for what a person asks for.
+    """
 
-        *bell* is rung for what a person asks for.
-        """
-        self._schedules = schedules
-        self._records = records
-        self._names = names
-        self._node = node
-        self._uuid = uuid
-        self._policy = policy
-        self._bell = bell
-        self._trail = trail
+    _schedules: ScheduleStorePort
+    _records: RecordsPort
+    _names: Names
+    _node: str
+    _uuid: Callable[[], UUID]
+    _policy: RetryPolicy
+    _bell: BellPort
+    _trail: AuditTrail
 
     def run_now(
         self,

@@ -1,6 +1,6 @@
 """Schedules that people create, edit and delete one by one, and runs of reports."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -10,13 +10,11 @@ import attrs
 from cronhare.domain.access import Actor
 from cronhare.domain.audit import Action, AuditOutcome
 from cronhare.domain.execution import Execution
-from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog, reports_called
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskType
 from cronhare.domain.texts.printable import echo
 from cronhare.domain.texts.words import counted, listed, meant
-from cronhare.ports.records import RecordsPort
 from cronhare.ports.schedules import (
     KeptByRuns,
     Outdated,
@@ -27,9 +25,8 @@ from cronhare.ports.schedules import (
 
 from ..audit import AuditTrail, differing, values_of
 from ..jobs_file.difference import FileContent
-from ..names import Names
 from ..reading.lookup import NotFound, refuse_unknown_calendars
-from ..reading.schedules import shown_schedules
+from ..reading.schedules import ScheduleViews
 from ..views.schedules import ScheduleView
 from .runs import Administrator, CannotRun
 
@@ -42,13 +39,12 @@ class NameTaken(ValueError):
     """Another schedule has this name; nothing was changed."""
 
 
+@attrs.frozen
 class ScheduleDesk:
     """Creates schedules of no file."""
 
-    def __init__(self, schedules: ScheduleStorePort, trail: AuditTrail) -> None:
-        """Keep the table."""
-        self._schedules = schedules
-        self._trail = trail
+    _schedules: ScheduleStorePort
+    _trail: AuditTrail
 
     def create(
         self, draft: ScheduleDraft, *, now: datetime, actor: Actor, request: str | None = None
@@ -103,6 +99,7 @@ def _is_made_of(stored: ScheduleDraft | None, draft: ScheduleDraft) -> bool:
     return draft == attrs.evolve(stored, retry=draft.retry, retention=draft.retention)
 
 
+@attrs.frozen(kw_only=True)
 class ReportDesk:
     """Runs a report now, by its name (S0.8 in docs/compatibility.md).
 
@@ -110,13 +107,9 @@ class ReportDesk:
     with the first of them.
     """
 
-    def __init__(
-        self, *, schedules: ScheduleStorePort, administrator: Administrator, catalog: Catalog
-    ) -> None:
-        """*catalog* has the tasks that may be asked for."""
-        self._schedules = schedules
-        self._administrator = administrator
-        self._catalog = catalog
+    _schedules: ScheduleStorePort
+    _administrator: Administrator
+    _catalog: Catalog
 
     def generate(
         self, controller: str, *, params: str, now: datetime, actor: Actor, request: UUID | None
@@ -202,9 +195,7 @@ class ScheduleEditor:
 
     _edits: ScheduleEditsPort
     _schedules: ScheduleStorePort
-    _records: RecordsPort
-    _names: Names
-    _policy: RetryPolicy
+    _views: ScheduleViews
     _now: Callable[[], datetime]
     _trail: AuditTrail
 
@@ -260,8 +251,7 @@ class ScheduleEditor:
                 case edited:
                     stored = edited
                     break
-        [shown] = self._shown([stored], self._now())
-        return shown
+        return self._views.of_one(stored)
 
     def delete(
         self,
@@ -312,11 +302,7 @@ class ScheduleEditor:
         return stored
 
     def _edited_meanwhile(self, current: StoredSchedule) -> EditedMeanwhile:
-        [shown] = self._shown([current], self._now())
-        return EditedMeanwhile(shown)
-
-    def _shown(self, found: Sequence[StoredSchedule], now: datetime) -> Sequence[ScheduleView]:
-        return shown_schedules(found, self._records, self._names, policy=self._policy, now=now)
+        return EditedMeanwhile(self._views.of_one(current))
 
 
 def _refuse_named(name: str, source: str, file: FileContent | None) -> None:

@@ -5,6 +5,8 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, Final
 
+import attrs
+
 from cronhare.application.reports.clashes import Clash, Holder, Namesake, clashes, shared_queues
 from cronhare.domain.access import Actor
 from cronhare.domain.audit import MOST_ENTRIES, Action
@@ -40,13 +42,12 @@ class CannotApply(ValueError):
         super().__init__("; ".join(map(str, (*clashes, *calendars))))
 
 
+@attrs.frozen
 class JobsFileApplier:
     """Makes the schedules table as jobs files say; the schedulers notice by themselves."""
 
-    def __init__(self, schedules: ScheduleStorePort, trail: AuditTrail) -> None:
-        """Keep the table."""
-        self._schedules = schedules
-        self._trail = trail
+    _schedules: ScheduleStorePort
+    _trail: AuditTrail
 
     def compare(self, file: FileContent) -> tuple[ScheduleChange, ...]:
         """Say what `apply` would change.

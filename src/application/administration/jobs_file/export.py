@@ -36,12 +36,11 @@ class Chosen:
     elsewhere: Mapping[str, str] = attrs.field(factory=dict[str, str])
 
 
+@attrs.frozen
 class Exporter:
     """Answers which schedules a file is to have, and what `plan` says of it."""
 
-    def __init__(self, schedules: ScheduleStorePort) -> None:
-        """Keep the table."""
-        self._schedules = schedules
+    _schedules: ScheduleStorePort
 
     def choose(self, names: Sequence[str], *, source: str | None, by_hand: bool) -> Chosen:
         """Choose the schedules called *names*, else all of *source*, else all by hand.

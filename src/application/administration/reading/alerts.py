@@ -5,6 +5,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import datetime
 from itertools import chain
 
+import attrs
+
 from cronhare.domain.events.alerts import Alert, AlertFilter, AlertPlace, say_unjudged
 from cronhare.domain.events.outbox import OutboxRow, OutboxState
 from cronhare.domain.events.targets import EventKind, Subscribers, Subscriptions, why_untold
@@ -16,13 +18,12 @@ from ..views.alerts import AlertPage, AlertView, ToldView, is_untried
 from ..views.events import EventView
 
 
+@attrs.frozen
 class Outbox:
     """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`."""
 
-    def __init__(self, events: EventStorePort, names: Names) -> None:
-        """*events* is the ledger's."""
-        self._events = events
-        self._names = names
+    _events: EventStorePort
+    _names: Names
 
     def events(
         self, *, states: Collection[OutboxState], schedule: str | None, limit: int
@@ -38,24 +39,18 @@ class Outbox:
         return [EventView.of(row) for row in found]
 
 
+@attrs.frozen(kw_only=True)
 class AlertDesk:
-    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`."""
+    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`.
 
-    def __init__(
-        self,
-        *,
-        alerts: AlertStorePort,
-        events: EventStorePort,
-        subscribers: Subscribers,
-        now: Callable[[], datetime],
-        names: Names,
-    ) -> None:
-        """*alerts*, *events* and *now* are the ledger's, *subscribers* those of this file."""
-        self._now = now
-        self._alerts = alerts
-        self._events = events
-        self._subscribers = subscribers
-        self._names = names
+    *now* is the ledger's clock, *subscribers* are those of this process's jobs file.
+    """
+
+    _alerts: AlertStorePort
+    _events: EventStorePort
+    _subscribers: Subscribers
+    _now: Callable[[], datetime]
+    _names: Names
 
     def alerts(
         self,

@@ -56,22 +56,17 @@ _BACK: Final = timedelta(days=36_500)
 SPARKS: Final = 20
 
 
+@attrs.frozen(kw_only=True)
 class Overview:
-    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`."""
+    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`.
 
-    def __init__(
-        self,
-        *,
-        overview: OverviewPort,
-        records: RecordsPort,
-        queries: Queries,
-        now: Callable[[], datetime],
-    ) -> None:
-        """*now* is the ledger's clock."""
-        self._overview = overview
-        self._records = records
-        self._queries = queries
-        self._now = now
+    *now* is the ledger's clock.
+    """
+
+    _overview: OverviewPort
+    _records: RecordsPort
+    _queries: Queries
+    _now: Callable[[], datetime]
 
     def now(self) -> OverviewView:
         """Show what runs, is late, fails, and comes within the hour."""
@@ -242,13 +237,12 @@ class Metrics:
         return Counter({State.FAILED: failed, State.QUARANTINED: quarantined})
 
 
+@attrs.frozen
 class Statistics:
     """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`."""
 
-    def __init__(self, statistics: StatisticsPort, names: Names) -> None:
-        """*statistics* is the ledger's."""
-        self._statistics = statistics
-        self._names = names
+    _statistics: StatisticsPort
+    _names: Names
 
     def failures(
         self, which: FailureFilter, *, by: Sequence[By], limit: int
@@ -275,12 +269,11 @@ class Statistics:
 MOST_LISTED: Final = 1_000
 
 
+@attrs.frozen
 class AuditQueries:
     """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`."""
 
-    def __init__(self, entries: AuditStorePort) -> None:
-        """*entries* are the ledger's."""
-        self._entries = entries
+    _entries: AuditStorePort
 
     def entries(
         self,

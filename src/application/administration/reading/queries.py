@@ -10,13 +10,12 @@ from cronhare.domain.cron import find_zone
 from cronhare.domain.execution import NOTHING_REPORTED, UNFINISHED, Execution, State, TaskReport
 from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.nodes import MOST_REPORTS
-from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.skips import Circumstances
 from cronhare.domain.topology import QUARANTINE_QUEUE, is_a_queue, topology
 from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.inspection import BrokerFacts, Kind, Thing
 from cronhare.ports.records import ExecutionFilter, RecordsPort
-from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
+from cronhare.ports.schedules import ScheduleStorePort
 
 from ..views.executions import (
     AttemptView,
@@ -30,7 +29,7 @@ from ..views.schedules import DueView, ScheduleView
 from ..views.work import NodesView, QueueView
 from .lookup import NotFound, find_calendars, find_execution, find_schedule, understood, zone_of
 from .output import FOLLOW_EVERY, Followed, follow, watch
-from .schedules import preview, shown_schedules
+from .schedules import ScheduleViews, preview
 
 if TYPE_CHECKING:
     from cronhare.ports.inspection import BrokerInspectionPort
@@ -43,33 +42,21 @@ LOOK_EVERY: Final = 0.2
 SILENT_FOR: Final = 5.0
 
 
+@attrs.frozen(kw_only=True)
 class Queries:
-    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`."""
+    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`.
 
-    def __init__(
-        self,
-        *,
-        schedules: ScheduleStorePort,
-        records: RecordsPort,
-        names: "Names",
-        nodes: NodeStorePort,
-        broker: "BrokerInspectionPort",
-        retry_delay: timedelta,
-        policy: RetryPolicy,
-        now: Callable[[], datetime],
-    ) -> None:
-        """*now* is the ledger's clock; *retry_delay* is that of the topology.
+    *now* is the ledger's clock, *retry_delay* that of the topology.
+    """
 
-        *policy* holds for schedules without one.
-        """
-        self._schedules = schedules
-        self._records = records
-        self._names = names
-        self._nodes = nodes
-        self._broker = broker
-        self._retry_delay = retry_delay
-        self._policy = policy
-        self._now = now
+    _schedules: ScheduleStorePort
+    _records: RecordsPort
+    _names: "Names"
+    _nodes: NodeStorePort
+    _broker: "BrokerInspectionPort"
+    _retry_delay: timedelta
+    _views: ScheduleViews
+    _now: Callable[[], datetime]
 
     def now(self) -> datetime:
         """Give the ledger's time."""
@@ -81,8 +68,7 @@ class Queries:
         Raises:
             NotFound: with the names that come close.
         """
-        [shown] = self._shown([find_schedule(self._schedules, name)])
-        return shown
+        return self._views.of_one(find_schedule(self._schedules, name))
 
     def schedule_with_id(self, scheduler_id: int) -> ScheduleView:
         """Show one schedule by its id.
@@ -93,8 +79,7 @@ class Queries:
         stored = self._schedules.with_id(scheduler_id)
         if stored is None:
             raise NotFound(f"there is no schedule with the id {scheduler_id}")
-        [shown] = self._shown([stored])
-        return shown
+        return self._views.of_one(stored)
 
     def executions(self, which: ExecutionFilter) -> Sequence[ExecutionView]:
         """List executions, newest first.
@@ -307,7 +292,7 @@ class Queries:
             stored = self._schedules.with_id(archived.scheduler_id)
             return FailureWithDetails(
                 failure=FailureView.of(archived, stored),
-                schedule=None if stored is None else self._shown([stored])[0],
+                schedule=None if stored is None else self._views.of_one(stored),
                 attempts=list(map(AttemptView.of, self._records.attempts(execution_id))),
                 last_output=next(
                     (OutputView.of(one, running=False) for one in outputs if one.attempt == last),
@@ -348,11 +333,6 @@ class Queries:
             return found
         running = ExecutionFilter(states={State.RUNNING}, limit=MOST_REPORTS)
         return found.with_runs(self._records.executions(running))
-
-    def _shown(self, found: Sequence[StoredSchedule]) -> Sequence[ScheduleView]:
-        return shown_schedules(
-            found, self._records, self._names, policy=self._policy, now=self._now()
-        )
 
     def _things(self, queues: Collection[str]) -> Mapping[str, Thing]:
         """Ask the broker for those queues, as far as it can be asked."""

@@ -36,16 +36,43 @@ from .lookup import NotFound, find_schedule, understood
 
 
 @attrs.define(kw_only=True, eq=False)
-class ScheduleLists:
-    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`.
+class ScheduleViews:
+    """Shows schedules with their last runs, and with the names of their tasks: see `Names.named`.
 
     *now* is the ledger's clock, *policy* that of schedules without one.
     """
 
-    _lists: ScheduleListPort
     _records: RecordsPort
     _names: Names
     _policy: RetryPolicy
+    _now: Callable[[], datetime]
+
+    def of(self, found: Sequence[StoredSchedule]) -> Sequence[ScheduleView]:
+        """Show schedules, in that order."""
+        last, now = self._records.last_runs({stored.id for stored in found}), self._now()
+        return self._names.named_schedules(
+            [
+                ScheduleView.of(stored, last.get(stored.id), policy=self._policy, now=now)
+                for stored in found
+            ]
+        )
+
+    def of_one(self, stored: StoredSchedule) -> ScheduleView:
+        """Show a schedule."""
+        [shown] = self.of([stored])
+        return shown
+
+
+@attrs.define(kw_only=True, eq=False)
+class ScheduleLists:
+    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`.
+
+    *now* is the ledger's clock.
+    """
+
+    _lists: ScheduleListPort
+    _names: Names
+    _views: ScheduleViews
     _now: Callable[[], datetime]
 
     def page(self, which: ScheduleFilter, *, after: str | None = None, limit: int) -> SchedulePage:
@@ -57,7 +84,7 @@ class ScheduleLists:
         found = self._lists.page(which, after=after, limit=limit + 1, now=self._now())
         if not found and which.source is not None:
             self._names.expect_source(which.source)
-        shown = self._shown(found[:limit])
+        shown = self._views.of(found[:limit])
         return SchedulePage(
             schedules=shown, after=shown[-1].name if shown and len(found) > limit else None
         )
@@ -71,29 +98,6 @@ class ScheduleLists:
         if first is not None and first.after is None:
             return len(first.schedules)
         return self._lists.count(which, now=self._now())
-
-    def _shown(self, found: Sequence[StoredSchedule]) -> Sequence[ScheduleView]:
-        return shown_schedules(
-            found, self._records, self._names, policy=self._policy, now=self._now()
-        )
-
-
-def shown_schedules(
-    found: Sequence[StoredSchedule],
-    records: RecordsPort,
-    names: Names,
-    *,
-    policy: RetryPolicy,
-    now: datetime,
-) -> Sequence[ScheduleView]:
-    """Show schedules with their last runs, and with the names of their tasks where these are known.
-
-    See `Names.named`.
-    """
-    last = records.last_runs({stored.id for stored in found})
-    return names.named_schedules(
-        [ScheduleView.of(stored, last.get(stored.id), policy=policy, now=now) for stored in found]
-    )
 
 
 #: So far ahead the changes of a clock are told.
