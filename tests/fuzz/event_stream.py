@@ -13,7 +13,7 @@ from urllib.parse import quote_from_bytes
 
 import attrs
 
-from cronhare.entrypoints.web.page.live.broadcast import MOST_LISTENERS
+from cronhare.entrypoints.web.page.live import MOST_LISTENERS
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
 from tests.fuzz.forms import PATIENCE, House, house
 

@@ -26,7 +26,7 @@ from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web import protocol
 from cronhare.entrypoints.web.bodies import LARGEST_BODY
-from cronhare.entrypoints.web.page.forms import MOST_FIELDS
+from cronhare.entrypoints.web.page.asked import MOST_FIELDS
 from tests.frozen_clock import FrozenClock
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
 from tests.fuzz.described import fill

@@ -15,13 +15,17 @@ from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
-from cronhare.entrypoints.web.page.live import stream
-from cronhare.entrypoints.web.page.live.broadcast import (
+from cronhare.entrypoints.web.page import live as live_parts
+from cronhare.entrypoints.web.page.live import (
+    MOST_KEPT,
     MOST_LISTENERS,
+    PARTS,
     Broadcast,
+    Event,
+    Feed,
     Listener,
+    OutputFeed,
 )
-from cronhare.entrypoints.web.page.live.feeds import MOST_KEPT, PARTS, Event, Feed, OutputFeed
 from cronhare.entrypoints.web.page.views import live
 from cronhare.entrypoints.web.problems import Problem
 from cronhare.ports import LedgerUnavailable
@@ -108,7 +112,7 @@ def test_the_page_of_a_schedule_changes_while_one_looks(
 def test_a_stream_ends_after_a_while_so_that_who_reads_it_is_looked_at_again(
     container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "LONGEST", 0.2)
+    monkeypatch.setattr(live_parts, "LONGEST", 0.2)
     with site(container) as web, opened(web.port, "feed=now") as link:
         assert until(link, b"0\r\n\r\n").endswith(b"0\r\n\r\n")
 

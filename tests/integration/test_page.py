@@ -14,7 +14,7 @@ from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web.asking import Asker
-from cronhare.entrypoints.web.page.navigation import WAYS
+from cronhare.entrypoints.web.page.rendering import WAYS
 from cronhare.entrypoints.web.page.routes import routes
 from tests.integration.web import JSON, Answer, Site, site
 

@@ -18,7 +18,7 @@ from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.retry import Fail, Quarantine
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
-from cronhare.entrypoints.web.page.navigation import WAYS
+from cronhare.entrypoints.web.page.rendering import WAYS
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import CRASH, IN_30_S, NOON, Ledger, sql_ledger
 from tests.integration.web import Answer, Site, site

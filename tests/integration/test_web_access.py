@@ -20,7 +20,7 @@ from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.node_identity import this_actor
 from cronhare.entrypoints.processes.lifetime import refuse_without_token
 from cronhare.entrypoints.settings.settings import Settings, SettingsInvalid
-from cronhare.entrypoints.web.access import gate
+from cronhare.entrypoints.web import access
 from tests.actors import ADA
 from tests.integration.shell import Shell
 from tests.integration.web import JSON, Answer, Site, site
@@ -36,7 +36,7 @@ def container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, migrated_sqlite: 
     copyfile(migrated_sqlite, tmp_path / "ledger.db")
     monkeypatch.setenv("CRON_DATABASE_URL", f"sqlite:///{tmp_path}/ledger.db")
     monkeypatch.setenv("CRON_WEB_HOSTS", NAME)
-    monkeypatch.setattr(gate, "FRESH", 0.2)
+    monkeypatch.setattr(access, "FRESH", 0.2)
     task = Task(name="report", ref=TaskRef("report", 25), command=("true",))
     return Container(settings=Settings.read(), tasks=(task,))
 

@@ -4,7 +4,7 @@ import re
 import runpy
 from pathlib import Path
 
-from cronhare.entrypoints.web.api import parameters
+from cronhare.entrypoints.web.api import operations
 
 ROOT = Path(__file__).parents[2]
 MADE = runpy.run_path(str(ROOT / "scripts" / "api_operations.py"))
@@ -28,4 +28,4 @@ def test_each_path_in_the_examples_is_an_operations() -> None:
 
 
 def test_its_numbers_are_those_of_the_code() -> None:
-    assert f"{parameters.ROWS} unless `limit` says otherwise, {parameters.MOST_ROWS:,}" in PAGE
+    assert f"{operations.ROWS} unless `limit` says otherwise, {operations.MOST_ROWS:,}" in PAGE

@@ -50,10 +50,10 @@ from cronhare.entrypoints.web import bodies as web_bodies
 from cronhare.entrypoints.web import protocol as web_protocol
 from cronhare.entrypoints.web import server as web_server
 from cronhare.entrypoints.web.api import executions as web_executions
-from cronhare.entrypoints.web.api import parameters as web_parameters
-from cronhare.entrypoints.web.api import report_bodies as web_reports
+from cronhare.entrypoints.web.api import operations as web_operations
+from cronhare.entrypoints.web.api import reports as web_reports
+from cronhare.entrypoints.web.api import scheduler_actions as web_actions
 from cronhare.entrypoints.web.api import scheduler_bodies as web_schedulers
-from cronhare.entrypoints.web.api import scheduler_runs as web_runs
 from cronhare.ports import system as http_port
 from cronhare.ports.records import Retention
 
@@ -323,13 +323,13 @@ BOUNDS: dict[str, list[str]] = {
         f"{jobs_limits.LONGEST_STEP} letters",
     ],
     "what is asked of the HTTP API in a query": [
-        f"{web_parameters.ROWS} rows",
-        f"{web_parameters.MOST_ROWS:,} at most, names",
-        f"of {web_parameters.LONGEST_TEXT} letters",
-        f"{web_runs.INSTANTS} runs to come and {web_runs.MOST_INSTANTS:,}",
+        f"{web_operations.ROWS} rows",
+        f"{web_operations.MOST_ROWS:,} at most, names",
+        f"of {web_operations.LONGEST_TEXT} letters",
+        f"{web_actions.INSTANTS} runs to come and {web_actions.MOST_INSTANTS:,}",
         f"{web_executions.MOST_LINES:,} last lines",
     ],
-    "an Idempotency-Key": [f"{web_parameters.LONGEST_KEY} signs"],
+    "an Idempotency-Key": [f"{web_operations.LONGEST_KEY} signs"],
     "a run at boot (`on_boot`)": [f"{keys.LONGEST_AGO.total_seconds() / 3_600:.0f} hours"],
     "a run that is asked for by hand": [
         f"for {SENDING_TIMEOUT:.0f} s, sends",

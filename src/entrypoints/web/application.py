@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from ..container import Container
-from .access.gate import Gate
+from .access import Gate
 from .api import resources as api
 from .api.openapi import Api
 from .asking import Asker

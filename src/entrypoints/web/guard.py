@@ -21,11 +21,18 @@ from cronhare.application.logs import say
 from cronhare.domain.texts.printable import shown
 from cronhare.ports import LedgerUnavailable
 
-from .access.approach import is_probe
-from .access.gate import NOBODY, Gate
-from .access.visits import is_for_people, is_from_here, is_visit, to_sign_in
+from .access import (
+    NOBODY,
+    Gate,
+    Meant,
+    is_for_people,
+    is_from_here,
+    is_probe,
+    is_visit,
+    meant_by,
+    to_sign_in,
+)
 from .bodies import LARGEST_BODY, too_large
-from .hosts import Meant, meant_by
 from .problems import Problem, problem_of
 from .protocol import LARGEST_HEAD, STREAMS
 

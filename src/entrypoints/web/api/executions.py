@@ -1,10 +1,12 @@
-"""`/executions`: runs, their attempts and output, and their end before its time."""
+"""`/executions`: runs, their attempts and output; and how many there are, with `/failed/stats`."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Final
 
-from fastapi import Query, Request, Response
+import attrs
+from fastapi import Depends, Query, Request, Response
 from pydantic import BeforeValidator
 
 from cronhare.application.administration.reading.output import OutputPage, Position
@@ -12,19 +14,44 @@ from cronhare.application.administration.views.executions import (
     ExecutionView,
     ExecutionWithAttempts,
 )
+from cronhare.application.administration.views.failures import ExecutionCountView, FailureCountView
 from cronhare.domain.access import Scope
 from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.archive import (
+    DAY_AND_TYPE,
+    MOST_GROUPS,
+    OF_FAILURES,
+    WEEK,
+    By,
+    FailureFilter,
+)
+from cronhare.domain.reading import Fault
 from cronhare.domain.texts.printable import printable
 from cronhare.ports.records import ExecutionFilter
 
 from ..access import actor_of
 from ..asking import Asking
-from ..problems import Problem
-from .answers import as_page, as_resource, as_text, last_id
-from .body import read_body
-from .operations import Operation, operation
-from .parameters import ROWS, AfterId, Id, Limit, Moment, Switch, Text, digits
-from .scheduler_switches import Nothing
+from ..problems import Problem, invalid_request
+from .failures import failure_filter
+from .operations import (
+    ROWS,
+    AfterId,
+    Id,
+    Limit,
+    Moment,
+    Operation,
+    Switch,
+    Text,
+    as_answer,
+    as_page,
+    as_resource,
+    as_text,
+    digits,
+    last_id,
+    operation,
+    read_body,
+)
+from .scheduler_actions import Nothing
 
 #: Lines that are given of the end of an output, at most.
 MOST_LINES: Final = 100_000
@@ -165,3 +192,77 @@ class Executions(Asking):
 
 def _next(page: OutputPage) -> str | None:
     return str(page.position) if page.may_come else None
+
+
+Groups = Annotated[list[By], Query(description="counted by these; by day and type if left out")]
+Which = Annotated[FailureFilter, Depends(failure_filter)]
+
+
+class Counts(Asking):
+    """Counts of the last week, unless another time is asked for."""
+
+    def operations(self) -> Iterator[Operation]:
+        """Declare what can be asked."""
+        yield operation(
+            "GET",
+            "/failed/stats",
+            self.count_failures,
+            scope=Scope.READ,
+            what="failures for good, resolved or not, by group",
+            gives=FailureCountView,
+            many=True,
+            refuses=(404,),
+        )
+        yield operation(
+            "GET",
+            "/executions/stats",
+            self.count_executions,
+            scope=Scope.READ,
+            what="executions that were claimed, by group",
+            gives=ExecutionCountView,
+            many=True,
+        )
+
+    async def count_failures(
+        self,
+        which: Which,
+        *,
+        by: Groups = [],  # noqa: B006 - the framework copies it
+        limit: Limit = MOST_GROUPS,
+    ) -> Response:
+        """Count what failed for good, per day (of UTC) and type."""
+        groups = _groups(by)
+
+        def count() -> object:
+            since = which.since or self._a_week_ago()
+            asked = attrs.evolve(which, since=since, unresolved=False)
+            return self._container.statistics().failures(asked, by=groups, limit=limit)
+
+        return as_answer(await self._asker.ask(count))
+
+    async def count_executions(
+        self,
+        *,
+        by: Groups = [],  # noqa: B006 - the framework copies it
+        since: Moment = None,
+        until: Moment = None,
+        limit: Limit = MOST_GROUPS,
+    ) -> Response:
+        """Count the runs that were claimed, without skipped ones, as far as the ledger has them."""
+        groups = _groups(by)
+        if wrong := [each.value for each in groups if each in OF_FAILURES]:
+            raise invalid_request([Fault("by", f"{wrong[0]}: only failures have one")])
+
+        def count() -> object:
+            return self._container.statistics().executions(
+                since=since or self._a_week_ago(), until=until, by=groups, limit=limit
+            )
+
+        return as_answer(await self._asker.ask(count))
+
+    def _a_week_ago(self) -> datetime:
+        return self._container.ledger_time().now() - WEEK
+
+
+def _groups(by: list[By]) -> tuple[By, ...]:
+    return tuple(dict.fromkeys(by)) or DAY_AND_TYPE

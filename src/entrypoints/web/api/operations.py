@@ -1,22 +1,214 @@
-"""How an operation is declared: who may ask it, what it takes and gives, and what it refuses."""
+"""An operation of the API: its declaration, its parameters, its body and its answer."""
 
-from collections.abc import Callable, Coroutine, Mapping
+import re
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from hashlib import blake2b
 from http import HTTPStatus
-from typing import Any, Final, get_args, get_origin
+from typing import Annotated, Any, Final, TypeVar, get_args, get_origin
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 import attrs
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Header, Path, Query, Request, Response
 from fastapi.routing import APIRoute
+from pydantic import BeforeValidator
 from starlette.routing import Match, Route
 
-from cronhare.domain.access import Scope
-from cronhare.domain.reading import Fault
+from cronhare.domain.access import LOCAL, Scope
+from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, minute_of, moment_of
+from cronhare.domain.messages import LARGEST_ID
+from cronhare.domain.reading import Fault, read_table
+from cronhare.domain.texts.moments import read_iso
 from cronhare.domain.texts.printable import shown
 from cronhare.domain.texts.words import hint
 
+from ...json_text import as_json
 from .. import problems
-from ..access import needs
+from ..access import actor_of, needs
+from ..asking import Deferred
+from ..bodies import read_object
 from ..problems import MEDIA_TYPE, Problem, invalid_request
+
+#: Characters of an Idempotency-Key: a UUID, or whatever else the client has.
+LONGEST_KEY: Final = 255
+
+#: Characters of a name that is asked for, and of a part of a text.
+LONGEST_TEXT: Final = 255
+
+#: Rows of a page, by default and at most.
+ROWS: Final = 100
+MOST_ROWS: Final = 1_000
+
+IdempotencyKey = Annotated[
+    str | None, Header(min_length=1, max_length=LONGEST_KEY, pattern="^[!-~]+$")
+]
+
+
+def digits(text: object) -> object:
+    """Refuse the other forms of a number that the framework takes: one row has one address."""
+    if isinstance(text, int):
+        return text  # a default
+    if not (isinstance(text, str) and text.isascii() and text.isdigit()):
+        raise ValueError("a number is written in digits alone")
+    return text
+
+
+def _moment(text: object) -> object:
+    """Read a moment with its offset: whose wall time would it be without one?"""
+    if not isinstance(text, str):
+        return text  # none was given
+    try:
+        # A plus sign in a query is a blank.
+        moment = read_iso(re.sub(r" (\d\d:?\d\d)$", r"+\1", text))
+    except ValueError:
+        raise ValueError("write it as 2026-03-28T08:00:00Z") from None
+    if moment.tzinfo is None:
+        raise ValueError("it has no offset; write 2026-03-28T08:00:00Z")
+    first, last = moment_of(FIRST_MINUTE), moment_of(LAST_MINUTE)
+    try:
+        instant = moment.astimezone(UTC)
+        is_possible = FIRST_MINUTE <= minute_of(instant) <= LAST_MINUTE
+    except OverflowError:
+        is_possible = False
+    if not is_possible:
+        raise ValueError(f"times are from {first.date()} to {last.date()}")
+    return instant
+
+
+Id = Annotated[int, BeforeValidator(digits), Path(ge=1, le=LARGEST_ID)]
+Name = Annotated[str, Path(min_length=1, max_length=LONGEST_TEXT, pattern=r"^[^\x00]*$")]
+AfterId = Annotated[
+    int | None,
+    BeforeValidator(digits),
+    Query(ge=0, le=LARGEST_ID, description="the next page: those after this id in the list"),
+]
+Limit = Annotated[int, BeforeValidator(digits), Query(ge=1, le=MOST_ROWS)]
+Moment = Annotated[datetime | None, BeforeValidator(_moment), Query()]
+Text = Annotated[str | None, Query(min_length=1, max_length=LONGEST_TEXT, pattern=r"^[^\x00]*$")]
+Switch = Annotated[bool | None, Query()]
+
+
+def named(request: Request, key: str | None) -> UUID | None:
+    """Name a request by its Idempotency-Key: a name that fits a row, and tells nothing of it.
+
+    Each token has keys of its own: nobody is answered what another one began.
+    """
+    if key is None:
+        return None
+    actor = actor_of(request)
+    whose = key if actor.name == LOCAL else f"{actor.name} {key}"  # neither has a blank
+    return uuid5(NAMESPACE_URL, f"{request.url.path} {whose}")
+
+
+T = TypeVar("T", bound=attrs.AttrsInstance)
+
+
+async def read_body(
+    kind: type[T], request: Request, *, may_be_empty: bool = True
+) -> tuple[T, Mapping[str, Any]]:
+    """Read a body as a value, and as what was sent. What is null counts as not given.
+
+    Raises:
+        Problem: with every fault at once.
+    """
+    faults: list[Fault] = []
+    content = await read_object(request, faults, may_be_empty=may_be_empty)
+    given = {name: value for name, value in content.items() if value is not None}
+    body = read_table(kind, given, faults)
+    if faults:
+        raise invalid_request(faults)
+    return body, content
+
+
+#: See `Pacing`, and `ReplayOrder` for the key.
+_RULES: Final = ("rate", "jitter", "at_once", "canary", "attempts", "key")
+
+
+def pacing(body: object, content: Mapping[str, Any], *, author: str) -> dict[str, Any]:
+    """Give the rules that a body says; the others have their defaults.
+
+    `stop_at` may be null, which is never.
+    """
+    given = {name: getattr(body, name, None) for name in _RULES}
+    rules = {name: value for name, value in given.items() if value is not None}
+    if "stop_at" in content:
+        rules["stop_at"] = getattr(body, "stop_at", None)
+    return {**rules, "author": author}
+
+
+def as_answer(view: Any, status: int = 200, **headers: str) -> Response:  # noqa: ANN401 - any view
+    """Answer with a view, or several. A header's name has underscores for its dashes."""
+    return Deferred(partial(_made, view, status, _named(headers)))
+
+
+def as_resource(request: Request, view: Any, status: int = 200) -> Response:  # noqa: ANN401
+    """Answer with a view and its tag; who has seen that already is told so, and no more."""
+    return Deferred(partial(_tagged, request, view, status))
+
+
+def as_text(
+    request: Request, make: Callable[[], str], *, after: object, **headers: str
+) -> Response:
+    """Answer with a text, and a link to what comes *after* it, if anything may come."""
+    named = _named(headers) | _link(request, after)
+
+    def made() -> Response:
+        text = make().encode(errors="replace")
+        return Response(text, headers=named, media_type="text/plain; charset=utf-8")
+
+    return Deferred(made)
+
+
+def as_page(
+    request: Request,
+    found: Any,  # noqa: ANN401 - as above
+    *,
+    after: object,
+    **headers: str,
+) -> Response:
+    """Answer with a page, and a link to the next one, which is of what comes *after* that."""
+    return Deferred(partial(_made, found, 200, _named(headers) | _link(request, after)))
+
+
+def last_id(found: Sequence[Any], *, limit: int) -> int | None:
+    """Give the id after which a next page begins, if there may be one."""
+    return found[-1].id if len(found) == limit else None
+
+
+def _link(request: Request, after: object) -> dict[str, str]:
+    """Link to what comes after, with all else that was asked for."""
+    if after is None:
+        return {}
+    query = request.url.include_query_params(after=after).query
+    return {"Link": f'<{request.url.path}?{query}>; rel="next"'}
+
+
+def _named(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def _made(view: Any, status: int, headers: Mapping[str, str]) -> Response:  # noqa: ANN401 - as above
+    return Response(_json(view), status, headers=headers, media_type="application/json")
+
+
+def _json(view: Any) -> bytes:  # noqa: ANN401 - as above
+    """Write one after the other: a thread keeps the interpreter while it writes a text."""
+    if isinstance(view, (list, tuple)):
+        return b"[" + b", ".join(map(_json, view)) + b"]"
+    return as_json(view, encode=str).encode()
+
+
+def _tagged(request: Request, view: Any, status: int) -> Response:  # noqa: ANN401 - as above
+    answer = _made(view, status, {})
+    answer.headers["ETag"] = tag = f'"{blake2b(answer.body, digest_size=12).hexdigest()}"'
+    seen = ",".join(request.headers.getlist("if-none-match"))
+    if request.method == "GET" and tag in [
+        each.strip().removeprefix("W/") for each in seen.split(",")
+    ]:
+        return Response(status_code=304, headers={"ETag": tag})
+    return answer
+
 
 #: Where the description of a value is found in that of the API.
 REF: Final = "#/components/schemas/{name}"

@@ -12,11 +12,19 @@ from cronhare.domain.lifecycle.replay_pace import ReplayState
 from ..access import actor_of
 from ..asking import Asking
 from ..problems import Problem
-from .answers import as_page, as_resource, last_id
-from .body import read_body
-from .operations import Operation, operation
-from .parameters import ROWS, AfterId, Id, Limit
-from .scheduler_switches import Nothing
+from .operations import (
+    ROWS,
+    AfterId,
+    Id,
+    Limit,
+    Operation,
+    as_page,
+    as_resource,
+    last_id,
+    operation,
+    read_body,
+)
+from .scheduler_actions import Nothing
 
 
 class Replays(Asking):

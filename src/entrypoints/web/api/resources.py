@@ -5,18 +5,14 @@ from collections.abc import Iterator
 from cronhare.domain.execution import State
 
 from ..asking import Asker
-from .alerts import Alerts
-from .counts import Counts
-from .executions import Executions
-from .facts import Facts
+from .executions import Counts, Executions
+from .facts import Alerts, Facts, Work
 from .failures import Failures
 from .operations import Operation
 from .replays import Replays
 from .reports import Reports
-from .scheduler_runs import SchedulerRuns
-from .scheduler_switches import SchedulerSwitches
+from .scheduler_actions import SchedulerRuns, SchedulerSwitches
 from .schedulers import Schedulers
-from .work import Work
 
 
 def routes(asker: Asker) -> Iterator[Operation]:

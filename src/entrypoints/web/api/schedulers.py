@@ -26,11 +26,21 @@ from ..access import actor_of
 from ..asking import Asking
 from ..bodies import digest_of_object, read_object
 from ..problems import Problem
-from .answers import as_answer, as_page
-from .operations import Operation, operation
-from .parameters import ROWS, Id, IdempotencyKey, Limit, Name, Switch, Text, named
-from .scheduler_bodies import NewScheduler, name_for, read_new
-from .scheduler_patches import SchedulerPatch, read_patch
+from .operations import (
+    ROWS,
+    Id,
+    IdempotencyKey,
+    Limit,
+    Name,
+    Operation,
+    Switch,
+    Text,
+    as_answer,
+    as_page,
+    named,
+    operation,
+)
+from .scheduler_bodies import NewScheduler, SchedulerPatch, name_for, read_new, read_patch
 from .scheduler_views import SchedulerView, Seen, etag, read_if_match, stale
 
 #: The key is the name of the row: under another one nothing would find what it made.

@@ -12,13 +12,10 @@ from starlette.routing import Route
 from cronhare.domain.access import Scope
 
 from ..access import needs
-from ..asking import Asker
-from ..deferred import Deferred
+from ..asking import Asker, Deferred
 from ..problems import Problem, problem_of
-from . import flash
-from .asked import refuse_others
-from .forms import read_form
-from .rendering import Renderer
+from .asked import read_form, refuse_others
+from .rendering import Renderer, forget, remember
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +94,7 @@ class Pages:
         def made() -> Response:
             text = self._renderer.page(request, template, **context)
             response = HTMLResponse(text, status, headers=HEADERS)
-            flash.forget(request, response)
+            forget(request, response)
             return response
 
         return Deferred(made)
@@ -109,7 +106,7 @@ class Pages:
     def done(self, path: str, said: str) -> Response:
         """Answer a change: the browser goes on to *path*, which begins with what was done."""
         response = RedirectResponse(path, HTTPStatus.SEE_OTHER, headers=HEADERS)
-        flash.remember(response, said)
+        remember(response, said)
         return response
 
     def refuse(self, request: Request, problem: Problem) -> Response:

@@ -1,20 +1,147 @@
-"""Templates to text: everything is escaped, and what a template asks for must be there."""
+"""Templates to text: what every page has, its files, its navigation and its word about a change."""
 
+from collections.abc import Mapping
+from hashlib import sha256
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
+from urllib.parse import quote, unquote
 
+import attrs
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
+from starlette.responses import Response
 
 from cronhare.domain.texts.printable import shortened
 from cronhare.domain.texts.words import ended, say_no_times, say_ways
 
 from ...json_text import as_json
-from . import charts, flash, outcomes, times
-from .assets import Assets
-from .navigation import WAYS, current
+from . import pictures, times
 
-_FOLDER: Final = Path(__file__).parent / "templates"
+
+def schedule_path(name: str) -> str:
+    """Give the address of a schedule's page.
+
+    >>> schedule_path("#7"), schedule_path("reports/sales")
+    ('/ui/schedules/%237', '/ui/schedules/reports/sales')
+    """
+    return f"/ui/schedules/{quote(name)}"
+
+
+@attrs.frozen(kw_only=True)
+class Way:
+    """A view in the navigation; *key* after a `g` leads there."""
+
+    title: str
+    path: str
+    key: str
+
+
+WAYS: Final = (
+    Way(title="Now", path="/", key="n"),
+    Way(title="Schedules", path="/ui/schedules", key="s"),
+    Way(title="Timeline", path="/ui/timeline", key="t"),
+    Way(title="Alerts", path="/ui/alerts", key="e"),
+    Way(title="Failed", path="/ui/failed", key="f"),
+    Way(title="Quarantine", path="/ui/quarantine", key="q"),
+    Way(title="Queues and nodes", path="/ui/queues", key="u"),
+    Way(title="Load", path="/ui/load", key="l"),
+    Way(title="Audit", path="/ui/audit", key="a"),
+)
+
+#: Views that are reached from others, and the one that they belong to.
+_BELOW: Final = {"/ui/executions": "/ui/timeline", "/ui/replays": "/ui/failed"}
+
+
+def current(path: str) -> str | None:
+    """Give the path of the way on which a page lies.
+
+    >>> current("/ui/schedules/nightly")
+    '/ui/schedules'
+    """
+    for way in WAYS:
+        if path == way.path or (way.path != "/" and path.startswith(f"{way.path}/")):
+            return way.path
+    return next((way for below, way in _BELOW.items() if path.startswith(below)), None)
+
+
+_FILES: Final = Path(__file__).parent / "static"
+_KINDS: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+#: What is at an address never changes.
+_FAR: Final = "public, max-age=31536000, immutable"
+
+
+@attrs.frozen
+class Assets:
+    """All files, held in memory; scripts import each other by their plain names."""
+
+    files: Mapping[str, bytes]
+    digest: str
+
+    @classmethod
+    def read(cls) -> Self:
+        """Read them."""
+        found = {
+            path.name: path.read_bytes()
+            for path in sorted(_FILES.iterdir())
+            if path.suffix in _KINDS
+        }
+        whole = sha256()
+        for name, content in found.items():
+            whole.update(f"{name} {len(content)} ".encode() + content)
+        return cls(found, whole.hexdigest()[:12])
+
+    def address(self, name: str) -> str:
+        """Give the address of a file.
+
+        Raises:
+            KeyError: there is none of that name.
+        """
+        if name not in self.files:
+            raise KeyError(name)
+        return f"/ui/static/{self.digest}/{name}"
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a file; one of another release is not here."""
+        digest, _, name = request.path_params["rest"].partition("/")
+        content = self.files.get(name)
+        if digest != self.digest or content is None:
+            return Response("there is no such file\n", HTTPStatus.NOT_FOUND)
+        kind = _KINDS[Path(name).suffix]
+        return Response(content, media_type=kind, headers={"Cache-Control": _FAR})
+
+
+_COOKIE: Final = "cronhare_said"
+_LONGEST: Final = 500
+_SECONDS: Final = 30
+
+
+def remember(response: Response, said: str) -> None:
+    """Send a word along with a redirect."""
+    response.set_cookie(
+        _COOKIE,
+        quote(said[:_LONGEST], safe=""),
+        max_age=_SECONDS,
+        path="/",
+        httponly=True,
+        samesite="strict",
+    )
+
+
+def said_to(request: Request) -> str | None:
+    """Read the word that came along, if there is one."""
+    said = unquote(request.cookies.get(_COOKIE, ""), errors="replace")[:_LONGEST]
+    return "".join(each for each in said if each.isprintable()) or None
+
+
+def forget(request: Request, response: Response) -> None:
+    """Say it once."""
+    if _COOKIE in request.cookies:
+        response.delete_cookie(_COOKIE, path="/", httponly=True, samesite="strict")
+
+
+_TEMPLATES: Final = Path(__file__).parent / "templates"
 _THEMES: Final = ("light", "dark")
 
 #: Characters that are shown of the params of a schedule, or of a change.
@@ -45,14 +172,14 @@ class Renderer:
     def __init__(self, assets: Assets) -> None:
         """*assets* are what pages link to."""
         self._environment = Environment(
-            loader=FileSystemLoader(_FOLDER),
+            loader=FileSystemLoader(_TEMPLATES),
             autoescape=True,
             undefined=StrictUndefined,
             auto_reload=False,
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.filters |= times.FILTERS | outcomes.FILTERS | charts.FILTERS
+        self._environment.filters |= times.FILTERS | pictures.FILTERS
         self._environment.filters |= {"first_upper": _first_upper, "sentence": _sentence}
         self._environment.filters["ended"] = ended
         self._environment.filters["tojson_text"] = _as_json_text
@@ -71,7 +198,7 @@ class Renderer:
             "path": request.url.path,
             "current": current(request.url.path),
             "theme": theme if theme in _THEMES else None,
-            "said": flash.said_to(request),
+            "said": said_to(request),
             "actor": getattr(request.state, "actor", None),
             "now": None,
         }

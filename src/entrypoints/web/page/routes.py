@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import cache
 from http import HTTPStatus
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,10 +11,36 @@ from starlette.routing import BaseRoute, Route
 
 from ..asking import Asker
 from ..problems import Problem
-from .assets import Assets
 from .pages import Pages
-from .rendering import Renderer
-from .views import VIEWS
+from .rendering import Assets, Renderer
+from .views import (
+    alerts,
+    audit,
+    days,
+    executions,
+    failed,
+    live,
+    now,
+    replays,
+    schedule_edit,
+    schedules,
+    sign_in,
+)
+
+#: Each with its `routes`. An address with a word after a schedule's name comes before that name.
+VIEWS: Final = (
+    now,
+    schedule_edit,
+    schedules,
+    days,
+    executions,
+    alerts,
+    failed,
+    replays,
+    audit,
+    live,
+    sign_in,
+)
 
 
 def refusals(asker: Asker) -> Callable[[Request, Problem], Response]:
@@ -26,7 +53,7 @@ def routes(asker: Asker) -> Iterator[BaseRoute]:
     pages = Pages(asker, _renderer())
     yield Route("/ui/static/{rest:path}", _assets().answer, methods=["GET"])
     for view in VIEWS:
-        yield from view(pages)
+        yield from view.routes(pages)
 
     async def refuse(_: Request) -> Response:
         raise Problem(HTTPStatus.NOT_FOUND, "there is no page at this address")

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from cronhare.domain.execution import State
-from cronhare.entrypoints.web.page.schedule_parts import newest_runs
+from cronhare.entrypoints.web.page.views.schedules import newest_runs
 from cronhare.ports.records import Run
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

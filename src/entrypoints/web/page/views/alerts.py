@@ -17,9 +17,9 @@ from cronhare.domain.events.rules import AlertSeverity, Rule
 from cronhare.domain.texts.printable import echo
 
 from ...problems import Problem
-from ..addresses import schedule_path
 from ..asked import asked_among, asked_text
 from ..pages import Pages, status_of
+from ..rendering import schedule_path
 
 PATH: Final = "/ui/alerts"
 _LISTED: Final = 50

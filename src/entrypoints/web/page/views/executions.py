@@ -24,7 +24,7 @@ from ..asked import (
     number_in_path,
 )
 from ..pages import Pages, status_of
-from ..strips import strip
+from ..pictures import strip
 
 PATH: Final = "/ui/executions"
 

@@ -1,4 +1,4 @@
-"""*Failed*: what waits for a person, by reason and schedule; replayed with care, or discarded."""
+"""*Failed* and *Quarantine*: what waits for a person; replayed with care, or discarded."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -21,12 +21,12 @@ from cronhare.domain.texts.words import counted
 
 from ...access import actor_of
 from ...problems import Problem
-from ..asked import IDS, MOMENTS, asked_number, number_in_path, read_moment
-from ..forms import form_of
+from ..asked import IDS, MOMENTS, asked_number, form_of, number_in_path, read_moment
 from ..pages import Pages, status_of
 from .replays import ORDERED, order_of, replay_path
 
 PATH: Final = "/ui/failed"
+QUARANTINE: Final = "/ui/quarantine"
 
 #: Failures on a page, groups of each kind beside it, and replays that are told of.
 _LISTED: Final = 50
@@ -53,6 +53,7 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
         pages.get(f"{PATH}/{{id}}", _show(pages)),
         pages.post(f"{PATH}/{{id}}/replay", _replay(pages), scope=Scope.OPERATE),
         pages.post(f"{PATH}/{{id}}/discard", _discard(pages), scope=Scope.OPERATE, takes=("note",)),
+        pages.get(QUARANTINE, _quarantine(pages), takes=("schedule", "before")),
     ]
 
 
@@ -237,3 +238,35 @@ def _note(form: Mapping[str, str]) -> str:
         faults = [Fault("note", text)]
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "the note has faults", faults=faults)
     return note
+
+
+def _quarantine(pages: Pages) -> Any:  # noqa: ANN401 - a handler
+    async def show(request: Request) -> Response:
+        schedule = request.query_params.get("schedule", "")
+        which = filter_of({"schedule": schedule})
+        before = asked_number(request, "before", IDS)
+
+        def look() -> dict[str, Any]:
+            queries = pages.container.queries()
+            try:
+                view = queries.quarantine(which, before=before, limit=_LISTED + 1)
+            except NotFound as error:
+                return {"view": None, "unknown": str(error), "now": queries.now()}
+            return {"view": view, "unknown": None, "now": queries.now()}
+
+        looked = await pages.ask(look)
+        found = [] if looked["view"] is None else [*looked["view"].quarantined]
+        kept = {"schedule": schedule} if schedule else {}
+        more = urlencode({**kept, "before": found[_LISTED - 1].id}) if found[_LISTED:] else None
+        return pages.render(
+            request,
+            "quarantine.html",
+            status=status_of(looked["unknown"]),
+            **looked,
+            found=found[:_LISTED],
+            schedule=schedule,
+            first=f"{QUARANTINE}?{urlencode(kept)}" if before is not None else None,
+            following=more and f"{QUARANTINE}?{more}",
+        )
+
+    return show

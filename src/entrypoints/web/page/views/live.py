@@ -11,13 +11,10 @@ from starlette.routing import BaseRoute
 from cronhare.domain.messages import LARGEST_ID
 
 from ...problems import Problem
-from .. import schedule_parts
 from ..asked import number_behind
-from ..live.broadcast import Broadcast
-from ..live.feeds import LESS_OFTEN, NOW, Feed, OutputFeed, PartsFeed, now_parts
-from ..live.stream import EventStream
+from ..live import LESS_OFTEN, NOW, Broadcast, EventStream, Feed, OutputFeed, PartsFeed, now_parts
 from ..pages import Pages
-from . import alerts, queues, replays
+from . import alerts, now, replays, schedules
 
 
 def routes(pages: Pages) -> Iterable[BaseRoute]:
@@ -32,7 +29,7 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
         feed = _feed(request)
         if (id_ := number_behind(replays.FEED, feed)) is not None:
             await pages.ask(partial(replays.parts, pages, id_))
-        if (id_ := number_behind(schedule_parts.FEED, feed)) is not None:
+        if (id_ := number_behind(schedules.FEED, feed)) is not None:
             await pages.ask(partial(pages.container.queries().schedule_with_id, id_))
         which = alerts.filter_of_feed(feed or "")
         if which is not None and which.schedule is not None:
@@ -50,19 +47,19 @@ def _asked(pages: Pages, request: Request) -> tuple[str, Callable[[], Feed]]:
         return NOW, lambda: PartsFeed(
             partial(now_parts, pages.container.overview(), pages.fragment)
         )
-    if feed == queues.FEED:
-        return feed, lambda: PartsFeed(partial(queues.parts, pages), every=LESS_OFTEN)
+    if feed == now.FEED:
+        return feed, lambda: PartsFeed(partial(now.parts, pages), every=LESS_OFTEN)
     if (which := alerts.filter_of_feed(feed or "")) is not None:
         look = partial(alerts.parts, pages, which)
         return repr(which), lambda: PartsFeed(look, every=LESS_OFTEN)
-    if (id_ := number_behind(schedule_parts.FEED, feed)) is not None:
-        one = schedule_parts.ScheduleParts(pages, id_)
+    if (id_ := number_behind(schedules.FEED, feed)) is not None:
+        one = schedules.ScheduleParts(pages, id_)
         return f"schedule {id_}", lambda: PartsFeed(one, every=LESS_OFTEN)
     if (id_ := number_behind(replays.FEED, feed)) is not None:
         return f"replay {id_}", lambda: PartsFeed(partial(replays.parts, pages, id_))
     if execution is not None:
         return f"execution {execution}", lambda: OutputFeed(pages.container.records(), execution)
-    known = (NOW, queues.FEED, alerts.FEED, f"{schedule_parts.FEED}ID", f"{replays.FEED}ID")
+    known = (NOW, now.FEED, alerts.FEED, f"{schedules.FEED}ID", f"{replays.FEED}ID")
     feeds = ", ".join(f"feed={name}" for name in known)
     detail = f"there is no such feed; there is {feeds}, and execution=ID"
     raise Problem(HTTPStatus.NOT_FOUND, detail)

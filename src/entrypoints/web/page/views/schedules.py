@@ -1,6 +1,8 @@
-"""*Schedules*: found by name or description, with their last runs; and switched, run or resumed."""
+"""*Schedules*, and each of them: its calendar, how long it takes, its runs, and changes of it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -9,12 +11,129 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from cronhare.application.administration.jobs_file.applying import change_by_file
 from cronhare.application.administration.reading.now import SPARKS
+from cronhare.application.administration.views.schedules import ScheduleView
+from cronhare.domain.access import Actor, Scope
+from cronhare.domain.texts.moments import DurationInvalid, parse_duration
+from cronhare.domain.texts.words import called
+from cronhare.ports.records import Run
 from cronhare.ports.schedules import MOST_COUNTED, ScheduleFilter
 
-from ..asked import asked_among
-from ..bars import SPARK_HEIGHT, SPARK_WIDTH, sparkline
+from ...access import actor_of
+from ..asked import asked_among, asked_moment_or_none, form_of
 from ..pages import Pages
+from ..pictures import (
+    DURATION_HEIGHT,
+    DURATION_WIDTH,
+    SPARK_HEIGHT,
+    SPARK_WIDTH,
+    duration_bars,
+    sparkline,
+)
+from ..rendering import schedule_path
+
+#: How the live feed of a schedule begins; its id follows.
+FEED: Final = "schedule-"
+
+#: Its parts, each a template of its own.
+_PARTS: Final[Mapping[str, str]] = {
+    "calendar": "schedules/calendar.html",
+    **{
+        part: f"schedule/{part}.html"
+        for part in ("standing", "state", "ahead", "durations", "runs", "settings")
+    },
+}
+
+#: Runs in the list, in the picture of durations, and ahead.
+_RUNS_LISTED: Final = 40
+_DRAWN: Final = 120
+_AHEAD: Final = 5
+
+
+def look_at_schedule(
+    pages: Pages, name: str, *, since: datetime | None = None, until: datetime | None = None
+) -> dict[str, Any]:
+    """Ask for all that its page shows; with a time, its runs of that time are listed."""
+    container = pages.container
+    queries = container.queries()
+    view, history = queries.schedule(name), container.run_history().of(name)
+    upcoming = queries.upcoming(view.name, count=_AHEAD)
+    return {
+        "one": view,
+        "address": schedule_path(view.name),
+        "task": called(view.task, name=view.task_name, topic=view.topic),
+        "upcoming": upcoming,
+        "may_be_begun": _may_be_begun(view),
+        "next_at": view.next_due_at or next((due.utc for due in upcoming if due.runs), None),
+        "history": history,
+        "latest": newest_runs(history.runs, since, until),
+        "since": since,
+        "until": until,
+        "bars": duration_bars(history.runs[-_DRAWN:], most=_DRAWN),
+        "picture": (_DRAWN * DURATION_WIDTH, DURATION_HEIGHT),
+        "change": change_by_file(container.schedules(), name, container.jobs_file()),
+        "now": queries.now(),
+    }
+
+
+class ScheduleParts:
+    """Renders the parts of a schedule's page anew where something has happened to it.
+
+    A thousand runs are laid out for it: whether there is something new is asked of the last ones.
+    """
+
+    def __init__(self, pages: Pages, scheduler_id: int) -> None:
+        self._pages, self._id = pages, scheduler_id
+        self._stand: object = None
+        self._file: object = None
+        self._parts: Mapping[str, str] = {}
+
+    def __call__(self) -> tuple[datetime, Mapping[str, str]]:
+        """Give the parts as they are; called in a thread that may ask the ledger.
+
+        Raises:
+            NotFound: it was deleted.
+        """
+        container = self._pages.container
+        view = container.queries().schedule_with_id(self._id)
+        runs = container.overview().sparks([self._id])
+        now = container.queries().now()
+        # A cell of the calendar is an hour or a day.
+        hour = now.replace(minute=0, second=0, microsecond=0)
+        file = container.jobs_file()  # another after a reload; to compare what is in it is dear
+        stand = view, runs, hour
+        if stand != self._stand or file is not self._file:
+            looked = look_at_schedule(self._pages, view.name)
+            fragment = self._pages.fragment
+            self._parts = {part: fragment(path, **looked) for part, path in _PARTS.items()}
+            self._stand, self._file = stand, file
+        return now, self._parts
+
+
+def _may_be_begun(view: ScheduleView) -> bool:
+    """Tell whether it has no times, and its jobs file may begin it at a boot or a start."""
+    is_in_a_file = view.source is not None and view.problem is None
+    return is_in_a_file and not view.stay_alive and not view.has_times
+
+
+def newest_runs(
+    runs: Sequence[Run], since: datetime | None, until: datetime | None
+) -> Sequence[Run]:
+    """Give what runs and what ended last, by when it was due; of a cell of the calendar all.
+
+    What runs long, and what is run for times long gone, was due before others that ended.
+    """
+    if since is None and until is None:
+        listed = runs[-_RUNS_LISTED:]
+    else:
+        listed = [
+            run
+            for run in runs
+            if (since is None or run.due_at >= since) and (until is None or run.due_at < until)
+        ]
+    return sorted(listed, key=lambda run: (run.due_at, run.id), reverse=True)
+
 
 PATH: Final = "/ui/schedules"
 
@@ -31,9 +150,7 @@ _STATES: Final = {
 }
 
 
-def routes(pages: Pages) -> Iterable[BaseRoute]:
-    """Make the routes."""
-
+def _list(pages: Pages) -> Any:  # noqa: ANN401 - a handler
     async def show(request: Request) -> Response:
         search = request.query_params.get("search", "").strip()[:_LONGEST_SEARCH]
         state = asked_among(request, "state", [*filter(None, _STATES)]) or ""
@@ -68,4 +185,136 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
             query=asked_again,
         )
 
-    return [pages.get(PATH, show, takes=("search", "state", "after"))]
+    return show
+
+
+_NAME: Final = "/ui/schedules/{name:path}"
+
+
+def routes(pages: Pages) -> Iterable[BaseRoute]:
+    """Make the routes; those with a word after the name come before the one without."""
+    return [
+        pages.get(PATH, _list(pages), takes=("search", "state", "after")),
+        pages.get(f"{_NAME}/explain", _explain(pages), takes=("at",)),
+        pages.post(f"{_NAME}/run", _run(pages), scope=Scope.OPERATE, takes=("params",)),
+        pages.post(f"{_NAME}/pause", _pause(pages), scope=Scope.OPERATE, takes=("reason", "for")),
+        pages.post(f"{_NAME}/resume", _resume(pages), scope=Scope.OPERATE),
+        pages.post(f"{_NAME}/enable", _switch(pages, on=True), scope=Scope.ADMIN),
+        pages.post(f"{_NAME}/disable", _switch(pages, on=False), scope=Scope.ADMIN),
+        pages.get(_NAME, _show(pages), takes=("since", "until")),
+    ]
+
+
+def _show(pages: Pages) -> Any:  # noqa: ANN401 - a handler
+    async def show(request: Request) -> Response:
+        return await _page(pages, request)
+
+    return show
+
+
+async def _page(
+    pages: Pages,
+    request: Request,
+    *,
+    pause: Mapping[str, str] | None = None,
+    fault: str | None = None,
+) -> Response:
+    """Show a schedule; with a *fault*, the form of its *pause* as it was sent."""
+    name = request.path_params["name"]
+    since, until = (asked_moment_or_none(request, word) for word in ("since", "until"))
+
+    looked = await pages.ask(lambda: look_at_schedule(pages, name, since=since, until=until))
+    return pages.render(
+        request,
+        "schedule.html",
+        status=HTTPStatus.OK if fault is None else HTTPStatus.UNPROCESSABLE_ENTITY,
+        **looked,
+        feed=f"{FEED}{looked['one'].id}",
+        asked_pause=pause or {},
+        pause_fault=fault,
+    )
+
+
+def _explain(pages: Pages) -> Any:  # noqa: ANN401 - a handler
+    async def explain(request: Request) -> Response:
+        name = request.path_params["name"]
+        at = asked_moment_or_none(request, "at")
+        explanations, queries = pages.container.explanations(), pages.container.queries()
+        found = await pages.ask(lambda: explanations.of_instant(name, at))
+        now = await pages.ask(queries.now)
+        return pages.render(request, "explain.html", found=found, now=now)
+
+    return explain
+
+
+def _run(pages: Pages) -> Any:  # noqa: ANN401 - a handler
+    async def run(request: Request) -> Response:
+        name, form, actor = request.path_params["name"], form_of(request), actor_of(request)
+        params = form.get("params", "").strip() or None
+
+        def begin() -> int:
+            container = pages.container
+            now = container.ledger_time().now()
+            administrator = container.administrator()
+            return administrator.run_now(name, params=params, now=now, actor=actor).id
+
+        id_ = await pages.ask(begin)
+        return pages.done(f"/ui/executions/{id_}", f"Execution {id_} of {name} has been asked for.")
+
+    return run
+
+
+def _pause(pages: Pages) -> Any:  # noqa: ANN401 - a handler
+    async def pause(request: Request) -> Response:
+        name, form, actor = request.path_params["name"], form_of(request), actor_of(request)
+        reason, length = form.get("reason", "").strip() or None, form.get("for", "").strip()
+        try:
+            lasts = parse_duration(length) if length else None
+        except DurationInvalid as error:
+            return await _page(pages, request, pause=form, fault=str(error))
+
+        def begin() -> None:
+            now = pages.container.ledger_time().now()
+            pages.container.administrator().pause(
+                {name: None if lasts is None else now + lasts},
+                reason=reason,
+                by=actor.name,
+                now=now,
+                actor=actor,
+            )
+
+        await pages.ask(begin)
+        return pages.done(
+            schedule_path(name), f"{name} is paused: what is due meanwhile is skipped."
+        )
+
+    return pause
+
+
+def _resume(pages: Pages) -> Any:  # noqa: ANN401 - a handler
+    def resume(name: str, actor: Actor, now: datetime) -> str:
+        found = pages.container.administrator().resume([name], now=now, actor=actor)
+        _, was_on = found[name]
+        return f"{name} goes on." if was_on else f"{name} was not paused."
+
+    return _changing(pages, resume)
+
+
+def _switch(pages: Pages, *, on: bool) -> Any:  # noqa: ANN401 - a handler
+    def switch(name: str, actor: Actor, now: datetime) -> str:
+        [done] = pages.container.administrator().switch([name], on=on, now=now, actor=actor)
+        said = f"{name} is {'enabled' if on else 'disabled'}."
+        if done.source is not None:
+            said += f" The next apply of {done.source} has the last word."
+        return said
+
+    return _changing(pages, switch)
+
+
+def _changing(pages: Pages, change: Callable[[str, Actor, datetime], str]) -> Any:  # noqa: ANN401
+    async def answer(request: Request) -> Response:
+        name, actor = request.path_params["name"], actor_of(request)
+        said = await pages.ask(lambda: change(name, actor, pages.container.ledger_time().now()))
+        return pages.done(schedule_path(name), said)
+
+    return answer

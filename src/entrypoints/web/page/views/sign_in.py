@@ -11,9 +11,8 @@ from starlette.routing import BaseRoute
 
 from cronhare.domain.access import RANDOM_BYTES, Scope, digest_of, local_path
 
-from ...access import actor_of, gate_of
-from ...access.approach import COOKIE, SECURE_COOKIE, SIGN_IN, address_of, credentials_of
-from ..forms import form_of
+from ...access import COOKIE, SECURE_COOKIE, SIGN_IN, actor_of, address_of, credentials_of, gate_of
+from ..asked import form_of
 from ..pages import HEADERS, Pages
 
 _NOT_VALID: Final = "This token is not valid: it is none, has expired or was revoked."

@@ -1,9 +1,9 @@
-"""*Timeline*: what ran when, what overlapped, and when most ran at once."""
+"""*Timeline* and *Load*: what ran when, what overlapped, and how many runs begin in each minute."""
 
 import enum
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -12,9 +12,9 @@ from starlette.routing import BaseRoute
 
 from cronhare.application.administration.reading.now import MOST_ATTEMPTS, LaneBy
 
-from ..asked import asked_choice, asked_moment, whole_day
-from ..lanes import LaneDrawing, drawn, marks
+from ..asked import A_DAY, asked_choice, asked_moment, whole_day
 from ..pages import Pages
+from ..pictures import LaneDrawing, drawn, marks
 
 PATH: Final = "/ui/timeline"
 
@@ -79,7 +79,8 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
             said_until=_said(since + lasting),
         )
 
-    return [pages.get(PATH, show, takes=("span", "by", "since"))]
+    yield pages.get(PATH, show, takes=("span", "by", "since"))
+    yield pages.get("/ui/load", _load(pages), takes=("day",))
 
 
 def _next_quarter(now: datetime) -> datetime:
@@ -90,3 +91,25 @@ def _next_quarter(now: datetime) -> datetime:
 
 def _said(moment: object) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _load(pages: Pages) -> Any:  # noqa: ANN401 - a handler
+    days, queries = pages.container.days(), pages.container.queries()
+
+    async def show(request: Request) -> Response:
+        now = await pages.ask(queries.now)
+        today = whole_day(now)
+        day = whole_day(asked_moment(request, "day", today))
+        load = await pages.ask(lambda: days.load(day))
+        return pages.render(
+            request,
+            "load.html",
+            now=now,
+            load=load,
+            day=day,
+            today=today,
+            before=day - A_DAY,
+            after=day + A_DAY,
+        )
+
+    return show

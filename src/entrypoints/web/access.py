@@ -1,0 +1,384 @@
+"""Who asks over HTTP: by a token or a session, from where, and whether they may.
+
+Routes need `needs` and `actor_of` alone.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from http import HTTPStatus
+from ipaddress import ip_address
+from math import ceil
+from typing import Any, Final, TypeVar
+from urllib.parse import quote, urlencode
+
+import attrs
+from fastapi import Depends
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import Scope
+
+from cronhare.application.administration.changing.access import Admission
+from cronhare.domain import access
+from cronhare.domain.access import (
+    LOCAL,
+    Actor,
+    Approach,
+    Channel,
+    Login,
+    Token,
+    Tries,
+    digest_of,
+    is_free,
+    local_path,
+)
+from cronhare.domain.addresses.web import ListenAddress, checked_host, meant_address
+
+from ..vitals import HEALTH, READINESS
+from .asking import Asker
+from .problems import Problem
+
+
+@attrs.frozen(kw_only=True)
+class Meant:
+    """The host that is meant: an *address* of this machine, or a name of `CRON_WEB_HOSTS`.
+
+    A name is of a proxy, which speaks TLS: *is_https*.
+    """
+
+    host: str
+    address: ListenAddress | None
+
+    @property
+    def is_https(self) -> bool:
+        """Whether browsers ask over TLS."""
+        return self.address is None
+
+    @property
+    def origin(self) -> str:
+        """The origin of our own pages, in lower case."""
+        return f"{'https' if self.is_https else 'http'}://{self.host}".lower()
+
+
+def meant_by(host: str, scope: Scope, names: Collection[str]) -> Meant | None:
+    """Tell which host is meant; None if it is not ours."""
+    name, colon, port = host.partition(":")
+    if names and (not colon or port.isdecimal()):
+        try:
+            if checked_host(name) in names:
+                return Meant(host=host, address=None)
+        except ValueError:
+            pass
+    address = meant_address(host, (scope.get("server") or ("", 0))[0])
+    return None if address is None else Meant(host=host, address=address)
+
+
+#: The cookie of a session, over TLS and without: the prefix has browsers take it from TLS alone,
+#: and from no neighbour's domain.
+COOKIE: Final = "cronhare_session"
+SECURE_COOKIE: Final = "__Host-cronhare_session"
+
+#: What a proxy adds that stands before us.
+_OF_PROXIES: Final = (
+    "forwarded",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+)
+
+#: What may be asked for by whoever has not said who it is: how to do that, and what it looks like.
+SIGN_IN: Final = "/ui/sign-in"
+_FILES: Final = "/ui/static/"
+
+
+@attrs.frozen(kw_only=True)
+class Credentials:
+    """What a request brings: a *token*, or else the *session* of a page.
+
+    *fault* says why neither can be read.
+    """
+
+    token: str | None = attrs.field(default=None, repr=False)
+    session: str | None = attrs.field(default=None, repr=False)
+    fault: str | None = None
+
+
+def channel_of(scope: Scope) -> Channel:
+    """Tell whether the page is asked, or the API."""
+    path = scope["path"]
+    return Channel.PAGE if path == "/" or path.startswith("/ui/") else Channel.API
+
+
+def is_sign_in(scope: Scope) -> bool:
+    """Whether somebody is about to say who it is."""
+    return bool(scope["path"] == SIGN_IN)
+
+
+def is_file(scope: Scope) -> bool:
+    """Whether a file of the page is asked for, which tells nothing."""
+    return bool(scope["path"].startswith(_FILES))
+
+
+def is_probe(scope: Scope) -> bool:
+    """Whether it is asked if this process lives, or is ready: whoever starts it has no token."""
+    return scope["path"] in {HEALTH, READINESS}
+
+
+def address_of(scope: Scope) -> str:
+    """Give the address of the client, as far as it is known."""
+    return (scope.get("client") or ("",))[0]
+
+
+def approach_of(scope: Scope, *, host: ListenAddress | None) -> Approach:
+    """Tell how a request came in; *host* is the address that its Host names, if it is one."""
+    headers = Headers(scope=scope)
+    try:
+        is_ours = ip_address(address_of(scope)).is_loopback
+    except ValueError:
+        is_ours = False
+    return Approach(
+        is_loopback=is_ours and host is not None and host.is_loopback,
+        is_forwarded=any(name in headers for name in _OF_PROXIES),
+    )
+
+
+def credentials_of(scope: Scope, *, https: bool) -> Credentials:
+    """Read what a request brings. The session is for the page alone, over TLS by its own name."""
+    headers = Headers(scope=scope)
+    given = headers.getlist("authorization")
+    if len(given) > 1:
+        return Credentials(fault="it has several Authorization headers; one says who asks")
+    if given:
+        kind, _, token = given[0].partition(" ")
+        if kind.lower() != "bearer" or not token.strip():
+            return Credentials(fault="it is to have Authorization: Bearer, and a token")
+        return Credentials(token=token.strip())
+    if channel_of(scope) is not Channel.PAGE:
+        return Credentials()
+    return Credentials(session=_cookie(headers, SECURE_COOKIE if https else COOKIE))
+
+
+def _cookie(headers: Headers, name: str) -> str | None:
+    """Give the cookie; of several with its name none, as one of them is somebody else's."""
+    found: list[str] = []
+    for header in headers.getlist("cookie"):
+        for part in header.split(";"):
+            key, _, value = part.strip().partition("=")
+            if key == name:
+                found.append(value)
+    return found[0] if len(found) == 1 else None
+
+
+_READING: Final = frozenset({"GET", "HEAD"})
+_NO_SITE_BUT_OURS: Final = frozenset({"same-origin", "none"})
+
+
+def is_from_here(sites: Collection[str]) -> bool:
+    """Whether `Sec-Fetch-Site` names no other site; a program sends none."""
+    return all(site in _NO_SITE_BUT_OURS for site in sites)
+
+
+def is_visit(scope: Scope) -> bool:
+    """Whether somebody follows a link, from a message say, to look at the page: in no frame."""
+    headers = Headers(scope=scope)
+    return (
+        scope["method"] in _READING
+        and channel_of(scope) is Channel.PAGE
+        and headers.getlist("sec-fetch-mode") == ["navigate"]
+        and headers.getlist("sec-fetch-dest") == ["document"]
+    )
+
+
+def is_for_people(scope: Scope) -> bool:
+    """Whether the answer is shown by a browser, as a page."""
+    accepted = Headers(scope=scope).get("accept", "")
+    return channel_of(scope) is Channel.PAGE and "text/html" in accepted
+
+
+def to_sign_in(request: Request) -> Response:
+    """Send somebody to sign in, and back again.
+
+    A browser that follows a link of another site does not bring our cookie. So it is asked to come
+    again from here, which it does with it.
+    """
+    asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    path = local_path(asked) if request.method in _READING else "/"
+    if not is_from_here(request.headers.getlist("sec-fetch-site")):
+        target = quote(path, safe="/?&=%-._~:,+")
+        return HTMLResponse(
+            '<!doctype html><html lang="en"><title>cronhare</title>'
+            f'<meta http-equiv="refresh" content="0; url={target.replace("&", "&amp;")}">'
+        )
+    query = "" if path == "/" else f"?{urlencode({'next': path})}"
+    return RedirectResponse(f"{SIGN_IN}{query}", 303)
+
+
+T = TypeVar("T")
+
+#: Seconds for which an answer of the ledger counts: a revoked token opens nothing after them.
+FRESH: Final = 2.0
+_MOST_KEPT: Final = 1_000
+
+#: Whoever has not said who it is, where nobody need.
+NOBODY: Final = Actor(name="nobody", channel=Channel.PAGE, scope=access.Scope.NOTHING)
+
+_CHALLENGE: Final = 'Bearer realm="cronhare"'
+
+
+@attrs.define
+class Gate:
+    """Who asks, by what a request brings, and by where it comes from."""
+
+    _asker: Asker
+    _tries: Tries = attrs.field(factory=Tries, init=False)
+    _looking: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+    _known: OrderedDict[str, tuple[float, object]] = attrs.field(factory=OrderedDict, init=False)
+
+    async def admit(self, scope: Scope, meant: Meant) -> Actor:
+        """Give who asks.
+
+        Raises:
+            Problem: 401 with what would say who it is, or 429 with how long to wait.
+            LedgerUnavailable: it cannot be found out.
+        """
+        if is_file(scope) or is_probe(scope):
+            return NOBODY
+        brought = credentials_of(scope, https=meant.is_https)
+        if brought.token is not None:
+            return await self._by_token(scope, brought.token)
+        if brought.session is not None:
+            token = await self._by_session(brought.session)
+            if token is not None:
+                return token.actor(channel_of(scope))
+        if brought.fault is None and await self._is_free(scope, meant):
+            return Actor(name=LOCAL, channel=channel_of(scope), scope=access.Scope.ADMIN)
+        if is_sign_in(scope):
+            return NOBODY
+        raise _who_is_it(brought)
+
+    async def _by_token(self, scope: Scope, secret: str) -> Actor:
+        digest, address = digest_of(secret), address_of(scope)
+        await self.refuse_too_many(address, digest)
+        token: Token | None = await self._fresh(
+            f"token {digest}", lambda: self._admission.by_token(secret)
+        )
+        self.note(address, digest, valid=token is not None)
+        if token is None:
+            raise _unauthorized("this token is not valid: it is none, has expired or was revoked")
+        return token.actor(channel_of(scope))
+
+    async def _by_session(self, cookie: str) -> Token | None:
+        return await self._fresh(
+            f"session {digest_of(cookie)}", lambda: self._admission.by_session(cookie)
+        )
+
+    async def _is_free(self, scope: Scope, meant: Meant) -> bool:
+        approach = approach_of(scope, host=meant.address)
+        login = Login(self._asker.container.settings().web_login)
+        if not is_free(approach, login, any_token=False):
+            return False
+        any_token = await self._fresh("any", self._admission.any_token)
+        return is_free(approach, login, any_token=any_token)
+
+    async def refuse_too_many(self, address: str, digest: str) -> None:
+        """Refuse a wrong try that comes too soon after others.
+
+        A right one waits for nobody, and the wrong ones behind the limit cost the ledger one look
+        in `FRESH` seconds, however many they are.
+
+        Raises:
+            Problem: with how long to wait.
+            LedgerUnavailable: it cannot be found out whether this one is wrong.
+        """
+        wait = self._tries.wait(address, digest, now=time.monotonic())
+        if wait > 0 and digest not in await self._valid_digests():
+            detail = f"too many tokens were tried that are none; try again in {ceil(wait)} s"
+            headers = {"Retry-After": str(ceil(wait))}
+            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, detail, headers=headers)
+
+    async def _valid_digests(self) -> frozenset[str]:
+        async with self._looking:  # who waits meanwhile is answered by the same look
+            return await self._fresh("valid", self._admission.valid_digests)
+
+    def note(self, address: str, digest: str, *, valid: bool) -> None:
+        """Count a try that was wrong, and remember a token that is valid."""
+        if valid:
+            self._tries.was_valid(digest)
+        else:
+            self._tries.was_wrong(address, digest, now=time.monotonic())
+
+    def forget(self, cookie: str) -> None:
+        """Take a session for ended at once, here."""
+        self._known.pop(f"session {digest_of(cookie)}", None)
+
+    async def _fresh(self, key: str, question: Callable[[], T]) -> T:
+        """Ask the ledger, unless it has just answered. What is not there is asked for again."""
+        now = time.monotonic()
+        kept = self._known.get(key)
+        if kept is not None and now < kept[0] + FRESH:
+            answer: T = kept[1]  # type: ignore[assignment]
+            return answer
+        answer = await self._asker.ask(question)
+        self._known.pop(key, None)
+        if answer is not None:
+            self._known[key] = now, answer
+            if len(self._known) > _MOST_KEPT:
+                self._known.popitem(last=False)
+        return answer
+
+    @property
+    def names(self) -> Collection[str]:
+        """The names by which this host is asked for through a proxy."""
+        return self._asker.container.settings().web_hosts
+
+    @property
+    def _admission(self) -> Admission:
+        return self._asker.container.admission()
+
+
+def _who_is_it(brought: Credentials) -> Problem:
+    if brought.fault is not None:
+        return _unauthorized(brought.fault)
+    return _unauthorized(
+        "who asks? Send Authorization: Bearer with a token (`cronhare tokens create` makes one), "
+        "or sign in at /ui/sign-in"
+    )
+
+
+def _unauthorized(detail: str) -> Problem:
+    return Problem(HTTPStatus.UNAUTHORIZED, detail, headers={"WWW-Authenticate": _CHALLENGE})
+
+
+def actor_of(request: Request) -> Actor:
+    """Give who asks: the guard has found it out before any route is reached."""
+    actor: Actor = request.state.actor
+    return actor
+
+
+def gate_of(request: Request) -> Gate:
+    """Give what knows who asks: for signing in and out."""
+    gate: Gate = request.state.gate
+    return gate
+
+
+def needs(scope: access.Scope) -> Any:  # noqa: ANN401 - a dependency, as FastAPI has it
+    """Let a route be asked by those alone whose scope is wide enough.
+
+    It stands among the route's dependencies:
+    `app.add_api_route(..., dependencies=[needs(Scope.OPERATE)])`. A route without one is for all
+    who may read; each that changes something has one, which a test looks after.
+    """
+
+    def check(request: Request) -> None:
+        actor = actor_of(request)
+        if not actor.may(scope):
+            detail = f"this needs the scope {scope}; {actor.name} has {actor.scope}"
+            challenge = f'Bearer realm="cronhare", error="insufficient_scope", scope="{scope}"'
+            headers = {"WWW-Authenticate": challenge}
+            raise Problem(HTTPStatus.FORBIDDEN, detail, headers=headers)
+
+    return Depends(check)
