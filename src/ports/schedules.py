@@ -73,7 +73,6 @@ class ScheduleStorePort(Protocol):
         *,
         source: str | None,
         now: datetime,
-        task_names: Mapping[str, str] | None = None,
         disabled: Collection[str] = (),
         calendars: Sequence[CalendarDraft] = (),
         dropped: Collection[str] = (),
@@ -81,11 +80,10 @@ class ScheduleStorePort(Protocol):
     ) -> None:
         """Create or replace schedules by name, change others: all, or with `LedgerRefused` none.
 
-        *task_names* maps schedules to their tasks' names within their source; that is no edit:
-        `updated_at` and the plan stay. Of the *disabled* only the status changes. Numbers of an
-        owner that a draft does not say stay. *calendars* are created or replaced, *dropped* ones
-        removed; no schedule is edited by that. *on_progress* hears of the schedules as they are
-        written, and from none again if that has to be repeated.
+        Of the *disabled* only the status changes. Numbers of an owner that a draft does not say
+        stay. *calendars* are created or replaced, *dropped* ones removed; no schedule is edited by
+        that. *on_progress* hears of the schedules as they are written, and from none again if that
+        has to be repeated.
         """
 
     def create(
@@ -99,11 +97,8 @@ class ScheduleStorePort(Protocol):
             LedgerRefused: the table refuses a value, or takes the name for another's.
         """
 
-    def made_by(self, request: str | None, *, name: str) -> int | None:
-        """Find the id of the schedule of that name, of no source, that this *request* created.
-
-        Without one: of which no request is known.
-        """
+    def made_by(self, request: str, *, name: str) -> int | None:
+        """Find the id of the schedule of that name, of no source, that this *request* created."""
 
     def with_id(self, scheduler_id: int) -> StoredSchedule | None:
         """Find a schedule by its id, whatever it is named; not one of the system's own."""

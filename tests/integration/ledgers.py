@@ -1,6 +1,6 @@
 """The ledgers under test, behind their ports, with hands to work them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -180,10 +180,6 @@ class Ledger:
     def disable(self, *names: str) -> None:
         """Switch schedules off."""
         self.schedules.save([], source=None, now=self.now, disabled=names)
-
-    def name_tasks(self, task_names: Mapping[str, str]) -> None:
-        """Say how the tasks of schedules are called."""
-        self.schedules.save([], source=None, now=self.now, task_names=task_names)
 
     def plan_edited(self) -> Batch:
         """Plan whatever was edited."""

@@ -69,7 +69,7 @@ def test_a_message_whose_row_is_refused_is_refused(ledger: Ledger, refusing: Ref
 
 
 def test_of_edits_none_is_made_where_one_is_refused(ledger: Ledger, refusing: Refusing) -> None:
-    ledger.save(draft("changed"), draft("gone"), draft("unnamed"))
+    ledger.save(draft("changed"), draft("gone"))
     before = ledger.schedules.schedules()
     wanted = [draft("changed", params='{"v":2}'), draft("new")]
 
@@ -81,7 +81,6 @@ def test_of_edits_none_is_made_where_one_is_refused(ledger: Ledger, refusing: Re
             wanted,
             source=None,
             now=ledger.now + MINUTE,
-            task_names={"unnamed": "backup"},
             disabled=["gone"],
         )
 

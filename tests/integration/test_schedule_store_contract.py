@@ -161,8 +161,8 @@ def test_to_disable_what_is_off_already_is_no_edit(ledger: Ledger) -> None:
     assert ledger.schedules.schedules() == before
 
 
-def test_schedules_are_saved_named_and_disabled_at_once(ledger: Ledger) -> None:
-    before = [draft("changed"), draft("gone"), draft("unnamed")]
+def test_schedules_are_saved_and_disabled_at_once(ledger: Ledger) -> None:
+    before = [draft("changed"), draft("gone")]
     ledger.schedules.save(before, source="shop", now=ledger.now)
     ledger.clock.advance(SECOND)
     wanted = [draft("changed", params='{"v":2}'), draft("new")]
@@ -171,19 +171,17 @@ def test_schedules_are_saved_named_and_disabled_at_once(ledger: Ledger) -> None:
         wanted,
         source="garden",
         now=ledger.now,
-        task_names={"unnamed": "backup"},
         disabled=["gone"],
     )
 
-    changed, gone, new, unnamed = ledger.schedules.schedules()
-    assert [changed.draft, new.draft] == wanted
-    assert (gone.draft, unnamed.draft) == (
+    changed, gone, new = ledger.schedules.schedules()
+    assert [changed.draft, gone.draft, new.draft] == [
+        wanted[0],
         draft("gone", status=False),
-        draft("unnamed", task_name="backup"),
-    )
-    assert [row.source for row in (changed, gone, new, unnamed)] == ["garden", "shop"] * 2
-    edited = NOON + SECOND
-    assert [row.updated_at for row in (changed, gone, new, unnamed)] == [edited] * 3 + [NOON]
+        wanted[1],
+    ]
+    assert [row.source for row in (changed, gone, new)] == ["garden", "shop", "garden"]
+    assert {row.updated_at for row in (changed, gone, new)} == {NOON + SECOND}
 
 
 def test_who_watches_is_told_of_schedules_as_they_are_written(ledger: Ledger) -> None:
@@ -242,15 +240,13 @@ def test_what_a_request_has_made_is_found_by_it_until_it_is_deleted_or_a_files(
 ) -> None:
     asked = "a1" * 32
     id_ = ledger.schedules.create(draft("http-1"), now=ledger.now, request=asked)
-    by_hand = ledger.schedules.create(draft("by-hand"), now=ledger.now)
+    ledger.schedules.create(draft("by-hand"), now=ledger.now)
 
-    def made(request: str | None = asked, name: str = "http-1") -> int | None:
+    def made(request: str = asked, name: str = "http-1") -> int | None:
         return ledger.schedules.made_by(request, name=name)
 
     assert id_ is not None
     assert (made(), made("b2" * 32), made(name="by-hand"), made(name="none")) == (id_, *[None] * 3)
-    assert by_hand is not None
-    assert (made(None), made(None, "by-hand"), made(None, "none")) == (None, by_hand, None)
     ledger.edits.edit(id_, draft("http-1", timeout=MINUTE), seen=None, now=ledger.now)
     ledger.schedules.switch(["http-1"], on=False, now=ledger.now)
     assert made() == id_

@@ -15,7 +15,7 @@ from cronhare.domain.messages import (
 )
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.attempts import Busy, Refused
-from tests.integration.ledgers import EVERY_MINUTE, FOR_GOOD, MINUTE, NOON, SECOND, Ledger, draft
+from tests.integration.ledgers import EVERY_MINUTE, FOR_GOOD, MINUTE, NOON, Ledger, draft
 from tests.ports import ids_of
 
 REPORT_25 = TaskRef("report", 25)
@@ -120,28 +120,6 @@ def test_a_failure_that_is_reported_with_another_number_has_no_name(ledger: Ledg
 
     assert isinstance(archived, Archived)
     assert (archived.source, archived.task_name) == ("shop", None)
-
-
-def test_to_name_a_task_is_no_edit(ledger: Ledger) -> None:
-    add(ledger, task_name=None)
-    ledger.clock.advance(SECOND)
-
-    ledger.name_tasks({"nightly": "backup", "unknown": "backup"})
-
-    (stored,) = ledger.schedules.schedules()
-    assert stored.draft == draft("nightly", task_name="backup")
-    assert (stored.updated_at, stored.planned, stored.next_due_at) == (NOON, True, NOON + MINUTE)
-
-
-def test_an_instant_that_was_missed_is_caught_up_under_the_new_name(ledger: Ledger) -> None:
-    add(ledger, task_name=None)
-    ledger.clock.advance(MINUTE + SECOND)
-
-    ledger.name_tasks({"nightly": "backup"})
-    ledger.plan_edited()
-    batch = ledger.claim_due()
-
-    assert [(row.task_name, row.due_at) for row in batch.claimed] == [("backup", NOON + MINUTE)]
 
 
 def test_a_task_may_have_a_type_of_ones_own(ledger: Ledger) -> None:

@@ -69,7 +69,7 @@ _FOR_UPDATE = _USERS.with_for_update()
 
 _MADE_BY = sa.select(schedulers.c.id).where(
     schedulers.c.name == sa.bindparam("made"),
-    schedulers.c.request.is_not_distinct_from(sa.bindparam("request")),
+    schedulers.c.request == sa.bindparam("request"),
     schedulers.c.source.is_(None),
 )
 
@@ -107,7 +107,6 @@ _REPLACE = _CHANGE.values(
     }
 )
 #: Its time of change is set to itself: otherwise MySQL would count it as an edit.
-_NAME_TASK = _CHANGE.values(updated_at=schedulers.c.updated_at)
 
 #: So many names are asked for in one statement.
 _NAMES = 1_000
@@ -166,7 +165,6 @@ class SqlScheduleStore(Store):
         *,
         source: str | None,
         now: datetime,
-        task_names: Mapping[str, str] | None = None,
         disabled: Collection[str] = (),
         calendars: Sequence[CalendarDraft] = (),
         dropped: Collection[str] = (),
@@ -174,9 +172,8 @@ class SqlScheduleStore(Store):
     ) -> None:
         # Of two drafts with one name the later one counts.
         by_name = {draft.name: row_values(draft) for draft in drafts}
-        task_names = task_names or {}
         with self._database.write("saving schedules") as connection:
-            rows = _find(connection, _FOR_UPDATE, [*by_name, *task_names, *disabled])
+            rows = _find(connection, _FOR_UPDATE, [*by_name, *disabled])
             known = {display_name(row.name, row.id): row for row in rows}
             new = [
                 {**values, "source": source, "created_at": now, "updated_at": now}
@@ -184,7 +181,7 @@ class SqlScheduleStore(Store):
                 if name not in known
             ]
             if new:
-                _refuse_namesakes(rows, {*by_name, *task_names, *disabled})
+                _refuse_namesakes(rows, {*by_name, *disabled})
             old = [
                 {
                     **{_OWNER.get(part, part): values[part] for part in values.keys() - {"name"}},
@@ -193,17 +190,12 @@ class SqlScheduleStore(Store):
                 for name, values in by_name.items()
                 if name in known
             ]
-            named = [
-                {"row_id": known[name].id, "task_name": task_name}
-                for name, task_name in task_names.items()
-                if name in known
-            ]
             off = [
                 _changed(known[name], now, status=False)
                 for name in disabled
                 if name in known and known[name].status
             ]
-            changes = ((_INSERT, new), (_REPLACE, old), (_NAME_TASK, named), (_CHANGE, off))
+            changes = ((_INSERT, new), (_REPLACE, old), (_CHANGE, off))
             _write(connection, changes, on_progress)
             save_calendars(connection, calendars, source=source, dropped=dropped)
 
@@ -222,7 +214,7 @@ class SqlScheduleStore(Store):
             return None if id_ is None else int(id_)
 
     @repeatable
-    def made_by(self, request: str | None, *, name: str) -> int | None:
+    def made_by(self, request: str, *, name: str) -> int | None:
         with self._database.read("looking for what a request has made") as connection:
             found = connection.scalar(_MADE_BY, {"request": request, "made": name})
         return None if found is None else int(found)

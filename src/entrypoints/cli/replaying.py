@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import typer
 
-from cronhare.application.administration.views.failures import DiscardedView, ReplayedView
 from cronhare.domain.texts.words import counted
 
 from ..node_identity import this_actor
@@ -14,7 +13,7 @@ from .output import print_json, print_line
 from .replay_output import tell_begun
 
 if TYPE_CHECKING:
-    from cronhare.application.administration.changing.runs import Discarded
+    from cronhare.application.administration.views.failures import DiscardedView
     from cronhare.domain.lifecycle.replay import ReplayOrder
 
     from ..container import Container
@@ -105,7 +104,7 @@ def replay_named(
         ids, now=container.ledger_time().now(), attempts=attempts, actor=this_actor()
     )
     if json:
-        print_json(ReplayedView.of(done))
+        print_json(done)
     else:
         again = done.executions
         numbers = f": {', '.join(map(str, again))}" if again else ""
@@ -117,14 +116,14 @@ def replay_named(
         raise typer.Exit(Status.WRONG_INPUT)
 
 
-def show_discarded(done: "Discarded", words: Words, *, everything: bool, json: bool) -> None:
+def show_discarded(done: "DiscardedView", words: Words, *, everything: bool, json: bool) -> None:
     """Say what was discarded; *everything* was asked for without a filter.
 
     Raises:
         Exit: nothing was, of what was named, or of a filter.
     """
     if json:
-        print_json(DiscardedView.of(done))
+        print_json(done)
     if not done.asked:
         _end_with_none(words, everything=everything, json=json)
         return

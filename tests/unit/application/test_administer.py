@@ -12,7 +12,6 @@ from cronhare.application.administration.jobs_file.applying import CannotApply
 from cronhare.application.administration.jobs_file.difference import Change, FieldChange, difference
 from cronhare.application.administration.jobs_file.export import CannotExport, Exporter
 from cronhare.application.administration.reading.lookup import NotFound, find_schedule
-from cronhare.application.administration.views.failures import ReplayedView
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import EVERY_FAILURE, UNRESOLVED
 from cronhare.domain.retries.policy import RetryPolicy
@@ -236,7 +235,6 @@ async def test_a_replay_names_the_message_of_each_execution() -> None:
     done = house.administrator.replay([archived.id], now=house.now, actor=ADA)
 
     assert done.messages == (f"{archived.execution_id}:2",)
-    assert ReplayedView.of(done).messages == done.messages
 
 
 async def test_what_a_filter_takes_is_discarded_page_by_page(

@@ -25,7 +25,7 @@ from cronhare.ports import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import AccessStorePort
 
 from ..audit import AuditTrail
-from ..reading.lookup import NotFound
+from ..reading.lookup import NotFound, not_found
 from ..views.access import NewTokenView, TokenView
 
 
@@ -171,8 +171,7 @@ class TokenDesk:
         """
         there = {token.name: token for token in self._access.tokens()}
         if name not in there:
-            known = ", ".join(there) or "none"
-            raise NotFound(f"there is no token {name!r}; there is {known}")
+            raise not_found("token", name, there)
         with self._trail.change(
             actor, Action.REVOKE_TOKEN, name, now=now, before={"scope": there[name].scope.word}
         ) as note:

@@ -27,7 +27,8 @@ from cronhare.ports.system import BellPort
 
 from ..audit import AuditTrail, plain, values_of_filter
 from ..names import Names
-from ..reading.lookup import NotFound, find_schedule, find_schedules
+from ..reading.lookup import NotFound, find_execution, find_schedule, find_schedules
+from ..views.failures import DiscardedView, ReplayedView
 from ..views.values import json_value
 from .replays import refuse_other_params
 
@@ -48,33 +49,6 @@ class NotOfThisBoot(CannotRun):
 
 class CannotPause(ValueError):
     """A pause is refused; nothing was changed."""
-
-
-@attrs.frozen(kw_only=True)
-class Replayed:
-    """What became of *asked* failures: which *executions* run again, and by which *messages*.
-
-    *resolved_before* counts those that needed no replay; *refused* says why others cannot be.
-    """
-
-    executions: Sequence[int]
-    messages: Sequence[str]
-    asked: int
-    resolved_before: int
-    refused: Mapping[int, str]
-
-
-@attrs.frozen(kw_only=True)
-class Discarded:
-    """How many failures were resolved now, of those that were *asked* for."""
-
-    failures: int
-    asked: int
-
-    @property
-    def resolved_before(self) -> int:
-        """How many were resolved already."""
-        return self.asked - self.failures
 
 
 @attrs.frozen(kw_only=True)
@@ -291,9 +265,7 @@ class Administrator:
         Raises:
             NotFound: there is no such execution.
         """
-        execution = self._records.execution(execution_id)
-        if execution is None:
-            raise NotFound(f"there is no execution {execution_id}")
+        execution = find_execution(self._records, execution_id)
         was = {"schedule": execution.schedule_name, "state": execution.state.value}
         with self._trail.change(
             actor, Action.CANCEL, str(execution_id), now=now, before=was
@@ -319,7 +291,7 @@ class Administrator:
 
     def replay(
         self, ids: Collection[int], *, now: datetime, actor: Actor, attempts: int | None = None
-    ) -> Replayed:
+    ) -> ReplayedView:
         """Send failed executions again at once, with *attempts* in all, or as many as before.
 
         Many are for `Replays`.
@@ -340,7 +312,7 @@ class Administrator:
             note.unless(changed=bool(again))
         self._bell.ring(again, now=now)
         left = [row for row in self.archived(chosen) if row.resolution is None]
-        return Replayed(
+        return ReplayedView(
             executions=tuple(execution.id for execution in again),
             messages=tuple(execution.message_id for execution in again),
             asked=len(chosen),
@@ -362,7 +334,7 @@ class Administrator:
 
     def discard_all(
         self, which: FailureFilter, *, note: str, now: datetime, actor: Actor
-    ) -> Discarded:
+    ) -> DiscardedView:
         """Resolve without a run what a filter takes of the archive as it is now.
 
         Raises:
@@ -372,7 +344,7 @@ class Administrator:
         which = self._names.resolved(which)
         if not self._records.archive(which, limit=1):
             self._names.refuse_unknown(which)
-            return Discarded(failures=0, asked=0)
+            return _discarded(0, asked=0)
         count, asked, last = 0, 0, None
         with self._trail.change(
             actor, Action.DISCARD, target, now=now, before=chosen, after={"note": note}
@@ -382,9 +354,11 @@ class Administrator:
                 count += self._records.discard([row.id for row in page], note=note, now=now)
             kept.after = {"note": note, "discarded": count}
             kept.unless(changed=count > 0)
-        return Discarded(failures=count, asked=asked)
+        return _discarded(count, asked=asked)
 
-    def discard(self, ids: Collection[int], *, note: str, now: datetime, actor: Actor) -> Discarded:
+    def discard(
+        self, ids: Collection[int], *, note: str, now: datetime, actor: Actor
+    ) -> DiscardedView:
         """Resolve failures without a run; they stay in the archive.
 
         Raises:
@@ -402,7 +376,7 @@ class Administrator:
         ) as kept:
             count = self._records.discard(chosen, note=note, now=now)
             kept.unless(changed=count > 0)
-        return Discarded(failures=count, asked=len(chosen))
+        return _discarded(count, asked=len(chosen))
 
     def _why_not_replayed(self, archived: Archived) -> str:
         if id_ := archived.execution_id:
@@ -416,6 +390,10 @@ class Administrator:
             f"the ledger has no schedule {archived.scheduler_id}. Publish its task anew where it "
             f"came from, then: cronhare failed discard {archived.id}"
         )
+
+
+def _discarded(failures: int, *, asked: int) -> DiscardedView:
+    return DiscardedView(failures=failures, asked=asked, resolved_before=asked - failures)
 
 
 def _named(rows: Sequence[Archived]) -> str:

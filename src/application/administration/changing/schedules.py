@@ -67,7 +67,7 @@ class ScheduleDesk:
             if id_ is not None:
                 return id_
             if request is not None:
-                id_ = self._schedules.made_by(request, name=draft.name) or self._made_before(draft)
+                id_ = self._schedules.made_by(request, name=draft.name)
                 if id_ is not None:
                     note.unless(changed=False)
                     return id_
@@ -84,19 +84,6 @@ class ScheduleDesk:
             with self._trail.change(actor, Action.CREATE, name, now=now) as note:
                 note.unless(changed=False)
         return id_
-
-    def _made_before(self, draft: ScheduleDraft) -> int | None:
-        """Find what a release made that kept no request: it is known by what its row says."""
-        id_ = self._schedules.made_by(None, name=draft.name)
-        stored = None if id_ is None else self._schedules.with_id(id_)
-        return id_ if stored is not None and _is_made_of(stored.draft, draft) else None
-
-
-def _is_made_of(stored: ScheduleDraft | None, draft: ScheduleDraft) -> bool:
-    """Tell whether a row says what a draft does; policies come from the file, which may change."""
-    if stored is None:
-        return False
-    return draft == attrs.evolve(stored, retry=draft.retry, retention=draft.retention)
 
 
 @attrs.frozen(kw_only=True)

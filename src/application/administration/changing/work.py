@@ -1,6 +1,5 @@
 """Draining nodes; what is left of retry budgets, and which circuit breakers are open."""
 
-import difflib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from shlex import quote
@@ -20,7 +19,7 @@ from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.records import LimitStorePort
 
 from ..audit import AuditTrail, plain
-from ..reading.lookup import NotFound
+from ..reading.lookup import NotFound, not_found
 from ..views.work import BreakerView, BudgetView, NodeView
 
 
@@ -79,10 +78,7 @@ class NodeDesk:
         names = [each.name for each in found or reports]
         if found:
             raise NotFound(f"{shown(name)} begins several nodes: {listed(names)}")
-        close = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-        there = f"there is {listed(names) or 'none'}"
-        hint = f"did you mean {' or '.join(close)}?" if close else there
-        raise NotFound(f"there is no node {shown(name)}; {hint}")
+        raise not_found("node", name, names)
 
 
 def _kept(node: NodeView) -> object:

@@ -117,15 +117,14 @@ class JobsFileApplier:
         actor: Actor,
         on_progress: OnProgress = unwatched,
     ) -> None:
-        """Make all changes or none; to name a task is no edit of its schedule."""
+        """Make all changes or none."""
         wanted = [change for change in changes if change.change in {Change.ADD, Change.CHANGE}]
-        named = {change.name: name for change in wanted if (name := change.only_names_its_task)}
-        edited = [change.draft for change in wanted if change.draft and change.name not in named]
+        edited = [change.draft for change in wanted if change.draft]
         gone = [change for change in changes if change.change is Change.DISABLE]
         disabled = [change.name for change in gone if change.kind is ChangedKind.SCHEDULE]
         dropped = [change.name for change in gone if change.kind is ChangedKind.CALENDAR]
         calendars = [change.calendar for change in wanted if change.calendar]
-        if not (named or edited or gone or calendars):
+        if not (edited or gone or calendars):
             return
         asked, actions = _entries(changes, source)
         with self._trail.changes(actor, actions, asked, now=now):
@@ -133,7 +132,6 @@ class JobsFileApplier:
                 edited,
                 source=source,
                 now=now,
-                task_names=named,
                 disabled=disabled,
                 calendars=calendars,
                 dropped=dropped,

@@ -90,17 +90,6 @@ class ScheduleChange:
     calendar: CalendarDraft | None = None
     fields: tuple[FieldChange, ...] = ()
 
-    @property
-    def only_names_its_task(self) -> str | None:
-        """The name that its task gets, if nothing else changes: in a row from before names.
-
-        That is no edit of the schedule: what was missed meanwhile is still caught up.
-        """
-        match self.fields, self.draft:
-            case (FieldChange("task_name", None, str() as name),), ScheduleDraft():
-                return name
-        return None
-
 
 def difference(
     drafts: Sequence[ScheduleDraft], stored: Sequence[StoredSchedule], *, source: str

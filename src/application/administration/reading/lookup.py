@@ -27,10 +27,8 @@ def find_schedule(schedules: ScheduleStorePort, name: str) -> StoredSchedule:
     Raises:
         NotFound: with the names that come close.
     """
-    found = schedules.schedules([name])
-    if found:
-        return found[0]
-    raise _unknown(schedules, name)
+    [found] = find_schedules(schedules, [name])
+    return found
 
 
 def find_schedules(schedules: ScheduleStorePort, names: Sequence[str]) -> Sequence[StoredSchedule]:
@@ -43,7 +41,7 @@ def find_schedules(schedules: ScheduleStorePort, names: Sequence[str]) -> Sequen
     found = {schedule.name: schedule for schedule in schedules.schedules(wanted)}
     for name in wanted:
         if name not in found:
-            raise _unknown(schedules, name)
+            raise not_found("schedule", name, schedules.near(name, limit=LOOKED_AT))
     return [found[name] for name in wanted]
 
 
@@ -65,10 +63,6 @@ def find_execution(records: RecordsPort, execution_id: int) -> Execution:
     if execution is None:
         raise NotFound(f"there is no execution {execution_id}")
     return execution
-
-
-def _unknown(schedules: ScheduleStorePort, name: str) -> NotFound:
-    return not_found("schedule", name, schedules.near(name, limit=LOOKED_AT))
 
 
 def understood(stored: StoredSchedule) -> Schedule | None:

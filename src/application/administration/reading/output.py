@@ -11,7 +11,7 @@ from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.ports.records import Output, RecordsPort, Reported
 from cronhare.ports.runner import Captured
 
-from .lookup import NotFound
+from .lookup import find_execution
 
 #: Stands for what is missing within a line.
 MISSING = "… "
@@ -64,10 +64,9 @@ def _known(now: Captured) -> Iterator[tuple[int, str]]:
     """Number the lines that are kept; the last one has no end, and may be empty."""
     first, last = now.head.split("\n"), now.tail.split("\n")
     kept = len(first) + len(last) - 2
-    # Nobody has counted in ledgers from before: then one line more stands for all that is missing.
-    gap = MISSING if _may_have_gap(now) else ""
-    count = now.lines if now.lines is not None else kept + bool(gap)
+    count = kept if now.lines is None else now.lines  # of a short text nobody has counted
     if count <= kept:
+        gap = MISSING if _may_have_gap(now) else ""
         joined = [*first[:-1], f"{first[-1]}{gap}{last[0]}", *last[1:]]
         yield from enumerate(joined, start=1)
         return
@@ -81,9 +80,7 @@ def _may_have_gap(now: Captured) -> bool:
 
     A byte that is no text was replaced by a sign of three.
     """
-    replaced = now.head.count("\N{REPLACEMENT CHARACTER}") + now.tail.count(
-        "\N{REPLACEMENT CHARACTER}"
-    )
+    replaced = (now.head + now.tail).count("\N{REPLACEMENT CHARACTER}")
     return bool(now.tail) and now.bytes > now.kept - 2 * replaced
 
 
@@ -140,9 +137,7 @@ class OutputPages:
             NotFound: there is no such execution.
         """
         # Before the output: what is read after the end was seen is all there is.
-        execution = self._records.execution(execution_id)
-        if execution is None:
-            raise NotFound(f"there is no execution {execution_id}")
+        execution = find_execution(self._records, execution_id)
         running = execution.attempt if execution.state is State.RUNNING else None
         lines, position = list[str](), after
         for output in self._records.output(execution_id, since=after.attempt):
@@ -217,9 +212,7 @@ def follow(
     told: tuple[State, int] | None = None
     while True:
         # Before the output: what is read after the end was seen is all there is.
-        execution = records.execution(execution_id)
-        if execution is None:
-            raise NotFound(f"there is no execution {execution_id}")
+        execution = find_execution(records, execution_id)
         running = execution.attempt if execution.state is State.RUNNING else None
         is_over, now = execution.state not in UNFINISHED, (execution.state, execution.attempt)
         comes_first = running is not None or (told is None and not is_over)

@@ -8,6 +8,8 @@ import attrs
 from cronhare.domain.access import Token
 from cronhare.domain.audit import AuditEntry
 
+from .values import same
+
 
 @attrs.frozen(kw_only=True)
 class TokenView:
@@ -27,17 +29,8 @@ class TokenView:
     def of(cls, token: Token, *, now: datetime) -> Self:
         """Show a token."""
         problem = token.why_not(now)
-        return cls(
-            name=token.name,
-            scope=token.scope.word,
-            valid=problem is None,
-            problem=problem,
-            created_at=token.created_at,
-            made_by=token.made_by,
-            expires_at=token.expires_at,
-            revoked_at=token.revoked_at,
-            last_used_at=token.last_used_at,
-        )
+        new = {"scope": token.scope.word, "valid": problem is None, "problem": problem}
+        return cls(**same(cls, token) | new)
 
 
 @attrs.frozen(kw_only=True)
@@ -70,16 +63,4 @@ class AuditView:
     @classmethod
     def of(cls, entry: AuditEntry) -> Self:
         """Show an entry."""
-        return cls(
-            id=entry.id,
-            at=entry.at,
-            actor=entry.actor,
-            channel=str(entry.channel),
-            action=str(entry.action),
-            target=entry.target,
-            before=entry.before,
-            after=entry.after,
-            outcome=entry.outcome.value,
-            problem=entry.problem,
-            finished_at=entry.finished_at,
-        )
+        return cls(**same(cls, entry))

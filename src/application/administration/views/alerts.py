@@ -2,21 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import attrs
-import msgspec
 
 from cronhare.domain.events.alerts import Alert
-from cronhare.domain.events.events import LONGEST_NAME
 from cronhare.domain.events.outbox import OutboxRow, OutboxState, say_next_try
-from cronhare.domain.texts.printable import printable_json, shortened
 from cronhare.domain.texts.words import counted
 
-#: What is shown of one alert at most: characters of its message, and bytes of its data, which are
-#: far fewer, unless a person wrote its row.
-LONGEST_MESSAGE: Final = 4_096
-LARGEST_DATA: Final = 32_768
+from .values import same
 
 
 @attrs.frozen(kw_only=True)
@@ -42,14 +36,11 @@ class ToldView:
     def of(cls, row: OutboxRow, failing: OutboxRow | None, now: datetime) -> Self:
         """Show a row of the outbox; it may wait behind what its target is *failing* with."""
         is_told = row.state == OutboxState.DELIVERED
-        return cls(
-            target=row.target,
-            source=row.source,
-            state=row.state,
-            told_at=row.finished_at if is_told else None,
-            why=None if is_told else _why_not(row, failing, now),
-            last_error=row.last_error,
-        )
+        new = {
+            "told_at": row.finished_at if is_told else None,
+            "why": None if is_told else _why_not(row, failing, now),
+        }
+        return cls(**same(cls, row) | new)
 
 
 @attrs.frozen(kw_only=True)
@@ -67,7 +58,7 @@ class AlertView:
     *message*, *value*, *threshold* and *data* are as they were when it was found to hold last, at
     *held_at*; what was told of it is in its event. *told* is empty where no target asks for it;
     *untold* are those targets of the jobs file, where the process has one, that are not among
-    these. Of what a person wrote into its row no more is shown than the bounds above allow.
+    these.
     """
 
     key: str
@@ -92,27 +83,15 @@ class AlertView:
     @classmethod
     def of(cls, alert: Alert, told: Sequence[ToldView], untold: Mapping[str, str]) -> Self:
         """Show an alert, with the targets that are told, and why others are not."""
-        schedule, source = alert.schedule, alert.source
-        return cls(
-            key=shortened(alert.key, LONGEST_NAME),
-            rule=alert.rule,
-            subject=shortened(alert.subject, LONGEST_NAME),
-            schedule_name=None if schedule is None else shortened(schedule, LONGEST_NAME),
-            scheduler_id=alert.scheduler_id or None,
-            source=None if source is None else shortened(source, LONGEST_NAME),
-            message=shortened(alert.message, LONGEST_MESSAGE),
-            raised_at=alert.raised_at,
-            held_at=alert.held_at,
-            cleared_at=alert.cleared_at,
-            told=tuple(told),
-            untold=tuple(UntoldView(target=name, why=why) for name, why in untold.items()),
-            data=_fitting(alert.data),
-            severity=alert.severity,
-            title=alert.title,
-            value=alert.data.get("value"),
-            threshold=alert.data.get("threshold"),
-            runbook=alert.runbook,
-        )
+        new = {
+            "schedule_name": alert.schedule,
+            "scheduler_id": alert.scheduler_id or None,
+            "value": alert.data.get("value"),
+            "threshold": alert.data.get("threshold"),
+            "told": tuple(told),
+            "untold": tuple(UntoldView(target=name, why=why) for name, why in untold.items()),
+        }
+        return cls(**same(cls, alert) | new)
 
 
 @attrs.frozen(kw_only=True)
@@ -126,17 +105,6 @@ class AlertPage:
     after: str | None
     judged_at: datetime | None
     unjudged: str | None
-
-
-def _fitting(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Leave out the members that are too long for what is shown of one alert, as it is sent."""
-    room, fitting = LARGEST_DATA, dict[str, Any]()
-    for name, value in data.items():
-        size = len(printable_json(msgspec.json.encode({name: value}).decode()).encode())
-        if size <= room:
-            room -= size
-            fitting[name] = value
-    return fitting
 
 
 def is_untried(row: OutboxRow) -> bool:

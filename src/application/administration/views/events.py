@@ -7,7 +7,7 @@ import attrs
 
 from cronhare.domain.events.outbox import OutboxRow
 
-from .values import json_value
+from .values import json_value, same
 
 
 @attrs.frozen(kw_only=True)
@@ -38,20 +38,5 @@ class EventView:
     @classmethod
     def of(cls, row: OutboxRow) -> Self:
         """Show a row of the outbox."""
-        return cls(
-            id=row.id,
-            event_id=row.event_key,
-            event=row.event,
-            schedule_name=row.schedule_name,
-            scheduler_id=row.scheduler_id,
-            execution_id=row.execution_id,
-            target=row.target,
-            source=row.source,
-            state=row.state,
-            tries=row.tries,
-            occurred_at=row.occurred_at,
-            next_try_at=row.next_try_at,
-            finished_at=row.finished_at,
-            last_error=row.last_error,
-            document=json_value(row.payload) if row.payload else None,
-        )
+        document = json_value(row.payload) if row.payload else None
+        return cls(**same(cls, row), event_id=row.event_key, document=document)

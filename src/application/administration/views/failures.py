@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import attrs
 
@@ -19,11 +19,7 @@ from cronhare.ports.schedules import StoredSchedule
 
 from .executions import AttemptView, OutputView
 from .schedules import ScheduleView
-from .values import ErrorView, json_value
-
-if TYPE_CHECKING:
-    from ..changing.runs import Discarded, Replayed
-
+from .values import ErrorView, json_value, same
 
 #: The type of task that has a `report_id`.
 REPORT: Final = "report"
@@ -125,38 +121,25 @@ class QuarantineView:
 
 @attrs.frozen(kw_only=True)
 class ReplayedView:
-    """What became of failures that were to run again; see `Replayed`. *refused* is by number."""
+    """What became of *asked* failures: which *executions* run again, and by which *messages*.
+
+    *resolved_before* counts those that needed no replay; *refused* says why others cannot be.
+    """
 
     executions: Sequence[int]
     messages: Sequence[str]
     asked: int
     resolved_before: int
-    refused: Mapping[str, str]
-
-    @classmethod
-    def of(cls, done: "Replayed") -> Self:
-        """Show what was done."""
-        return cls(
-            executions=done.executions,
-            messages=done.messages,
-            asked=done.asked,
-            resolved_before=done.resolved_before,
-            refused={str(id_): why for id_, why in done.refused.items()},
-        )
+    refused: Mapping[int, str]
 
 
 @attrs.frozen(kw_only=True)
 class DiscardedView:
-    """How many failures were resolved without a run; see `Discarded`."""
+    """How many failures were resolved without a run, of those that were *asked* for."""
 
     failures: int
     asked: int
     resolved_before: int
-
-    @classmethod
-    def of(cls, done: "Discarded") -> Self:
-        """Show what was done."""
-        return cls(failures=done.failures, asked=done.asked, resolved_before=done.resolved_before)
 
 
 def _whose(stored: StoredSchedule | None) -> dict[str, Any]:
@@ -227,18 +210,12 @@ class ReplayView:
     def of(cls, replay: Replay, *, now: datetime) -> Self:
         """Show a replay as it stands now."""
         order, goes_on = replay.order, replay.state is ReplayState.ACTIVE
-        return cls(
-            id=replay.id,
-            kind=_kind(order),
-            state=replay.state.value,
-            reason=replay.reason,
-            **attrs.asdict(replay.progress),
-            seconds_left=_seconds_left(replay, now) if goes_on else None,
-            **_rules(order),
-            created_at=replay.created_at,
-            next_at=replay.next_at if goes_on else None,
-            ended_at=replay.ended_at,
-        )
+        new = {
+            "kind": order.kind if isinstance(order, BackfillOrder) else "replay",
+            "seconds_left": _seconds_left(replay, now) if goes_on else None,
+            "next_at": replay.next_at if goes_on else None,
+        }
+        return cls(**same(cls, replay) | attrs.asdict(replay.progress) | _rules(order) | new)
 
 
 def _seconds_left(replay: Replay, now: datetime) -> int | None:
@@ -246,21 +223,15 @@ def _seconds_left(replay: Replay, now: datetime) -> int | None:
     return None if left is None else round(left.total_seconds())
 
 
-def _kind(order: ReplayOrder | BackfillOrder) -> str:
-    return order.kind if isinstance(order, BackfillOrder) else "replay"
-
-
 def _rules(order: ReplayOrder | BackfillOrder) -> dict[str, Any]:
-    names = ("jitter", "key", "at_once", "canary", "stop_at", "attempts", "author")
-    rules = {name: getattr(order, name) for name in names}
-    if order.key is None:
-        rules["at_once"] = None
     if isinstance(order, BackfillOrder):
         which = {name: getattr(order, name) for name in ("schedule", "since", "until")}
     else:
         asked = order.which.conditions.items()
         which = {name: value for name, value in asked if name != "unresolved"}
-    return {**rules, "which": which, "rate_per_second": order.rate}
+    at_once = None if order.key is None else order.at_once
+    new = {"which": which, "rate_per_second": order.rate, "at_once": at_once}
+    return same(ReplayView, order) | new
 
 
 #: Digits behind the point of a mean or a rate.

@@ -18,7 +18,7 @@ from cronhare.domain.schedules.task import Keep, TaskRef
 from cronhare.ports.schedules import StoredSchedule
 
 from ..jobs_file.difference import Change, ChangedKind, FieldChange, ScheduleChange
-from .values import RetryView, json_value, seconds
+from .values import RetryView, json_value, same, seconds
 
 
 @attrs.frozen(kw_only=True)
@@ -72,13 +72,10 @@ class LastRun:
     def of(cls, execution: Execution) -> Self:
         """Show the newest execution."""
         return cls(
+            **same(cls, execution),
             execution_id=execution.id,
             trigger=trigger_of(execution.key),
-            state=execution.state,
             status=outward_status(execution),
-            due_at=execution.due_at,
-            started_at=execution.started_at,
-            finished_at=execution.finished_at,
             completed_at=completed_at(execution),
         )
 
@@ -181,16 +178,8 @@ class ScheduleView:
         *last* is its newest execution, *policy* that of schedules without one.
         """
         draft = stored.draft
-        row: dict[str, Any] = {
-            "id": stored.id,
-            "name": stored.name,
-            "source": stored.source,
-            "created_at": stored.created_at,
-            "updated_at": stored.updated_at,
-            "planned": stored.planned,
-            "next_due_at": stored.next_due_at,
+        row = same(cls, stored) | {
             "last_run": None if last is None else LastRun.of(last),
-            "problem": stored.problem,
             "pause": None if stored.pause is None else PauseView.of(stored.pause, now=now),
         }
         if draft is None:

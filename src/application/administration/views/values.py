@@ -83,15 +83,17 @@ class ErrorView:
             error = msgspec.json.decode(text, type=TaskError)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return cls(message=text)
-        return cls(
-            message=error.message,
-            code=error.code,
-            error_class=error.error_class.value,
-            types=error.types,
-            retry_after_seconds=seconds(error.retry_after),
-            retry_at=error.retry_at,
-            stack=error.stack,
-        )
+        new = {
+            "error_class": error.error_class.value,
+            "retry_after_seconds": seconds(error.retry_after),
+        }
+        return cls(**same(cls, error) | new)
+
+
+def same(view: type[attrs.AttrsInstance], source: object) -> dict[str, Any]:
+    """Give the fields of a view that its source has under the same names, as it has them."""
+    names = (field.name for field in attrs.fields(view))
+    return {name: getattr(source, name) for name in names if hasattr(source, name)}
 
 
 def seconds(duration: timedelta | None) -> float | None:

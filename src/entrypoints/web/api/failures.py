@@ -297,13 +297,12 @@ class Failures:
         def replay() -> ReplayedView:
             self._one(archived_id)
             now = self._container.ledger_time().now()
-            done = self._container.administrator().replay(
+            return self._container.administrator().replay(
                 [archived_id], now=now, actor=actor, attempts=body.attempts
             )
-            return ReplayedView.of(done)
 
         done = await self._asker.ask(replay)
-        if why := done.refused.get(str(archived_id)):
+        if why := done.refused.get(archived_id):
             raise Problem(HTTPStatus.CONFLICT, f"failure {archived_id} cannot run again: {why}")
         if done.resolved_before:
             raise await self._resolved_before(archived_id)
@@ -318,8 +317,7 @@ class Failures:
             self._one(archived_id)
             now = self._container.ledger_time().now()
             administrator = self._container.administrator()
-            done = administrator.discard([archived_id], note=body.note, now=now, actor=actor)
-            return DiscardedView.of(done)
+            return administrator.discard([archived_id], note=body.note, now=now, actor=actor)
 
         done = await self._asker.ask(discard)
         if done.resolved_before:
@@ -350,8 +348,7 @@ class Failures:
         def discard() -> DiscardedView:
             now = self._container.ledger_time().now()
             administrator = self._container.administrator()
-            done = administrator.discard_all(which, note=body.note, now=now, actor=actor)
-            return DiscardedView.of(done)
+            return administrator.discard_all(which, note=body.note, now=now, actor=actor)
 
         return as_answer(await self._asker.ask(discard))
 
