@@ -25,17 +25,8 @@ from cronhare.application.doctor.finding import Seen
 from cronhare.application.doctor.servers import BROKER_SERVER
 from cronhare.domain.events.alerts import trial
 from cronhare.domain.events.outbox import OutboxRow, OutboxState
-from cronhare.domain.nodes import NodeReport
-from cronhare.domain.retries.limits import BreakerPolicy, BreakerState, BudgetPolicy, RetryLimits
-from cronhare.domain.retries.retry import Quarantine
-from cronhare.domain.schedules.keys import standalone_queue
-from cronhare.domain.schedules.planning import Plan
-from cronhare.domain.schedules.task import TaskRef
-from cronhare.domain.topology import LANES, MAIN_QUEUE, topology
-from cronhare.ports.attempts import Finish
-from cronhare.ports.inspection import (
+from cronhare.domain.facts import (
     BrokerFacts,
-    BrokerInspectionPort,
     Cause,
     Difference,
     Fit,
@@ -44,7 +35,6 @@ from cronhare.ports.inspection import (
     LastClaim,
     Late,
     LedgerFacts,
-    LedgerInspectionPort,
     Owner,
     Quarantined,
     SchemaFault,
@@ -53,6 +43,15 @@ from cronhare.ports.inspection import (
     UntoldTarget,
     Waiting,
 )
+from cronhare.domain.nodes import NodeReport
+from cronhare.domain.retries.limits import BreakerPolicy, BreakerState, BudgetPolicy, RetryLimits
+from cronhare.domain.retries.retry import Quarantine
+from cronhare.domain.schedules.keys import standalone_queue
+from cronhare.domain.schedules.planning import Plan
+from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.topology import LANES, MAIN_QUEUE, topology
+from cronhare.ports.attempts import Finish
+from cronhare.ports.records import BrokerInspectionPort, LedgerInspectionPort
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import (
     CRASH,

@@ -20,6 +20,17 @@ from pika.exceptions import ChannelClosedByBroker
 from pika.spec import NOT_FOUND, PRECONDITION_FAILED
 
 from cronhare.domain.addresses.servers import Host
+from cronhare.domain.facts import (
+    BrokerFacts,
+    Difference,
+    Fit,
+    Kind,
+    LaneReport,
+    LaneState,
+    Link,
+    Thing,
+    Unreachable,
+)
 from cronhare.domain.topology import (
     DELIVERY_EXCHANGE,
     LANE_UNIT,
@@ -30,17 +41,6 @@ from cronhare.domain.topology import (
     ToQueue,
     lane_queue,
     route,
-)
-from cronhare.ports.inspection import (
-    BrokerFacts,
-    Difference,
-    Fit,
-    Kind,
-    LaneReport,
-    LaneState,
-    Link,
-    Thing,
-    Unreachable,
 )
 
 from .client import (

@@ -41,6 +41,7 @@ from pika.spec import (
 )
 
 from cronhare.application.logs import say
+from cronhare.domain.facts import BrokerGuide
 from cronhare.domain.topology import (
     MAIN_QUEUE,
     Binding,
@@ -51,7 +52,6 @@ from cronhare.domain.topology import (
     topology,
 )
 from cronhare.ports.broker import BrokerUnavailable
-from cronhare.ports.inspection import BrokerGuide
 
 from .client import (
     ANSWER_TIMEOUT,

@@ -10,11 +10,11 @@ import sqlalchemy as sa
 from sqlalchemy import delete
 
 from cronhare.domain.execution import UNFINISHED
+from cronhare.domain.facts import NAMES_TOLD, Late, ScheduleFacts
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.schedule import OWNER_FIELDS
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.ports.inspection import NAMES_TOLD, Late, ScheduleFacts
 from cronhare.ports.schedules import (
     MOST_COUNTED,
     KeptByRuns,

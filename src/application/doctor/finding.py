@@ -13,11 +13,7 @@ from typing import NamedTuple, Self, TypeAlias
 import attrs
 
 from cronhare.domain.events.targets import Subscriptions
-from cronhare.domain.schedules.catalog import FileVersion
-from cronhare.domain.schedules.task import Task
-from cronhare.domain.texts.words import counted, listed
-from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.ports.inspection import (
+from cronhare.domain.facts import (
     NAMES_TOLD,
     Activity,
     BrokerAnswer,
@@ -30,6 +26,10 @@ from cronhare.ports.inspection import (
     Severity,
     Unreachable,
 )
+from cronhare.domain.schedules.catalog import FileVersion
+from cronhare.domain.schedules.task import Task
+from cronhare.domain.texts.words import counted, listed
+from cronhare.domain.topology import MAIN_QUEUE
 
 
 @attrs.frozen

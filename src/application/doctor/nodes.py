@@ -6,17 +6,12 @@ from datetime import datetime
 
 import attrs
 
+from cronhare.domain.facts import NAMES_TOLD, OVERDUE_AFTER, BrokerFacts, Late
 from cronhare.domain.nodes import WORRYING_SKEW, NodeReport, alive, read_node
 from cronhare.domain.schedules.catalog import FileVersion
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import shown
 from cronhare.domain.texts.words import counted
-from cronhare.ports.inspection import (
-    NAMES_TOLD,
-    OVERDUE_AFTER,
-    BrokerFacts,
-    Late,
-)
 
 from ..starting import have_up_serve, serve, start_scheduling
 from .finding import Rules, Said, Seen, error, named, note, ok, warning

@@ -2,16 +2,7 @@
 
 from collections.abc import Sequence
 
-from cronhare.domain.schedules.keys import is_standalone
-from cronhare.domain.texts.words import counted, plural
-from cronhare.domain.topology import (
-    LANE_UNIT,
-    QUARANTINE_QUEUE,
-    RETRY_QUEUE,
-    WAITING_QUEUE,
-    lane_queue,
-)
-from cronhare.ports.inspection import (
+from cronhare.domain.facts import (
     NAMES_TOLD,
     BrokerFacts,
     BrokerGuide,
@@ -22,6 +13,15 @@ from cronhare.ports.inspection import (
     ScheduleFacts,
     Thing,
     Unreachable,
+)
+from cronhare.domain.schedules.keys import is_standalone
+from cronhare.domain.texts.words import counted, plural
+from cronhare.domain.topology import (
+    LANE_UNIT,
+    QUARANTINE_QUEUE,
+    RETRY_QUEUE,
+    WAITING_QUEUE,
+    lane_queue,
 )
 
 from ..starting import serve

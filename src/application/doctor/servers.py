@@ -4,8 +4,8 @@ import re
 
 import attrs
 
+from cronhare.domain.facts import Cause, Link, SchemaFault, Unreachable
 from cronhare.domain.nodes import WORRYING_SKEW, given_up_after
-from cronhare.ports.inspection import Cause, Link, SchemaFault, Unreachable
 
 from .finding import (
     NotSeenError,

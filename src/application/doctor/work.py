@@ -8,6 +8,7 @@ from shlex import quote
 from typing import Final
 
 from cronhare.domain.events.targets import ByEmail, untellable
+from cronhare.domain.facts import NAMES_TOLD, Fit, ScheduleFacts, Unreachable, UntoldTarget, Waiting
 from cronhare.domain.nodes import alive
 from cronhare.domain.retries.limits import BreakerState
 from cronhare.domain.retries.retry import TASK_WAIT
@@ -20,14 +21,6 @@ from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import echo, shown
 from cronhare.domain.texts.words import counted, plural
 from cronhare.domain.topology import is_a_queue
-from cronhare.ports.inspection import (
-    NAMES_TOLD,
-    Fit,
-    ScheduleFacts,
-    Unreachable,
-    UntoldTarget,
-    Waiting,
-)
 
 from ..reports.clashes import say_shared, shared_queues
 from ..starting import have_up_serve, serve, start_up

@@ -22,10 +22,10 @@ from cronhare.adapters.system.host import be_private
 from cronhare.application.heartbeat import Heartbeat
 from cronhare.application.logs import say
 from cronhare.domain.addresses.servers import BrokerServer
+from cronhare.domain.facts import BrokerFacts, InMemory, Kind, Unreachable
 from cronhare.domain.topology import topology
 from cronhare.ports import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.claims import ClaimStorePort
-from cronhare.ports.inspection import BrokerFacts, InMemory, Kind, Unreachable
 
 from .. import json_text, logs, parts, rabbitmq  # noqa: F401
 from ..container import Container

@@ -15,7 +15,7 @@ from sqlalchemy.types import TypeEngine
 
 from cronhare.domain.addresses.servers import Host, LedgerServer
 from cronhare.domain.execution import Execution
-from cronhare.ports.inspection import DatabaseFacts, Link, Requirements
+from cronhare.domain.facts import DatabaseFacts, Link, Requirements
 
 from ..dialect import Columns, with_dialect
 from ..tables.executions import (

@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from cronhare.adapters import tls
 from cronhare.domain.addresses.servers import Host, LedgerServer, Tls
-from cronhare.ports.inspection import Cause
+from cronhare.domain.facts import Cause
 
 from ..dialect import Meaning
 from ..tables.types import read_moment as read_written

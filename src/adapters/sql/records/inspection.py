@@ -9,10 +9,7 @@ from sqlalchemy import Connection, Engine, Select, and_, bindparam, case, func, 
 
 from cronhare.domain.events.outbox import PING, UNTOLD, OutboxState
 from cronhare.domain.execution import State
-from cronhare.domain.nodes import MOST_REPORTS
-from cronhare.domain.retries.retry import AWAITS_TASK
-from cronhare.ports import LedgerOutdated, LedgerUnavailable
-from cronhare.ports.inspection import (
+from cronhare.domain.facts import (
     Activity,
     Cause,
     LedgerFacts,
@@ -22,6 +19,9 @@ from cronhare.ports.inspection import (
     Unreachable,
     UntoldTarget,
 )
+from cronhare.domain.nodes import MOST_REPORTS
+from cronhare.domain.retries.retry import AWAITS_TASK
+from cronhare.ports import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.system import ClockPort
 
 from ..access import ENTRY, TOKEN

@@ -11,9 +11,9 @@ from rich.text import Text
 from cronhare.application.doctor.finding import DiagnosisView, Finding, SettingsFacts, grouped
 from cronhare.domain.addresses.servers import LedgerFile
 from cronhare.domain.events.targets import Subscriptions
+from cronhare.domain.facts import Severity
 from cronhare.domain.schedules.catalog import FileVersion
 from cronhare.domain.texts.words import counted
-from cronhare.ports.inspection import Severity
 
 from ... import logs
 from ...settings.settings import Settings, SettingsInvalid

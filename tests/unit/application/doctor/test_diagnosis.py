@@ -10,9 +10,7 @@ from cronhare.adapters.sql.dialects.servers import REQUIREMENTS
 from cronhare.application.doctor import nodes, queues, servers, work
 from cronhare.application.doctor.finding import Finding, Seen, SettingsFacts
 from cronhare.application.doctor.servers import BROKER, DATABASE
-from cronhare.domain.nodes import NodeReport
-from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.ports.inspection import (
+from cronhare.domain.facts import (
     Activity,
     BrokerFacts,
     Cause,
@@ -34,6 +32,8 @@ from cronhare.ports.inspection import (
     Unreachable,
     Waiting,
 )
+from cronhare.domain.nodes import NodeReport
+from cronhare.domain.schedules.task import Task, TaskRef
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 OK, NOTE, WARNING, ERROR = Severity.OK, Severity.NOTE, Severity.WARNING, Severity.ERROR

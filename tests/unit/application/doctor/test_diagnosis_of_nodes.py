@@ -8,9 +8,7 @@ import pytest
 from cronhare.application.doctor.finding import Finding, Seen
 from cronhare.application.doctor.nodes import NODES, older_files
 from cronhare.application.doctor.work import RUNS
-from cronhare.domain.nodes import PRESUMED_DEAD_AFTER, NodeReport
-from cronhare.domain.schedules.catalog import FileVersion
-from cronhare.ports.inspection import (
+from cronhare.domain.facts import (
     Activity,
     Cause,
     DatabaseFacts,
@@ -23,6 +21,8 @@ from cronhare.ports.inspection import (
     Severity,
     Unreachable,
 )
+from cronhare.domain.nodes import PRESUMED_DEAD_AFTER, NodeReport
+from cronhare.domain.schedules.catalog import FileVersion
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

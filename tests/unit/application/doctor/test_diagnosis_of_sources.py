@@ -7,8 +7,8 @@ import attrs
 
 from cronhare.application.doctor.finding import Finding, Seen
 from cronhare.application.doctor.work import SCHEDULES
+from cronhare.domain.facts import DatabaseFacts, LedgerFacts, ScheduleFacts, Severity
 from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.ports.inspection import DatabaseFacts, LedgerFacts, ScheduleFacts, Severity
 
 ONE, TWO = TaskRef("worker", 1), TaskRef("worker", 2)
 

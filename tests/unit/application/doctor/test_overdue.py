@@ -7,7 +7,7 @@ import pytest
 
 from cronhare.application.doctor.finding import Finding, Seen
 from cronhare.application.doctor.nodes import NODES
-from cronhare.ports.inspection import (
+from cronhare.domain.facts import (
     Activity,
     DatabaseFacts,
     InMemory,

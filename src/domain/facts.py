@@ -1,23 +1,22 @@
-"""What `doctor` asks of the servers, and what they show: facts, of which nothing is judged here."""
+"""What the servers and the ledger show of themselves: facts, of which nothing is judged here."""
 
 from __future__ import annotations
 
 import enum
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
-from cronhare.domain.nodes import NodeReport, present, served
-from cronhare.domain.texts.moments import say_moment
+from .nodes import NodeReport, present, served
+from .texts.moments import say_moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime
 
-    from cronhare.domain.retries.limits import Breaker, Budget
-    from cronhare.domain.schedules.task import TaskRef
-    from cronhare.domain.topology import Topology
+    from .retries.limits import Breaker, Budget
+    from .schedules.task import TaskRef
 
 
 class Severity(enum.StrEnum):
@@ -399,20 +398,3 @@ BrokerAnswer: TypeAlias = BrokerFacts | InMemory | Unreachable
 
 
 LedgerAnswer: TypeAlias = LedgerFacts | Unreachable
-
-
-class BrokerInspectionPort(Protocol):
-    """Looks at a broker. Changes nothing, and leaves no message where all is well."""
-
-    def inspect(self, topology: Topology) -> BrokerAnswer:
-        """Compare the broker with *topology*, in bounded time; an outage is an answer, too."""
-
-    def probe(self) -> Sequence[LaneReport] | InMemory | Unreachable:
-        """Send one message through each empty delay lane, in bounded time."""
-
-
-class LedgerInspectionPort(Protocol):
-    """Looks at a ledger, and changes nothing: it makes no file and upgrades no schema."""
-
-    def inspect(self) -> LedgerAnswer:
-        """Describe the database and its rows, in bounded time; an outage is an answer, too."""
