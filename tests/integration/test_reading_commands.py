@@ -15,7 +15,7 @@ from cronhare.domain.events.judging import alert
 from cronhare.domain.events.outbox import OutboxRow
 from cronhare.domain.events.rules import Rule
 from cronhare.domain.texts.moments import say_moment
-from cronhare.entrypoints.cli.commands import events
+from cronhare.entrypoints.cli.commands import alerts as commands
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from tests.frozen_clock import FrozenClock
@@ -154,9 +154,9 @@ def test_the_next_try_of_an_event_is_told_by_the_clock_of_the_ledger(
         at = now + later
         row = attrs.evolve(row, next_try_at=at, tries=3, last_error="exit code 1")
         container.events().add([row])
-    monkeypatch.setattr(events, "open_ledger", lambda: container)
+    monkeypatch.setattr(commands, "open_ledger", lambda: container)
 
-    events.list_()
+    commands.events()
 
     container.engine().dispose()
     found = " ".join(capsys.readouterr().out.split())

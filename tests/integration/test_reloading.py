@@ -14,7 +14,7 @@ from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.application.administration.jobs_file.applying import change_by_file
 from cronhare.application.administration.jobs_file.difference import Change
 from cronhare.domain.schedules.task import Task
-from cronhare.entrypoints.cli.starting.scheduler import targets_for_alerts
+from cronhare.entrypoints.cli.starting import targets_for_alerts
 from cronhare.entrypoints.processes import embedded
 from cronhare.entrypoints.processes.reloading import REFUSED_FOR, Reloading
 from cronhare.entrypoints.processes.scheduler import StandIn

@@ -3,7 +3,7 @@
 import pytest
 
 from cronhare.application.administration.reading.lookup import NotFound
-from cronhare.entrypoints.cli.being_made import MOST_WAITED, once_made
+from cronhare.entrypoints.cli.commands.logs import MOST_WAITED, once_made
 from cronhare.entrypoints.container import Container
 from cronhare.ports import LedgerUnmade
 

@@ -9,8 +9,7 @@ import pytest
 
 from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.entrypoints.cli.commands.init import init
-from cronhare.entrypoints.cli.commands.service import Process, install
+from cronhare.entrypoints.cli.commands.service import Process, init, install
 from cronhare.entrypoints.cli.errors import Refusal
 from cronhare.entrypoints.settings.settings import Settings
 

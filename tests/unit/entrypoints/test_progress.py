@@ -10,7 +10,7 @@ from cronhare.application.administration.views.failures import ReplayView
 from cronhare.domain.lifecycle.replay_pace import ReplayState
 from cronhare.entrypoints.cli import progress
 from cronhare.entrypoints.cli.progress import working
-from cronhare.entrypoints.cli.replay_output import _GOES_ON, followed
+from cronhare.entrypoints.cli.replaying import _GOES_ON, followed
 
 
 def replay(state: str, waiting: int, released: int, succeeded: int) -> ReplayView:

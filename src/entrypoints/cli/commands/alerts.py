@@ -1,8 +1,9 @@
-"""`cronhare alerts list | show | test`."""
+"""`cronhare alerts list | show | test`, `cronhare notify list` and `cronhare events list`."""
 
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 from uuid import uuid4
 
@@ -10,24 +11,38 @@ import attrs
 import typer
 
 from cronhare.domain.events.alerts import AlertFilter, say_measured, trial
-from cronhare.domain.events.outbox import OutboxRow
+from cronhare.domain.events.outbox import OutboxRow, OutboxState, say_next_try
 from cronhare.domain.events.rules import AlertSeverity, Rule
-from cronhare.domain.events.targets import Target
+from cronhare.domain.events.targets import (
+    ByApprise,
+    ByCommand,
+    ByEmail,
+    ByListener,
+    ByPing,
+    ByWebhook,
+    Means,
+    Target,
+    lacks,
+)
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import echo
-from cronhare.domain.texts.words import listed
+from cronhare.domain.texts.words import counted, listed
 from cronhare.ports.events import NotDelivered, NotifierPort
 
+from ..bounds import MOST_LINES
 from ..completion import SCHEDULES
 from ..errors import Refusal, Status
-from ..jobs_files import Jobs
+from ..jobs_files import Jobs, load
 from ..output import Json, facts, moment, print_json, print_line, state
 from ..rows import Columns, print_rows
 from ..wiring import open_ledger, read_settings, wire_with
-from .notify import jobs_file
 
 if TYPE_CHECKING:
+    from cronhare.adapters.jobs.reader import JobsFile
     from cronhare.application.administration.views.alerts import AlertView
+    from cronhare.application.administration.views.events import EventView
+
+    from ...settings.settings import Settings
 
 
 @attrs.frozen(kw_only=True)
@@ -39,7 +54,7 @@ class TriedView:
     error: str | None
 
 
-def list_(
+def alerts(
     *,
     rule: Annotated[Rule | None, typer.Option(help="Only those by this rule.")] = None,
     severity: Annotated[
@@ -199,3 +214,124 @@ def _told(view: "AlertView") -> str:
         for each in view.told
     )
     return ", ".join(said) or "nobody"
+
+
+@attrs.frozen(kw_only=True)
+class TargetView:
+    """A target of the jobs file; a webhook's address shows its host alone.
+
+    It cannot be told from here for want of what it *lacks*; a worker may have that.
+    """
+
+    name: str
+    by: str
+    tells: str
+    events: tuple[str, ...]
+    timeout_seconds: float
+    lacks: str | None
+
+
+def targets(*, jobs: Jobs = None, json: Json = False) -> None:
+    """List the targets that a jobs file names."""
+    settings = read_settings()
+    file = jobs_file(jobs, settings)
+    told = file.subscriptions
+    targets = [target for name in told.names if (target := told.target(name)) is not None]
+    columns: Columns[TargetView] = {
+        "TARGET": "name",
+        "BY": "by",
+        "TELLS": "tells",
+        "OF": lambda view: listed(view.events),
+        "TIMEOUT S": "timeout_seconds",
+        "LACKS": "lacks",
+    }
+    has_mail = settings.mail_server is not None
+    views = [_view(target, lacks(target, has_mail=has_mail)) for target in targets]
+    print_rows(
+        views, columns, json=json, empty="Nobody is told of anything.", elastic=("TELLS", "OF")
+    )
+
+
+def jobs_file(jobs: Jobs, settings: "Settings") -> "JobsFile":
+    """Read the jobs file whose targets are meant."""
+    path = jobs or settings.jobs
+    if path is None:
+        raise Refusal("no jobs file is named", advice="Name it: --jobs jobs.toml, or CRON_JOBS.")
+    return load(path, settings, state="Nobody was told.")
+
+
+def _view(target: Target, lacking: str | None) -> TargetView:
+    by, tells = _said(target.means)
+    return TargetView(
+        name=target.name,
+        by=by,
+        tells=tells,
+        events=tuple(sorted(each.value for each in target.events)),
+        timeout_seconds=target.timeout.total_seconds(),
+        lacks=lacking,
+    )
+
+
+def _said(means: Means) -> tuple[str, str]:
+    match means:
+        case ByWebhook():
+            return (
+                "webhook",
+                f"{means.address}{'' if means.secret or means.lacks else ', unsigned'}",
+            )
+        case ByEmail():
+            return "email", ", ".join(means.to)
+        case ByApprise():
+            return "apprise", ", ".join(map(str, means.services))
+        case ByPing():
+            return "ping", str(means.address)
+        case ByListener():
+            return "python", means.function
+        case ByCommand():
+            return "command", " ".join(means.command)
+
+
+def events(
+    *,
+    states: Annotated[
+        list[OutboxState] | None, typer.Option("--state", help="Only those in this state.")
+    ] = None,
+    schedule: Annotated[
+        str | None, typer.Option(help="Only those of this schedule.", autocompletion=SCHEDULES)
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")] = 100,
+    json: Json = False,
+) -> None:
+    """List events and who is told of them, newest first.
+
+    Only what somebody wants to know is here: `notify` and `on_failure` of the jobs file say so.
+    """
+    container = open_ledger()
+    found = container.outbox().events(states=states or (), schedule=schedule, limit=limit)
+    now = container.ledger_time().now()
+    columns: Columns[EventView] = {
+        "EVENT": "event",
+        "SCHEDULE": "schedule_name",
+        "EXECUTION": "execution_id",
+        "AT": "occurred_at",
+        "TARGET": lambda event: event.target.rpartition(":")[2],
+        "STATE": lambda event: state(event.state),
+        "LAST ERROR": partial(_last_error, now=now),
+    }
+    print_rows(
+        found,
+        columns,
+        json=json,
+        empty="No event is like that." if states or schedule else "Nobody was told of anything.",
+        spare=("EXECUTION",),
+        elastic=("LAST ERROR",),
+    )
+
+
+def _last_error(event: "EventView", *, now: datetime) -> str | None:
+    """Say what went wrong, how often, and when it is tried again."""
+    error = event.last_error
+    if error is None or not event.tries:
+        return error
+    said = f"{error}; tried {counted(event.tries, 'time')}"
+    return f"{said}; {say_next_try(event.next_try_at, now)}" if event.next_try_at else said

@@ -1,32 +1,37 @@
-"""`cronhare executions list | show | logs | cancel`."""
+"""`cronhare executions list | show | cancel`, `cronhare run` and `cronhare explain`."""
 
+import sys
 import time
-from typing import TYPE_CHECKING, Annotated
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Final
 
+import msgspec
 import typer
 
+from cronhare.application.administration.views.executions import ExecutionView
+from cronhare.domain.cron import find_zone
 from cronhare.domain.execution import REPLAYABLE, UNFINISHED, State, say_progress
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.schedules.keys import Trigger
-from cronhare.domain.texts.moments import say_took
+from cronhare.domain.texts.moments import say_due, say_took
 from cronhare.ports.records import ExecutionFilter
 
 from ...node_identity import this_actor
 from ..bounds import MOST_LINES
-from ..completion import EXECUTIONS
-from ..errors import Refusal
-from ..execution_output import show_attempts, show_execution
+from ..completion import EXECUTIONS, SCHEDULES, runs
+from ..described import Watch, change_line, print_changes, show_attempts, show_execution
+from ..errors import Refusal, Status
 from ..failure_options import OfSchedule, OfTask
-from ..output import Json, Styled, print_json, print_line, state
+from ..output import Json, Styled, local_time, print_json, print_line, state
 from ..rows import Columns, print_rows
-from ..times import IN_UTC, PAST, none_since, read_span
-from ..watched import Watch, change_line, print_changes
-from ..wiring import open_ledger
+from ..times import IN_UTC, PAST, none_since, read_span, read_time
+from ..wiring import open_ledger, said_ledger
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from cronhare.application.administration.views.executions import ExecutionView
+    from cronhare.application.administration.reading.queries import Queries
+
 
 ID = Annotated[
     int,
@@ -98,7 +103,7 @@ def list_(
     )
 
 
-def _change(execution: "ExecutionView") -> "Text":
+def _change(execution: ExecutionView) -> "Text":
     return change_line(
         execution.id,
         execution.due_at,
@@ -154,14 +159,14 @@ def cancel(
         print_line(f"Execution {id_} {texts.get(answer, f'has ended already: {answer}')}.")
 
 
-def _state(execution: "ExecutionView") -> Styled:
+def _state(execution: ExecutionView) -> Styled:
     """Show the state, how far a running task is, and whether a backfill asked for it."""
     progress = say_progress(execution.progress, None) if execution.state is State.RUNNING else None
     backfill = " (backfill)" if execution.trigger is Trigger.BACKFILL else ""
     return state(execution.state, f"{backfill} {progress}" if progress else backfill)
 
 
-def _took(execution: "ExecutionView") -> str | None:
+def _took(execution: ExecutionView) -> str | None:
     """Say how long it took, with the waits between its attempts."""
     if execution.started_at is None or execution.finished_at is None:
         return None
@@ -171,3 +176,134 @@ def _took(execution: "ExecutionView") -> str | None:
 def _short(text: str | None) -> str:
     line = (text or "").partition("\n")[0]
     return line if len(line) <= 60 else f"{line[:57]}..."  # noqa: PLR2004 - a table's column
+
+
+Name = Annotated[
+    str, typer.Argument(help="The schedule's name.", show_default=False, autocompletion=SCHEDULES)
+]
+
+
+def run(
+    name: Name,
+    *,
+    params: Annotated[str | None, typer.Option(help="JSON instead of the schedule's own.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end.")] = False,
+    json: Json = False,
+) -> None:
+    """Run a schedule now; its next due instant does not move.
+
+    With --wait the exit status is 0 if the run succeeded, and 4 if it did not.
+    """
+    container = open_ledger()
+    now = container.ledger_time().now()
+    checked = None if params is None else _json(params)
+    began = container.administrator().run_now(name, params=checked, now=now, actor=this_actor())
+    follow = f"Follow it: cronhare executions show {began.id}"
+    ledger = f"Ledger: {said_ledger(container.settings())}"
+    text = f"Execution {began.id} ({began.key}) is on its way. {follow}"
+    if wait:
+        # First, as the wait may be given up; on stderr where the output is for machines.
+        said = f"{text}. Ctrl-C ends the wait, and not the run."
+        if json:
+            sys.stderr.write(f"{said}\n{ledger}\n")
+        else:
+            print_line(said)
+            print_line(ledger)
+        raise typer.Exit(_wait(container.queries(), began.id, json=json))
+    if json:
+        print_json(ExecutionView.of(began, now=now))
+    else:
+        print_line(text)
+        print_line(ledger)
+        if container.queries().schedule(name).status is False:
+            print_line(
+                f"Schedule {name} is disabled: it runs this once, and at no time of its own."
+            )
+
+
+def _wait(queries: "Queries", execution_id: int, *, json: bool) -> Status:
+    found = queries.wait_for_end(execution_id, pause=time.sleep, on_silence=_print_silence)
+    if json:
+        print_json(found.execution)
+    else:
+        show_execution(found.execution)
+        show_attempts(found.attempts)
+    return Status.DONE if found.execution.state is State.SUCCEEDED else Status.RUN_FAILED
+
+
+def _print_silence(execution: ExecutionView) -> None:
+    # On stderr: the output may be piped on.
+    sys.stderr.write(
+        f"Execution {execution.id} is {execution.state}: nobody has taken it up yet. "
+        "Why, says `cronhare doctor`.\n"
+    )
+
+
+def _json(text: str) -> str:
+    try:
+        return msgspec.json.encode(msgspec.json.decode(text)).decode()
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise Refusal(f"--params is not JSON: {error}") from error
+
+
+What = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME|ID",
+        help="A schedule's name, or the number of an execution.",
+        show_default=False,
+        autocompletion=runs,
+    ),
+]
+
+AT: Final = (
+    "With a schedule's name: an ISO date-time, or a time of the day, which is the last one: "
+    "08:00Z. Without an offset it is in the schedule's zone. Its last due instant by default."
+)
+
+
+def explain(
+    what: What,
+    *,
+    at: Annotated[str | None, typer.Option("--at", help=AT, show_default=False)] = None,
+    json: Json = False,
+) -> None:
+    """Say why a schedule ran at an instant, or did not; or why an execution is where it is.
+
+    A number is an execution's, as `cronhare executions list` and the logs have it; a schedule
+    whose name is a number needs --at.
+    """
+    container = open_ledger()
+    explanations = container.explanations()
+    is_an_execution = at is None and what.isascii() and what.isdigit()
+    found = (
+        explanations.of_execution(_execution_id(what))
+        if is_an_execution
+        else explanations.of_instant(
+            what, None if at is None else _instant(container.queries(), what, at)
+        )
+    )
+    if json:
+        print_json(found)
+        return
+    local = local_time(found.instant, find_zone(found.timezone))
+    there = f" ({local:%H:%M %Z})" if local else ""
+    print_line(f"{found.schedule_name} at {say_due(found.instant)}{there}")
+    print_line(found.answer, style="bold")
+    for reason in found.because:
+        print_line(reason, indent=2)
+    if found.execution is not None:
+        print_line(f"Execution {found.execution.id}, key {found.execution.key}.", indent=2)
+    if found.attempts:
+        show_attempts(found.attempts)
+
+
+def _execution_id(text: str) -> int:
+    """Read a number of any length; 0, which no execution has, for one that is too large."""
+    id_ = int(text) if len(text) <= len(str(LARGEST_ID)) else 0
+    return id_ if id_ <= LARGEST_ID else 0
+
+
+def _instant(queries: "Queries", name: str, at: str) -> datetime:
+    zone = find_zone(queries.schedule(name).timezone or "UTC")
+    return read_time(at, zone, now=queries.now(), towards=-1)

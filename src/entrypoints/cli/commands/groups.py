@@ -12,15 +12,15 @@ class Schedules(CommandsOnDemand):
     """`cronhare schedules …`."""
 
     places = {  # noqa: RUF012 - a class variable, as its base says
-        "show": ("schedules_show:show", "Show one: its row, its last run, its next due instants."),
+        "show": ("schedules:show", "Show one: its row, its last run, its next due instants."),
         "pause": ("schedules:pause", "Let nothing of them run until a time, or `resume`."),
         "resume": ("schedules:resume", "End pauses."),
-        "enable": ("schedules_switch:enable", "Let them be due again, from now on."),
-        "disable": ("schedules_switch:disable", "Let them not be due, until they are enabled."),
-        "delete": ("schedules_switch:delete", "Delete one that no jobs file names."),
-        "run": ("run:run", "Run one now; its next due instant does not move."),
-        "backfill": ("schedules_backfill:backfill", "Run past due instants, in the background."),
-        "export": ("schedules_export:export", "Write a jobs file of what is in the table."),
+        "enable": ("schedules:enable", "Let them be due again, from now on."),
+        "disable": ("schedules:disable", "Let them not be due, until they are enabled."),
+        "delete": ("schedules:delete", "Delete one that no jobs file names."),
+        "run": ("executions:run", "Run one now; its next due instant does not move."),
+        "backfill": ("replays:backfill", "Run past due instants, in the background."),
+        "export": ("jobs:export", "Write a jobs file of what is in the table."),
     }
 
 
@@ -83,9 +83,9 @@ class Nodes(CommandsOnDemand):
     """`cronhare nodes …`."""
 
     places = {  # noqa: RUF012 - as above
-        "list": ("nodes:list_", "List them: what they run, when they were seen, their clocks."),
-        "drain": ("nodes:drain", "Have a worker take no more work, until it is taken back."),
-        "undrain": ("nodes:undrain", "Let a worker that was drained take work again."),
+        "list": ("work:nodes", "List them: what they run, when they were seen, their clocks."),
+        "drain": ("work:drain", "Have a worker take no more work, until it is taken back."),
+        "undrain": ("work:undrain", "Let a worker that was drained take work again."),
     }
 
 
@@ -93,7 +93,7 @@ class Budgets(CommandsOnDemand):
     """`cronhare budgets …`."""
 
     places = {  # noqa: RUF012 - as above
-        "list": ("budgets:list_", "List what each queue has left of its retries."),
+        "list": ("work:budgets", "List what each queue has left of its retries."),
     }
 
 
@@ -101,8 +101,8 @@ class Breakers(CommandsOnDemand):
     """`cronhare breakers …`."""
 
     places = {  # noqa: RUF012 - as above
-        "list": ("breakers:list_", "List them: which are open, since when, until when."),
-        "reset": ("breakers:reset", "Close one, and let it count anew."),
+        "list": ("work:breakers", "List them: which are open, since when, until when."),
+        "reset": ("work:reset", "Close one, and let it count anew."),
     }
 
 
@@ -110,7 +110,7 @@ class Alerts(CommandsOnDemand):
     """`cronhare alerts …`."""
 
     places = {  # noqa: RUF012 - as above
-        "list": ("alerts:list_", "List the alerts that hold, since when, and who was told."),
+        "list": ("alerts:alerts", "List the alerts that hold, since when, and who was told."),
         "show": ("alerts:show", "Show some in full: each number, and why a target was not told."),
         "test": ("alerts:try_", "Send targets a test, and say what became of each."),
     }
@@ -120,7 +120,7 @@ class Events(CommandsOnDemand):
     """`cronhare events …`."""
 
     places = {  # noqa: RUF012 - as above
-        "list": ("events:list_", "List events and who is told of them, newest first."),
+        "list": ("alerts:events", "List events and who is told of them, newest first."),
     }
 
 
@@ -128,8 +128,8 @@ class Notify(CommandsOnDemand):
     """`cronhare notify …`."""
 
     places = {  # noqa: RUF012 - as above
-        "list": ("notify:list_", "List the targets that a jobs file names."),
-        "test": ("notify:try_", "Tell a target of an event that says it is a test."),
+        "list": ("alerts:targets", "List the targets that a jobs file names."),
+        "test": ("alerts:try_", "Tell a target of an event that says it is a test."),
     }
 
 
@@ -137,9 +137,9 @@ class Tokens(CommandsOnDemand):
     """`cronhare tokens …`."""
 
     places = {  # noqa: RUF012 - as above
-        "create": ("tokens:create", "Make one; it is printed once, and kept nowhere."),
-        "list": ("tokens:list_", "List them: scope, expiry, last use."),
-        "revoke": ("tokens:revoke", "Let one open nothing any more."),
+        "create": ("access:create", "Make one; it is printed once, and kept nowhere."),
+        "list": ("access:tokens", "List them: scope, expiry, last use."),
+        "revoke": ("access:revoke", "Let one open nothing any more."),
     }
 
 
@@ -147,7 +147,7 @@ class Audit(CommandsOnDemand):
     """`cronhare audit …`."""
 
     places = {  # noqa: RUF012 - as above
-        "list": ("audit:list_", "List who changed what, newest first."),
+        "list": ("access:audit", "List who changed what, newest first."),
     }
 
 
@@ -197,6 +197,6 @@ def list_schedules(
     may be one which was due before others.
     """
     if context.invoked_subcommand is None:
-        from .schedules_list import list_  # noqa: PLC0415 - whoever lists imports it
+        from .schedules import list_  # noqa: PLC0415 - whoever lists imports it
 
         list_(search=search, limit=limit, json=json)

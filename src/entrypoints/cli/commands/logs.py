@@ -2,23 +2,26 @@
 
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
+from cronhare.application.administration.reading.lookup import NotFound
+from cronhare.application.administration.reading.output import CutShort, Followed, Moved, Written
 from cronhare.application.worker.leases import EVERY
-from cronhare.domain.execution import State
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import LARGEST_ID
-from cronhare.domain.texts.moments import say_time
+from cronhare.domain.texts.moments import say_moment, say_time
 from cronhare.domain.texts.printable import echo, printable
+from cronhare.domain.texts.words import counted
+from cronhare.ports import LedgerUnmade
 
-from ..being_made import once_made
 from ..completion import runs
+from ..described import say_pause
 from ..errors import Refusal
-from ..followed import as_it_was_written, as_json_lines, under_headings
-from ..output import Json, moment, print_json, print_line, printable_lines
-from ..pauses import say_pause
+from ..output import Json, json_line, moment, print_json, print_line, printable_lines
 from ..wiring import open_ledger, opened, wire
 
 if TYPE_CHECKING:
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
     from cronhare.application.administration.views.executions import ExecutionView
     from cronhare.application.administration.views.schedules import ScheduleView
     from cronhare.ports.runner import Captured
+
+    from ...container import Container
+
 
 Raw = Annotated[
     bool,
@@ -161,3 +167,142 @@ def _print_stream(name: str, stream: "Captured") -> None:
     if stream.tail:
         print_line("--- [what lies between was not kept]", style="bold")
         sys.stdout.write(printable_lines(stream.tail).removesuffix("\n") + "\n")
+
+
+_ENDED: Final = {State.SUCCEEDED: "it has succeeded", State.FAILED: "it has failed for good"}
+
+
+def under_headings(events: Iterable[Followed], stamp: Callable[[], str]) -> None:
+    """Print lines with control characters escaped, a heading where attempt or stream changes.
+
+    *stamp* is what stands in front of a line.
+    """
+    heading = None
+    for event in _flushed(events):
+        match event:
+            case Written(attempt=attempt, stream=stream, line=line):
+                if heading != (attempt, stream):
+                    heading = attempt, stream
+                    print_line(f"--- attempt {attempt}, {stream}", style="bold")
+                if line.left_out:
+                    print_line(f"--- [{_lines_left_out(line.left_out)}]", style="bold")
+                sys.stdout.write(f"{stamp()}{printable(line.text.removesuffix(chr(13)))}\n")
+            case _:
+                _print_aside(event)
+
+
+def as_it_was_written(events: Iterable[Followed]) -> None:
+    """Print the output alone, control characters and all."""
+    for event in _flushed(events):
+        match event:
+            case Written(line=line):
+                if line.left_out:
+                    sys.stderr.write(f"[{_lines_left_out(line.left_out)}]\n")
+                sys.stdout.write(line.text + ("\n" if line.is_ended else ""))
+            case _:
+                _print_aside(event)
+
+
+def as_json_lines(events: Iterable[Followed]) -> None:
+    """Print an object for each line of output, and for each state of the execution."""
+    for event in _flushed(events):
+        sys.stdout.write(f"{json_line(_as_object(event))}\n")
+
+
+def _as_object(event: Followed) -> dict[str, Any]:
+    match event:
+        case Written(attempt=attempt, stream=stream, line=line):
+            place = {"attempt": attempt, "stream": stream, "line": line.number, "text": line.text}
+            return place | ({"left_out": line.left_out} if line.left_out else {})
+        case CutShort(attempt=attempt, as_of=as_of):
+            return {"attempt": attempt, "cut_short_at": as_of}
+        case Moved(execution):
+            return {
+                "execution": execution.id,
+                "state": execution.state,
+                "attempt": execution.attempt,
+                "next_attempt_at": execution.next_attempt_at,
+            }
+
+
+def _flushed(events: Iterable[Followed]) -> Iterator[Followed]:
+    """Let each line be seen before the next is waited for."""
+    for event in events:
+        yield event
+        sys.stdout.flush()
+
+
+def _lines_left_out(lines: int) -> str:
+    return f"{counted(lines, 'line')} left out: written faster than they are kept"
+
+
+def _print_aside(event: Followed) -> None:
+    """Say on stderr what is no output: that may be piped on."""
+    match event:
+        case Moved(execution):
+            sys.stderr.write(f"{printable(_said_state(execution))}\n")
+        case CutShort(attempt=attempt, as_of=as_of):
+            at = say_moment(as_of)
+            text = f"Attempt {attempt} was lost: what it wrote after {at} is not known"
+            sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def _said_state(execution: Execution) -> str:
+    begins = execution.next_attempt_at
+    match execution.state:
+        case State.RUNNING:
+            owner = execution.owner or "a worker"
+            doing = f"attempt {execution.attempt} runs at {owner}"
+        case State.RETRYING:
+            at = f" at {say_moment(begins)}" if begins else ""
+            doing = f"attempt {execution.attempt} begins{at}; {execution.last_error}"
+        case State.CLAIMED | State.PUBLISHED:
+            doing = "it waits for a worker"
+        case _:
+            why = f": {execution.last_error}" if execution.last_error else ""
+            doing = f"{_ENDED.get(execution.state, f'it is {execution.state}')}{why}"
+    return f"Execution {execution.id} of {execution.schedule_name}: {doing}"
+
+
+Found = TypeVar("Found")
+
+#: So long a ledger is waited for that somebody may be making, and what comes into it at first.
+MOST_WAITED: Final = 60.0
+_LOOK_EVERY: Final = 0.5
+
+
+def once_made(
+    open_ledger: Callable[[], "Container"],
+    find: Callable[["Container"], Found],
+    *,
+    pause: Callable[[float], None] = time.sleep,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> Found:
+    """Open the ledger and *find* something in it; wait for both if there is none yet.
+
+    Where the ledger is there from the first, nothing is waited for.
+
+    Raises:
+        LedgerUnmade: it was not made meanwhile.
+        NotFound: it is not in there.
+    """
+    until = None
+    while True:
+        try:
+            return find(open_ledger())
+        except (LedgerUnmade, NotFound) as error:
+            if until is None:
+                if isinstance(error, NotFound):
+                    raise
+                until = monotonic() + MOST_WAITED
+                _say_waits_for_ledger(error)
+            elif monotonic() >= until:
+                raise
+        pause(_LOOK_EVERY)
+
+
+def _say_waits_for_ledger(error: LedgerUnmade) -> None:
+    waits = f"`cronhare up` may be making it: that is waited for, up to {MOST_WAITED:.0f} s"
+    sys.stderr.write(f"{printable(str(error))}. {waits}; Ctrl-C ends that.\n")
+    sys.stderr.flush()

@@ -29,7 +29,7 @@ def up(
 
     Without a terminal, SIGHUP has it read its jobs file again. SIGUSR1 tells its state in the log.
     """
-    from ..starting.up import run_up
+    from ..starting import run_up
 
     run_up(jobs, concurrency, web=web)
 
@@ -41,7 +41,7 @@ def scheduler(*, jobs: Jobs = None) -> None:
 
     SIGHUP has it read both again. SIGUSR1 tells its state in the log.
     """
-    from ..starting.scheduler import run_scheduler
+    from ..starting import run_scheduler
 
     run_scheduler(jobs)
 
@@ -67,7 +67,7 @@ def worker(
 
     SIGHUP has it read jobs file and settings again. SIGUSR1 tells its state in the log.
     """
-    from ..starting.worker import run_worker
+    from ..starting import run_worker
 
     run_worker(jobs, concurrency, queues=queues, standalone=standalone)
 
@@ -78,6 +78,6 @@ def web(*, jobs: Jobs = None) -> None:
     Tasks are those of its jobs file. SIGHUP has it read that and the settings again. SIGUSR1 tells
     its state in the log.
     """
-    from ..starting.web import run_web
+    from ..starting import run_web
 
     run_web(jobs)

@@ -1,19 +1,327 @@
-"""`cronhare schedules pause | resume`."""
+"""`cronhare schedules [show | pause | resume | enable | disable | delete]`."""
 
-from typing import Annotated
+import sys
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
 from zoneinfo import ZoneInfo
 
 import typer
 
-from cronhare.application.administration.views.schedules import PauseView, ScheduleView
-from cronhare.domain.cron import find_zone
+from cronhare.application.administration.views.schedules import (
+    PauseView,
+    ScheduleView,
+    ScheduleWithRuns,
+)
+from cronhare.application.starting import keeps_alive
+from cronhare.domain.cron import CronExpression, find_zone, names_matter
+from cronhare.domain.schedules.keys import Trigger
+from cronhare.domain.texts.moments import say_due, say_duration, say_left, say_near
+from cronhare.domain.texts.printable import echo
+from cronhare.domain.texts.words import called_in_full, counted, listed, say_no_times, say_ways
+from cronhare.ports.schedules import ScheduleFilter
 
 from ...node_identity import this_actor, this_user
-from ..output import Json, print_json, print_line
+from ..completion import SCHEDULES
+from ..described import say_pause, show_due
+from ..jobs_files import load
+from ..output import Json, facts, json_line, print_json, print_line, state
+from ..rows import Columns, print_rows
 from ..times import read_future
-from ..wiring import open_ledger
-from .schedules_show import pause_of
-from .schedules_switch import Names
+from ..wiring import open_ledger, said_ledger
+
+if TYPE_CHECKING:
+    from cronhare.application.administration.changing.runs import Switched
+
+
+_NONE = "No schedules. `cronhare init` begins a jobs file, `cronhare apply` puts one here."
+
+
+def list_(*, search: str | None, limit: int, json: bool) -> None:
+    """List the schedules by name, at most *limit*; what is left out is told after the list."""
+    container = open_ledger()
+    now = container.queries().now()
+    page = container.schedule_pages().page(ScheduleFilter(search=search), limit=limit)
+    found = page.schedules
+    columns: Columns[ScheduleView] = {
+        "NAME": "name",
+        "SCHEDULE": _short_when,
+        "ZONE": "timezone",
+        "LAST DUE": lambda schedule: schedule.last_run and schedule.last_run.due_at,
+        "RESULT": lambda schedule: schedule.last_run and state(schedule.last_run.state),
+        "NEXT": lambda schedule: _next(schedule, now),
+        "LEFT": lambda schedule: _left(schedule, now),
+        "STATUS": _short_status,
+    }
+    print_rows(
+        found,
+        columns,
+        json=json,
+        empty=_NONE
+        if search is None
+        else f"No schedule has {echo(search)} in its name or description.",
+        spare=("ZONE",),
+        elastic=("STATUS", "SCHEDULE"),
+    )
+    if page.after is not None:
+        _tell_of_more(len(found), json=json)
+    if not json and (unseen := [each.name for each in found if each.status and not each.planned]):
+        print_line(
+            f"No scheduler has looked at {listed(unseen)} yet: `cronhare up` does, or "
+            "`cronhare scheduler`"
+        )
+
+
+def _tell_of_more(shown: int, *, json: bool) -> None:
+    more = f"The first {shown} by name; there are more: --limit shows more, --search looks for some"
+    if json:  # which stays one document
+        sys.stderr.write(f"{more}.\n")
+    else:
+        print_line(f"{more}.")
+
+
+def _next(schedule: ScheduleView, now: datetime) -> object:
+    """Say when it is due next: on a terminal without what is as today."""
+    due = None if schedule.status is None else schedule.next_due_at
+    return say_near(due, now) if due is not None and sys.stdout.isatty() else due
+
+
+def _left(schedule: ScheduleView, now: datetime) -> str | None:
+    due = None if schedule.status is None else schedule.next_due_at
+    if due is None:
+        return None
+    return say_left(due - now) if due > now else f"late by {say_left(now - due)}"
+
+
+def _short_status(schedule: ScheduleView) -> object:
+    if schedule.status is None or (schedule.status and schedule.problem):
+        return f"broken: {schedule.problem}"
+    if schedule.status and schedule.pause is not None and schedule.pause.on:
+        return state("paused")
+    if schedule.max_runs and schedule.runs_claimed and schedule.runs_claimed >= schedule.max_runs:
+        return state(f"over: {counted(schedule.max_runs, 'run')}")
+    return state("on" if schedule.status else "off")
+
+
+def _short_when(schedule: ScheduleView) -> str | None:
+    if schedule.status is None:
+        return schedule.schedule
+    if schedule.date_time is not None:
+        return f"once, {say_due(schedule.date_time)}"
+    if schedule.every_seconds is not None:
+        return f"every {say_duration(timedelta(seconds=schedule.every_seconds))}"
+    return schedule.schedule or say_no_times(source=schedule.source, stay_alive=schedule.stay_alive)
+
+
+Name = Annotated[
+    str, typer.Argument(help="The schedule's name.", show_default=False, autocompletion=SCHEDULES)
+]
+
+#: The most instants that can be asked for.
+_MOST: Final = 1_000
+
+
+def show(
+    name: Name,
+    *,
+    count: Annotated[
+        int, typer.Option(min=0, max=_MOST, help="How many of the next due instants.")
+    ] = 5,
+    json: Json = False,
+) -> None:
+    """Show one schedule: all that its row says, its last run, and when it is due next."""
+    queries = open_ledger().queries()
+    schedule = queries.schedule(name)
+    upcoming = queries.upcoming(name, count=count)
+    if json:
+        print_json(ScheduleWithRuns(schedule=schedule, upcoming=upcoming))
+        return
+    facts(_facts(schedule))
+    if upcoming and schedule.timezone:
+        show_due(upcoming, schedule.timezone)
+
+
+def _facts(schedule: ScheduleView) -> list[tuple[str, object]]:
+    return [
+        ("schedule", f"{schedule.name} (id {schedule.id})"),
+        ("problem", schedule.problem),
+        ("description", schedule.description),
+        ("when", _when(schedule)),
+        ("zone", schedule.timezone),
+        ("gap, fold", _clock(schedule)),
+        ("status", _status(schedule)),
+        ("pause", pause_of(schedule)),
+        ("task", schedule.task and _task(schedule)),
+        ("topic", schedule.topic and f"{schedule.topic} (unheard: {schedule.no_listener})"),
+        ("queue", schedule.queue),
+        ("params", None if schedule.task is None else json_line(schedule.params)),
+        ("retry", schedule.retry_facts),
+        ("misfire", _misfire(schedule)),
+        ("overlap", schedule.overlap_policy),
+        ("concurrency", _concurrency(schedule)),
+        ("stay alive", _stay_alive(schedule)),
+        ("timeout", _duration(schedule.timeout_seconds)),
+        ("jitter", _duration(schedule.jitter_seconds)),
+        ("starts", schedule.starts_at),
+        ("ends", schedule.ends_at),
+        ("max runs", schedule.max_runs and f"{schedule.max_runs}, {schedule.runs_claimed} so far"),
+        ("expires", _duration(schedule.expires_seconds)),
+        ("skip on", _joined(schedule.skip_on)),
+        ("only on", _joined(schedule.only_on)),
+        ("blackout", _joined(schedule.blackout)),
+        ("edited", schedule.updated_at),
+        ("planned", None if schedule.planned else "no scheduler has looked at the newest edit yet"),
+        ("last run", _last(schedule)),
+        ("next due", schedule.next_due_at),
+    ]
+
+
+def _task(schedule: ScheduleView) -> str:
+    return called_in_full(schedule.task, name=schedule.task_name, source=schedule.source)
+
+
+def _when(schedule: ScheduleView) -> str | None:
+    if schedule.every_seconds is not None:
+        return f"every {say_duration(timedelta(seconds=schedule.every_seconds))}"
+    if schedule.date_time is not None:
+        return f"once, {say_due(schedule.date_time)}"
+    text = schedule.schedule
+    if text is None or schedule.status is None or not names_matter(text):
+        return text or (None if schedule.status is None else _without_times(schedule))
+    return f"{text}, which is {CronExpression.parse(text, schedule.name).plain} by its name"
+
+
+def _concurrency(schedule: ScheduleView) -> str | None:
+    if schedule.concurrency_key is None:
+        return None
+    return f"{schedule.concurrency_limit} at once, by {schedule.concurrency_key}"
+
+
+def _stay_alive(schedule: ScheduleView) -> str | None:
+    if not schedule.stay_alive:
+        return None
+    return f"yes, by {keeps_alive(schedule.name)}"
+
+
+def _without_times(schedule: ScheduleView) -> str:
+    short = say_no_times(source=schedule.source, stay_alive=schedule.stay_alive)
+    if schedule.stay_alive:
+        return f"{short}: begun again whenever it has ended"
+    if schedule.source is None:
+        return short
+    return f"{short}: {say_ways(schedule.source)} (`cronhare explain`)"
+
+
+def _clock(schedule: ScheduleView) -> str | None:
+    if schedule.schedule is None or schedule.gap_policy is None:
+        return None
+    return f"{schedule.gap_policy}, {schedule.fold_policy}"
+
+
+def _status(schedule: ScheduleView) -> object:
+    return None if schedule.status is None else state("on" if schedule.status else "off")
+
+
+def pause_of(schedule: ScheduleView) -> str | None:
+    """Say whether it is paused, and since when and why it is or was; None if it never was."""
+    pause = schedule.pause
+    return None if pause is None else f"{'on' if pause.on else 'over'}, {say_pause(pause)}"
+
+
+def _misfire(schedule: ScheduleView) -> str | None:
+    if schedule.misfire_policy is None:
+        return None
+    window = _duration(schedule.misfire_window_seconds)
+    return f"{schedule.misfire_policy}, within {window}, {schedule.misfire_cap} at once"
+
+
+_CAME_OF: Final = {Trigger.TIME: "due", Trigger.ALIVE: "to stay alive"}
+
+
+def _last(schedule: ScheduleView) -> str | None:
+    last = schedule.last_run
+    if last is None:
+        return None
+    came_of = _CAME_OF.get(last.trigger, f"by {last.trigger.value}")
+    return f"execution {last.execution_id}, {last.state}, {came_of} {say_due(last.due_at)}"
+
+
+def _duration(seconds: float | None) -> str | None:
+    return None if not seconds else say_duration(timedelta(seconds=seconds))
+
+
+def _joined(words: Sequence[str] | None) -> str | None:
+    return ", ".join(words) if words else None
+
+
+Names = Annotated[
+    list[str],
+    typer.Argument(help="The schedules' names.", show_default=False, autocompletion=SCHEDULES),
+]
+
+
+def enable(names: Names, *, json: Json = False) -> None:
+    """Let schedules be due again, from now on: what was due meanwhile does not run."""
+    _switch(names, on=True, json=json)
+
+
+def disable(names: Names, *, json: Json = False) -> None:
+    """Let no instant of schedules be due, until they are enabled; what runs goes on.
+
+    `cronhare schedules pause` does so with a reason, and records what does not run.
+    """
+    _switch(names, on=False, json=json)
+
+
+def delete(
+    name: Name,
+    *,
+    with_history: Annotated[
+        bool, typer.Option("--with-history", help="Delete its executions and their output, too.")
+    ] = False,
+    jobs: Annotated[
+        Path | None,
+        typer.Option(help="The file that it came from, and is gone from. [env: CRON_JOBS]"),
+    ] = None,
+) -> None:
+    """Delete a schedule that no jobs file names. Its failures stay in the archive."""
+    container = open_ledger()
+    settings, schedule = container.settings(), container.queries().schedule(name)
+    path = None if schedule.source is None else jobs or settings.jobs
+    container.schedule_editor().delete(
+        schedule.id,
+        seen=None,
+        actor=this_actor(),
+        file=load(path, settings, state="Nothing was deleted.") if path else None,
+        with_history=with_history,
+    )
+    print_line(f"Deleted {name} from {said_ledger(settings)}.")
+
+
+def _switch(names: Sequence[str], *, on: bool, json: bool) -> None:
+    container = open_ledger()
+    now = container.ledger_time().now()
+    switched = container.administrator().switch(names, on=on, now=now, actor=this_actor())
+    if json:
+        print_json(switched)
+        return
+    for each in switched:
+        print_line(_said(each))
+    for source in dict.fromkeys(each.source for each in switched if each.source):
+        of_file = [each.name for each in switched if each.source == source]
+        status = str(on).lower()
+        print_line(
+            f"{source} has the last word on {listed(of_file)}: its next `cronhare apply`, or start "
+            f"of `up`, makes that as the file says. To keep it: status = {status} there."
+        )
+
+
+def _said(each: "Switched") -> str:
+    word = "on" if each.on else "off"
+    was = "" if each.changed else " already"
+    broken = f", but its row is broken: {each.problem}" if each.problem else ""
+    return f"{each.name} is {word}{was}{broken}."
 
 
 def pause(

@@ -1,9 +1,10 @@
-"""`cronhare service install`: units of systemd, and what they need beside them."""
+"""`cronhare init` and `cronhare service install`: a first jobs file, and units of systemd."""
 
 import enum
 import os
 import re
 import secrets
+import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,6 +18,30 @@ from cronhare.domain.environment import is_unseen
 
 from ..errors import Refusal
 from ..output import print_line
+
+
+def init(
+    jobs: Annotated[Path, typer.Argument(help="The file to make.", metavar="JOBS.TOML")] = Path(
+        "jobs.toml"
+    ),
+) -> None:
+    """Make a jobs file with comments, of one task that runs every minute."""
+    named = shlex.quote(str(jobs))
+    content = (files("cronhare.entrypoints.cli") / "first_jobs.toml").read_text()
+    try:
+        with jobs.open("x", encoding="utf-8") as file:
+            file.write(content)
+    except FileExistsError as error:
+        advice = f"Nothing was written. What is wrong with it, if anything: cronhare check {named}"
+        raise Refusal(f"{jobs} is there already", advice=advice) from error
+    except OSError as error:
+        raise Refusal(f"{jobs}: {error.strerror}", advice="Nothing was written.") from error
+    print_line(f"Made {jobs}: one task, one schedule, and what else there may be as comments.")
+    print_line("Next, each in a window of its own:")
+    print_line(f"  cronhare up --jobs {named}")
+    print_line("  cronhare schedules")
+    print_line("  cronhare logs hello -f")
+
 
 #: The program, as the units in the repository name it.
 _PROGRAM: Final = "/opt/cronhare/bin/cronhare"

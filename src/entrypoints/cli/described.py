@@ -1,16 +1,67 @@
-"""An execution and its attempts, as tables: for `executions show`, `explain` and `run --wait`."""
+"""Executions, due instants and pauses as people read them; what `--watch` prints of changes."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
+import typer
+
+from cronhare.application.reports.clock_effects import EffectKind
 from cronhare.domain.execution import say_progress
+from cronhare.domain.texts.moments import say_due, say_moment
 from cronhare.domain.texts.printable import shortened
 from cronhare.domain.texts.words import called_in_full, counted
 
-from .output import facts, json_line, moment, print_line, state, table
+from .output import console, facts, json_line, moment, print_line, state, table, text
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from cronhare.application.administration.views.executions import AttemptView, ExecutionView
+    from cronhare.application.administration.views.schedules import DueView, PauseView
+
+
+def say_pause(pause: "PauseView") -> str:
+    """Say since when, until when, by whom and why something is or was paused."""
+    until = f" until {say_due(pause.until)}" if pause.until else ""
+    by = f" by {pause.by}" if pause.by else ""
+    why = f": {pause.reason}" if pause.reason else ""
+    return f"since {say_due(pause.since)}{until}{by}{why}"
+
+
+#: In few words, for a line of 80 letters.
+_SHORT: Final = {
+    EffectKind.MOVED: "missing: moved",
+    EffectKind.SKIPPED: "missing: skipped",
+    EffectKind.FIRST_PASS: "twice: the first",
+    EffectKind.SECOND_PASS: "twice: the second",
+}
+
+
+def show_due(found: Sequence["DueView"], timezone: str) -> None:
+    """Print when they are, in UTC and in *timezone*, what the clock does, and which do not run."""
+    columns = [("UTC", _utc), (timezone, _local)]
+    if any(due.clock for due in found):
+        columns.append(("CLOCK", _clock))
+    if any(due.why_not for due in found):
+        columns.append(("SKIPPED", lambda due: due.why_not or ""))
+    rows = [[show(due) for _, show in columns] for due in found]
+    table(*(name for name, _ in columns), rows=rows, empty="")
+
+
+def _utc(due: "DueView") -> str:
+    return say_due(due.utc) if due.runs else "-"
+
+
+def _local(due: "DueView") -> str:
+    seconds = ":%S" if due.local.second else ""
+    return due.local.strftime(f"%a %Y-%m-%d %H:%M{seconds} %Z (%z)")
+
+
+def _clock(due: "DueView") -> str:
+    return ", ".join(f"{effect.meant[-5:]} {_SHORT[effect.kind]}" for effect in due.clock)
+
 
 #: Letters of a result that are printed; `--json` has all of it.
 LONGEST_RESULT = 2_000
@@ -95,3 +146,38 @@ def _attempt_row(attempt: "AttemptView") -> tuple[object, ...]:
     cpu = None if attempt.cpu_seconds is None else f"{attempt.cpu_seconds:.2f}"
     ending = state(attempt.ending or "running")
     return (attempt.attempt, attempt.started_at, ending, exit_, attempt.node, seconds, peak, cpu)
+
+
+Row = TypeVar("Row")
+
+#: Letters of the longest state, and a blank.
+_STATE: Final = 12
+
+Watch = Annotated[
+    bool, typer.Option("--watch", help="Go on: a line for each that is new or has moved on.")
+]
+
+
+def change_line(
+    number: int, at: datetime, stands: str, *, attempt: int | None, schedule: str, rest: str = ""
+) -> "Text":
+    """Write one line that fits 80 letters, as far as names allow."""
+    said = "" if attempt is None else f"#{attempt}"
+    line = text(f"{number:>8}  {say_moment(at)}  ") + state(stands).drawn()
+    return line + text(f"{'':{_STATE - len(stands)}}{said:<4} {schedule}{rest}")
+
+
+def print_changes(
+    looks: Iterable[Sequence[Row]], line_of: "Callable[[Row], Text]", *, json: bool
+) -> None:
+    """Print a line for each change; as JSON each look at which something has changed is one.
+
+    Each is cut off at the window's width.
+    """
+    for moved in looks:
+        if json and moved:
+            sys.stdout.write(f"{json_line(moved)}\n")
+        elif not json:
+            for row in moved:
+                console().print(line_of(row), no_wrap=True, overflow="ellipsis")
+        sys.stdout.flush()

@@ -1,0 +1,352 @@
+"""`cronhare check | plan | apply` and `cronhare schedules export`: what is about jobs files."""
+
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import attrs
+import msgspec
+import typer
+
+from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs_text
+from cronhare.application.administration.jobs_file.difference import (
+    Change,
+    ChangedKind,
+    ScheduleChange,
+    clashes_among,
+    queues_shared_among,
+)
+from cronhare.application.administration.jobs_file.export import CannotExport, Chosen, Exporter
+from cronhare.application.administration.jobs_file.notes import (
+    notes_on,
+    notes_on_calendars,
+    notes_on_changes,
+    notes_on_clocks,
+    notes_on_keys,
+    notes_on_queues,
+    notes_on_served,
+    notes_on_targets,
+    notes_on_topics,
+)
+from cronhare.application.administration.reading.schedules import next_effects
+from cronhare.application.administration.views.schedules import ExportView, ScheduleChangeView
+from cronhare.application.doctor.nodes import older_files
+from cronhare.domain.events.targets import DEFAULT_TIMEOUT, ByApprise
+from cronhare.domain.nodes import MOST_REPORTS
+from cronhare.domain.texts.printable import printable
+from cronhare.domain.texts.words import NAME, counted, listed
+
+from ...node_identity import this_actor
+from ..completion import SCHEDULES
+from ..errors import Refusal, Refusals, clash_refusal, file_refusal
+from ..jobs_files import JobsArgument, JobsArguments, jobs_refusal, load, named
+from ..output import Json, print_json, print_line, print_notes
+from ..progress import working
+from ..wiring import open_ledger, read_settings, said_ledger
+
+if TYPE_CHECKING:
+    from cronhare.application.administration.jobs_file.applying import JobsFileApplier
+
+
+def check(jobs: JobsArguments = None) -> None:
+    """Validate jobs files, of several also beside each other; every fault is told at once."""
+    settings, now, state = read_settings(), datetime.now(UTC), "Nothing was applied."
+    jobs = jobs or [named(None, settings, state, how="cronhare check jobs.toml")]
+    files, refused = list[JobsFile](), list[Refusal]()
+    for path in {os.path.realpath(path): path for path in jobs}.values():  # each file once
+        try:
+            files.append(load(path, settings, state=state))
+        except Refusal as refusal:
+            refused.append(refusal)
+    refused += [*_beside_each_other(files), *_unknown_users(files), *_misunderstood(files)]
+    if refused:
+        raise Refusals(refused)
+    for file in files:
+        print_notes(notes_on(file, now=now))
+        has_mail = settings.mail_server is not None
+        print_notes(notes_on_targets(file.subscriptions, has_mail=has_mail))
+        tasks, schedules = counted(len(file.tasks), "task"), counted(len(file.drafts), "schedule")
+        print_line(f"{file.path}: {tasks} and {schedules}, no faults")
+        print_line(f"  What it would change: cronhare plan {file.path}")
+    print_notes(notes_on_calendars(files))
+    print_notes(notes_on_topics(files))
+    # Without the setting a worker serves the main queue alone, `up` whatever its file names.
+    if "queues" in settings.sources.found:
+        by = f"worker with this {settings.called('queues')}"
+        print_notes(notes_on_served(files, settings.queues, by=by))
+    print_notes(notes_on_queues(queues_shared_among(files)))
+
+
+def _beside_each_other(files: Sequence[JobsFile]) -> Iterator[Refusal]:
+    """Refuse what sound files must not have in common."""
+    first = dict[str, JobsFile]()
+    faults = [
+        f"{file.path}: source: {file.source} is {other.path} already"
+        for file in files
+        if (other := first.setdefault(file.source, file)) is not file
+    ]
+    if faults:  # each would switch off what is the other's
+        advice = 'Begin one of them with another name: source = "…".'
+        yield Refusal("the ledger would take these files for one", faults, advice)
+    if found := [*clashes_among([*first.values()])]:
+        yield clash_refusal(found)
+
+
+def _unknown_users(files: Sequence[JobsFile]) -> Iterator[Refusal]:
+    """Refuse users that this host does not have. A worker's host may: only `check` asks."""
+    for file in files:
+        faults = [
+            f"tasks.{task.name}: user: this host has no user {task.user}; where its worker runs, "
+            "it must have"
+            for task in file.tasks
+            if task.user is not None and not _is_known(task.user)
+        ]
+        if faults:
+            what = f"{file.path}: {counted(len(faults), 'task')} cannot run on this host"
+            yield Refusal(what, faults, "Check it where the worker runs, or correct the name.")
+
+
+def _is_known(user: str) -> bool:
+    import pwd  # noqa: PLC0415 - most tasks name none
+
+    try:
+        pwd.getpwnam(user)
+    except (KeyError, ValueError):
+        return False
+    return True
+
+
+def _misunderstood(files: Sequence[JobsFile]) -> Iterator[Refusal]:
+    """Refuse addresses of services that Apprise does not understand: only `check` loads it."""
+    for file in files:
+        faults = [
+            f"notify.{target.name}: apprise: {service}: {fault}"
+            for target in file.subscriptions.targets.values()
+            if isinstance(target.means, ByApprise) and target.means.lacks is None
+            for service, fault in _understanding(target.means)
+            if fault is not None
+        ]
+        if faults:
+            what = f"{file.path}: {counted(len(faults), 'service')} cannot be told"
+            yield Refusal(what, faults, "https://github.com/caronc/apprise/wiki says how they are.")
+
+
+def _understanding(means: ByApprise) -> Iterator[tuple[object, str | None]]:
+    from cronhare.adapters.notify.apprise import (  # noqa: PLC0415 - most files name none
+        misunderstood,
+    )
+
+    return zip(means.services, misunderstood(means.services, within=DEFAULT_TIMEOUT), strict=True)
+
+
+#: So many changes are printed; `--json` has all.
+MOST_CHANGES = 20
+
+SIGNS = {
+    Change.ADD: ("+", "green"),
+    Change.CHANGE: ("~", "yellow"),
+    Change.DISABLE: ("-", "red"),
+}
+
+
+def plan(jobs: JobsArgument = None, *, json: Json = False) -> None:
+    """Show what `apply` would change."""
+    container, state = open_ledger(), "Nothing was compared."
+    jobs = named(jobs, container.settings(), state, how="cronhare plan jobs.toml")
+    file = load(jobs, container.settings(), state=state)
+    applier = container.applier()
+    with working(f"Comparing {jobs} with the ledger"):
+        changes, now = applier.compare(file), container.ledger_time().now()
+    if json:
+        print_json(_views(changes, now))
+        return
+    print_notes(notes_on_keys(file))
+    _print_changes(changes, file, applier, applied=False)
+    print_notes(notes_on_clocks(changes, now=now))
+    print_line(f"This would be: {_counted(changes)}. To make it so: cronhare apply {jobs}")
+    print_line(f"Ledger: {said_ledger(container.settings())}")
+
+
+def apply(jobs: JobsArgument = None, *, json: Json = False) -> None:
+    """Make the schedules table as the jobs file says."""
+    container, state = open_ledger(), "Nothing was applied."
+    jobs = named(jobs, container.settings(), state, how="cronhare apply jobs.toml")
+    file = load(jobs, container.settings(), state=state)
+    applier, now = container.applier(), container.ledger_time().now()
+    with working(f"Applying {counted(len(file.drafts), 'schedule')} of {jobs}") as on_progress:
+        changes = applier.apply(file, now=now, actor=this_actor(), on_progress=on_progress)
+    if json:
+        print_json(_views(changes, now))
+        return
+    print_notes(notes_on(file, now=now))
+    _print_changes(changes, file, applier, applied=True)
+    print_line(f"Applied to {said_ledger(container.settings())}: {_counted(changes)}.")
+    if any(change.change is not Change.KEEP for change in changes):
+        seconds = container.settings().refresh.total_seconds()
+        print_line(f"A scheduler at work sees it within {seconds:g} s; then: cronhare schedules")
+    nodes = container.nodes().nodes(now=now, limit=MOST_REPORTS).reports
+    print_notes(f"{each.what}: {each.cure}" for each in older_files(nodes, file.version, now=now))
+
+
+def _views(changes: Sequence[ScheduleChange], now: datetime) -> Sequence[ScheduleChangeView]:
+    return [
+        ScheduleChangeView.of(
+            change,
+            ()
+            if change.draft is None or change.change is Change.KEEP
+            else next_effects(change.draft, now=now),
+        )
+        for change in changes
+    ]
+
+
+def _print_changes(
+    changes: Sequence[ScheduleChange],
+    file: JobsFile,
+    applier: "JobsFileApplier",
+    *,
+    applied: bool,
+) -> None:
+    found = [change for change in changes if change.change is not Change.KEEP]
+    for change in found[:MOST_CHANGES]:
+        sign, colour = SIGNS[change.change]
+        what = "calendar " if change.kind is ChangedKind.CALENDAR else ""
+        print_line(f"{sign} {what}{change.name}", style=colour)
+        for field in change.fields:
+            print_line(f"    {field.field}: {_say(field.before)} → {_say(field.after)}")
+    if (more := len(found) - MOST_CHANGES) > 0:
+        print_line(f"and {more:,} more; --json has all")
+    print_notes(notes_on_changes(changes, source=file.source, applied=applied))
+    print_notes(notes_on_queues(applier.shared_queues(file)))
+
+
+def _counted(changes: Sequence[ScheduleChange]) -> str:
+    counts = Counter(change.change for change in changes if change.kind is ChangedKind.SCHEDULE)
+    return (
+        f"{counts[Change.ADD]} added, {counts[Change.CHANGE]} changed, "
+        f"{counts[Change.DISABLE]} disabled, {counts[Change.KEEP]} as they were"
+        f"{_count_calendars(changes)}"
+    )
+
+
+def _count_calendars(changes: Sequence[ScheduleChange]) -> str:
+    counts = Counter(change.change for change in changes if change.kind is ChangedKind.CALENDAR)
+    said = {Change.ADD: "added", Change.CHANGE: "changed", Change.DISABLE: "removed"}
+    return "".join(
+        f"; {counted(counts[kind], 'calendar')} {verb}"
+        for kind, verb in said.items()
+        if counts[kind]
+    )
+
+
+def _say(value: object) -> str:
+    if attrs.has(type(value)):
+        return msgspec.json.encode(value, enc_hook=str).decode()
+    return "nothing" if value is None else str(value)
+
+
+OfSchedules = Annotated[
+    list[str] | None,
+    typer.Argument(help="Only these schedules.", show_default=False, autocompletion=SCHEDULES),
+]
+
+
+def export(
+    names: OfSchedules = None,
+    *,
+    source: Annotated[
+        str | None, typer.Option(help="Those of this jobs file; needed if there are several.")
+    ] = None,
+    by_hand: Annotated[
+        bool, typer.Option("--by-hand", help="Those that came from no jobs file.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write it here, instead of printing it.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write a jobs file of schedules, to which `plan` finds no difference.
+
+    What tasks run is known to no ledger: each has a command that fails, to be replaced.
+    """
+    from cronhare.adapters.jobs.writer import write_jobs  # noqa: PLC0415 - no other writes one
+
+    if by_hand and source is not None:
+        raise Refusal("--by-hand means schedules of no source: leave one of the two out")
+    container = open_ledger()
+    exporter, policy = Exporter(container.schedules()), container.settings().policy
+    try:
+        chosen = exporter.choose(names or [], source=source, by_hand=by_hand)
+        path = output or Path(chosen.source or "jobs.toml")
+        written = write_jobs(
+            chosen.drafts,
+            source=_writable(chosen.source),
+            path=path,
+            policy=policy,
+            calendars=chosen.calendars,
+        )
+        file = read_jobs_text(written.text, path, policy=policy)
+    except CannotExport as error:
+        raise Refusal(str(error)) from error
+    except JobsFileInvalid as error:
+        raise jobs_refusal(error, "Nothing was written.") from error
+    kept = [draft.name for draft in file.drafts]
+    view = ExportView(
+        source=file.source,
+        schedules=kept,
+        left_out={**chosen.left_out, **written.left_out},
+        differs=exporter.differences(file.drafts, file.calendars, source=file.source),
+        disables=[name for name in chosen.others if name not in kept],
+        text=written.text,
+        calendars=[calendar.name for calendar in file.calendars],
+    )
+    if output is not None:
+        _save(output, written.text)
+    if json:
+        print_json(view)
+        return
+    if output is None:
+        sys.stdout.write(written.text)
+    for line in _remarks(view, chosen, file, output):
+        sys.stderr.write(f"{printable(line)}\n")
+
+
+def _writable(source: str | None) -> str | None:
+    """Give a source that can stand in a file; another one is the name of the file itself."""
+    return source if source is not None and re.fullmatch(NAME, source) else None
+
+
+def _save(path: Path, text: str) -> None:
+    """Write a new file; one that is there is not replaced."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise file_refusal(error, path, "Nothing was written.") from error
+
+
+def _remarks(
+    view: ExportView, chosen: Chosen, file: JobsFile, output: Path | None
+) -> Iterator[str]:
+    where = f"Wrote {output}: " if output is not None else ""
+    dated = f" and {counted(len(view.calendars), 'calendar')}" if view.calendars else ""
+    schedules = f"{counted(len(view.schedules), 'schedule')}{dated}"
+    yield f"{where}{schedules} of {chosen.source or 'no source'}."
+    for name, why in view.left_out.items():
+        yield f"left out: {name}: {why}"
+    for name, source in chosen.elsewhere.items():
+        yield f"calendars.{name}: stays with {source}, which has it"
+    if chosen.source is not None and chosen.source != file.source:
+        yield f"Its source is the name of its file: save it as {chosen.source}."
+    if chosen.source is None:
+        yield f"Applied, these schedules are those of {file.source}, no more by hand."
+        return
+    for name, fields in view.differs.items():
+        yield f"differs: {name}: {listed(fields)}"
+    if view.disables:
+        yield f"Applied, it disables {listed([*view.disables])}: they are of {chosen.source}, too."

@@ -1,0 +1,235 @@
+"""`cronhare queues | nodes … | budgets … | breakers … | metrics`."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from cronhare.domain.texts.moments import say_moment
+from cronhare.domain.texts.words import counted, listed
+
+from ...node_identity import this_actor
+from ..completion import NODES, TASKS
+from ..errors import file_refusal
+from ..output import Json, moment, print_json, print_line, state
+from ..rows import Columns, print_rows
+from ..wiring import open_ledger
+
+if TYPE_CHECKING:
+    from cronhare.application.administration.views.work import (
+        BreakerView,
+        BudgetView,
+        NodesView,
+        NodeView,
+    )
+
+
+def queues(*, json: Json = False) -> None:
+    """List the task queues: what waits in each for how long, what runs, and who consumes.
+
+    MESSAGES and CONSUMERS are the broker's; without them it is in memory, away, or has no such
+    queue: `cronhare doctor` says which.
+    """
+    found = open_ledger().queries().queues()
+    columns = {
+        "QUEUE": "queue",
+        "SCHEDULES": "schedules",
+        "WAITING": "waiting",
+        "RETRYING": "retrying",
+        "RUNNING": "running",
+        "OLDEST DUE": "oldest_due_at",
+        "MESSAGES": "messages",
+        "CONSUMERS": "consumers",
+    }
+    empty = "No schedule names a queue, and nothing waits in one."
+    print_rows(found, columns, json=json, empty=empty, spare=("SCHEDULES",), elastic=("QUEUE",))
+
+
+def nodes(*, json: Json = False) -> None:
+    """List schedulers and workers: what they run, when they were seen, and how far clocks are off.
+
+    A node that is silent has not reported itself for 9 s: it was killed, or is cut off from the
+    database, and what it ran is listed below. One that is disconnected gets nothing from its broker
+    for two minutes. An hour later it is forgotten, once another begins.
+    The 1,000 that were seen last are listed.
+    """
+    found = open_ledger().queries().nodes()
+    columns: Columns[NodeView] = {
+        "NODE": "name",
+        "ROLE": "role",
+        "VERSION": "version",
+        "STATE": lambda node: state(node.state.value),
+        "STARTED": "started_at",
+        "LAST SEEN": "seen_at",
+        "RUNNING": "running",
+        "OF": "concurrency",
+        "QUEUES": lambda node: listed(node.queues),
+        "CLOCK S": lambda node: f"{node.clock_offset_seconds:+.1f}",
+    }
+    empty = "No report can be read." if found.broken else "No node has reported itself."
+    print_rows(
+        found.nodes,
+        columns,
+        json=json,
+        empty=empty,
+        spare=("VERSION", "CLOCK S", "STARTED"),
+        elastic=("QUEUES",),
+    )
+    for line in (*_left_runs(found), *_left_out(found)):
+        if json:
+            sys.stderr.write(f"{line}\n")
+        else:
+            print_line(line)
+
+
+Node = Annotated[
+    str,
+    typer.Argument(
+        help="The node's name, or as much of its beginning as no other has.",
+        show_default=False,
+        autocompletion=NODES,
+    ),
+]
+
+
+def drain(name: Node, *, json: Json = False) -> None:
+    """Have a worker take no more work: what it runs goes on, and it stays until it is taken back.
+
+    It hears of it within 3 s. Messages wait for other workers, or for it. A worker that is started
+    anew is another node, and takes work.
+    """
+    container = open_ledger()
+    node = container.node_desk().drain(name, actor=this_actor(), now=container.ledger_time().now())
+    if json:
+        print_json(node)
+        return
+    runs = f"it runs {node.running or 0} of {node.concurrency}"
+    print_line(f"{node.name} is {node.state}: {runs}, and takes no more within 3 s.")
+    print_line(f"To take it back: cronhare nodes undrain {node.name}")
+
+
+def undrain(name: Node, *, json: Json = False) -> None:
+    """Let a worker that was drained take work again; it hears of it within 3 s."""
+    container = open_ledger()
+    node = container.node_desk().undrain(
+        name, actor=this_actor(), now=container.ledger_time().now()
+    )
+    if json:
+        print_json(node)
+        return
+    print_line(f"{node.name} takes work again, within 3 s.")
+
+
+def _left_runs(found: "NodesView") -> Iterator[str]:
+    for run in found.left_runs:
+        lost = "" if run.lease_until is None else f"; lost at {say_moment(run.lease_until)}"
+        yield f"{run.node} left execution {run.execution_id} ({run.schedule_name}){lost}"
+
+
+def _left_out(found: "NodesView") -> Iterator[str]:
+    if found.unread:
+        known = len(found.nodes) + found.broken + found.unread
+        others = f"{counted(found.unread, 'other')} of {known:,} in all"
+        yield f"{others} are not listed: these were seen last."
+    if found.broken:
+        rows = counted(found.broken, "row")
+        yield f"{rows} of SchedulerNode cannot be read; `cronhare doctor` says what to do."
+
+
+def budgets(*, json: Json = False) -> None:
+    """List what each queue has left of its retries, and when the next place is free.
+
+    A queue is listed once it was asked for a retry. Limit and window are those of the process that
+    asked last: CRON_RETRY_BUDGET and CRON_RETRY_BUDGET_WINDOW_SECONDS.
+    """
+    columns: Columns[BudgetView] = {
+        "QUEUE": "queue",
+        "LIMIT": lambda budget: f"{budget.limit:,} per {budget.window_seconds:g} s",
+        "REMAINING": lambda budget: f"{budget.remaining:,}",
+        "DEFERRED UNTIL": "deferred_until",
+        "SPENT SINCE": "spent_since",
+    }
+    found = open_ledger().limit_desk().budgets()
+    print_rows(
+        found,
+        columns,
+        json=json,
+        empty="No queue was asked for a retry of late.",
+        spare=("SPENT SINCE",),
+    )
+
+
+_NO_BREAKER: Final = (
+    "No circuit breaker counts: no attempt has failed while CRON_CIRCUIT_BREAKER was on."
+)
+
+Task = Annotated[
+    list[str],
+    typer.Argument(
+        help="The task: its name in a jobs file, or type and number.",
+        metavar="TASK",
+        autocompletion=TASKS,
+    ),
+]
+
+
+def breakers(*, json: Json = False) -> None:
+    """List circuit breakers: which are open, since when, and when a retry tries again.
+
+    A task is listed once an attempt of it failed while CRON_CIRCUIT_BREAKER was on.
+    """
+    columns: Columns[BreakerView] = {
+        "TASK": "called",
+        "STATE": lambda breaker: state(breaker.state),
+        "FAILED": _failed,
+        "OPEN SINCE": "opened_at",
+        "PROBE AT": "probe_at",
+        "PROBE": "probe",
+    }
+    found = open_ledger().limit_desk().breakers()
+    print_rows(found, columns, json=json, empty=_NO_BREAKER, spare=("PROBE", "OPEN SINCE"))
+
+
+def reset(task: Task, *, json: Json = False) -> None:
+    """Close a task's circuit breaker, and let it count anew: its failures are retried again.
+
+    What it let fail stays in the archive: see `cronhare failed replay`.
+    """
+    was = open_ledger().limit_desk().reset(" ".join(task), actor=this_actor())
+    if json:
+        print_json(was)
+        return
+    since = f", open since {moment(was.opened_at)}" if was.opened_at else ""
+    print_line(f"The circuit breaker of {was.called} counts anew; it was {was.state}{since}.")
+
+
+def _failed(breaker: "BreakerView") -> str:
+    """Say what opened it, or how many failures it has counted."""
+    if breaker.failed is None or breaker.succeeded is None:
+        return f"{breaker.failures:,}"
+    return f"{breaker.failed:,} of {breaker.failed + breaker.succeeded:,}"
+
+
+def metrics(
+    *,
+    textfile: Annotated[
+        Path | None,
+        typer.Option(help="Write them into this file, for node_exporter's textfile collector."),
+    ] = None,
+) -> None:
+    """Print metrics, for Prometheus, counted in the ledger now.
+
+    `cronhare web` and each `up` answer the same at /metrics, and what their process counted.
+    """
+    from cronhare.adapters.prometheus.measuring import exposition, write_textfile  # noqa: PLC0415 - its library brings an HTTP server
+
+    measured = open_ledger().metrics().measure()
+    if textfile is None:
+        sys.stdout.write(exposition(measured))
+        return
+    try:
+        write_textfile(measured, textfile)
+    except OSError as error:
+        raise file_refusal(error, textfile, "The metrics were not written.") from error

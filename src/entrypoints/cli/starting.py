@@ -1,0 +1,364 @@
+"""How `up`, `scheduler`, `worker` and `web` start, once their options are read.
+
+Each imports what the others do without where it is used.
+"""
+
+# ruff: noqa: PLC0415 - as said above
+
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from socket import socket
+from typing import Final
+
+from cronhare.adapters.extras import ExtraMissing, require
+from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
+from cronhare.adapters.sql.dialects.sqlite_file import Occupied, occupy
+from cronhare.application.logs import say
+from cronhare.domain.addresses.servers import LedgerFile
+from cronhare.domain.addresses.web import ListenAddress
+from cronhare.domain.events.targets import Subscriptions
+from cronhare.domain.schedules.keys import is_standalone, standalone_queue
+from cronhare.domain.texts.words import counted, listed
+from cronhare.domain.topology import DEFAULT_WEIGHT, ServedQueues, checked_queues
+from cronhare.ports import LedgerUnavailable
+
+from .. import logs
+from ..container import Container
+from ..processes.lifetime import Lifetime, announce, refuse_without_token
+from ..processes.loops import ledger_is_ready
+from ..processes.reloading import Reloading
+from ..settings import forms
+from ..settings.bounds import IN_A_WORKER, IN_UP
+from ..settings.settings import Settings, SettingsInvalid
+from ..signals import Shutdown, on_a_terminal
+from ..working import WorkingContainer
+from .errors import Refusal
+from .jobs_files import load, named
+from .wiring import read_settings, usable
+
+_NOT_SHARED = (
+    "CRON_BROKER_URL: memory:// is a broker inside of one process, and this one needs one "
+    "that others reach: amqp://user:password@host:5672/vhost. On one machine `cronhare up` "
+    "is scheduler and worker in one"
+)
+_SHARED = (
+    "CRON_BROKER_URL: memory:// is a broker inside of this process, and the ledger is on a server: "
+    "others may work on it, and what they claim would never get here. Set it to a RabbitMQ, "
+    "amqp://user:password@host:5672/vhost; or keep the ledger in a file that this process has for "
+    "itself, CRON_DATABASE_URL=sqlite:///cronhare.sqlite3"
+)
+
+
+FAILS: Final = "all that is due would fail for good"
+
+
+def jobs_file(jobs: Path | None, settings: Settings, *, without: str = FAILS) -> JobsFile:
+    """Read the tasks of a process; *without* says what would be without any.
+
+    Raises:
+        Refusal: it is faulty, is not named, or has no task.
+    """
+    state, why = "Nothing was started.", f", and without tasks {without}"
+    path = named(jobs, settings, state, how="--jobs jobs.toml", why=why)
+    file = load(path, settings, state=state)
+    if not file.tasks:  # an editor empties a file before it writes it
+        raise Refusal(
+            f"{file.path} has no task at all: {without}",
+            advice=(
+                "Nothing was started. Was it being written? Then start again. To switch off all "
+                f"that it had: cronhare apply {file.path}"
+            ),
+        )
+    return file
+
+
+def refuse_memory_broker(settings: Settings) -> None:
+    """Refuse a broker in memory: no other process would ever hear of it."""
+    if settings.in_memory:
+        raise SettingsInvalid((_NOT_SHARED,))
+
+
+def occupy_ledger(settings: Settings) -> None:
+    """Be alone on this ledger if our broker is in memory: others would claim, and never hear.
+
+    All others share it, so that none that wants to be alone comes later. On a server that cannot
+    be had: a lock of its sessions ends with a link that breaks.
+    """
+    ledger, alone = settings.ledger, settings.in_memory
+    if not isinstance(ledger, LedgerFile):
+        if alone:
+            raise SettingsInvalid((_SHARED,))
+        return
+    try:
+        occupy(Path(ledger.path), alone=alone)
+    except Occupied as other:
+        # An exclusive request is refused while others share the ledger.
+        others = (
+            "another `cronhare up`, a scheduler or a worker works"
+            if alone
+            else "another `cronhare up`, whose broker is its own, works"
+        )
+        raise Refusal(
+            f"{others} on {ledger.path}",
+            advice=(
+                "Nothing was begun. Put all tasks and schedules into its jobs file, or give this "
+                "one a ledger of its own, CRON_DATABASE_URL=sqlite:///…; or set CRON_BROKER_URL "
+                "to a RabbitMQ, where any number work together."
+            ),
+        ) from other
+
+
+async def with_ledger(
+    container: Container, shutdown: Shutdown, process: Callable[[], Coroutine[None, None, None]]
+) -> None:
+    """Run a process once its ledger is there and may be used; not at all if it is to end before."""
+    if await ledger_is_ready(container.engine(), shutdown):
+        occupy_ledger(container.settings())
+        await process()
+
+
+log = logging.getLogger(__name__)
+
+
+def run_scheduler(jobs: Path | None) -> None:
+    """Run a scheduler until it is told to end."""
+    from ..processes import scheduler as process
+
+    settings = read_settings()
+    refuse_memory_broker(settings)
+    told = targets_for_alerts(jobs, settings)
+    container = usable(
+        WorkingContainer(settings=settings, subscriptions=told, queues=settings.queues)
+    )
+    announce(container, "Scheduler", f"queues {listed(settings.queues)}")
+    life = Lifetime(container, grace=process.ROUND)
+    stand_in = process.StandIn(container)
+    reloading = Reloading(
+        container,
+        forced_exit=life.shutdown.forced_exit,
+        jobs=jobs,
+        has_tasks=False,
+        take=lambda file: stand_in.take(file.subscriptions),
+    )
+    run = partial(process.run, container, life.shutdown, life.state, stand_in=stand_in)
+    life.run(with_ledger(container, life.shutdown, run), on_hangup=reloading.reload)
+
+
+def targets_for_alerts(jobs: Path | None, settings: Settings) -> Subscriptions:
+    """Read whom to tell of alerts: a file that cannot be used stops no scheduling (ADR 21)."""
+    path = jobs or settings.jobs
+    if path is None:
+        return Subscriptions()
+    try:
+        return read_jobs(path, policy=settings.policy).subscriptions
+    except (JobsFileInvalid, OSError) as error:
+        text = f"{path} cannot be used, so its targets are not told of alerts from here: {error}"
+        say(log, logging.WARNING, "notify.lacking", text)
+        return Subscriptions()
+
+
+def run_worker(
+    jobs: Path | None, concurrency: int | None, *, queues: str | None, standalone: str | None
+) -> None:
+    """Run a worker until it is told to end."""
+    from ..processes import worker as process
+
+    settings = read_settings()
+    refuse_memory_broker(settings)
+    if standalone is not None:
+        _refuse_beside(queues, concurrency)
+        served = ServedQueues({standalone_queue(standalone): DEFAULT_WEIGHT})
+    else:
+        served = _served(queues) if queues else settings.served
+    _refuse_foreign(served.names, settings)
+    file = jobs_file(jobs, settings)
+    container = usable(
+        WorkingContainer(
+            settings=settings,
+            tasks=file.tasks,
+            file_version=file.version,
+            subscriptions=file.subscriptions,
+            queues=served.names,
+            weights=served.weights,
+        )
+    )
+    # S1.7 in docs/compatibility.md
+    at_a_time = 1 if standalone is not None else concurrency or settings.concurrency or IN_A_WORKER
+    tasks = f"{counted(len(file.tasks), 'task')} of {file.path}, {at_a_time} at a time"
+    announce(container, "Worker", f"queues {listed(served.texts)}", tasks)
+    life = Lifetime(container, grace=settings.shutdown_grace.total_seconds())
+    shutdown = life.shutdown
+    reloading = Reloading(container, forced_exit=shutdown.forced_exit, jobs=jobs, last=file)
+    _warn_of_on_start(file)
+    begin = partial(process.run, container, shutdown, life.state)
+    kept = () if standalone is None else (standalone,)
+    on_boot = () if kept else file.on_boot
+    run = partial(
+        begin,
+        concurrency=at_a_time,
+        read_again=reloading.reload_if_changed,
+        on_boot=on_boot,
+        standalone=kept,
+    )
+    life.run(with_ledger(container, shutdown, run), on_hangup=reloading.reload)
+
+
+def _warn_of_on_start(file: JobsFile) -> None:
+    if file.on_start:
+        text = (
+            f"on_start is for `cronhare up`; no worker begins {', '.join(file.on_start)}. "
+            "on_boot = true runs once per boot of the host"
+        )
+        say(log, logging.WARNING, "jobs.on-start", text)
+
+
+def _refuse_beside(queues: str | None, concurrency: int | None) -> None:
+    beside = {"--queues": queues, "--concurrency": concurrency}
+    if given := [option for option, value in beside.items() if value is not None]:
+        raise Refusal(
+            f"--standalone: such a worker serves one queue, one run at a time; "
+            f"{' and '.join(given)} cannot be given as well",
+            advice="Nothing was started.",
+        )
+
+
+def _served(queues: str) -> ServedQueues:
+    try:
+        served = forms.served_queues(queues)
+    except ValueError as error:
+        raise Refusal(f"--queues: {error}", advice="Nothing was started.") from error
+    if own := [name for name in served.names if is_standalone(name)]:
+        raise Refusal(
+            f"--queues: {listed(own)}: the schedule of such a queue has a worker of its own",
+            advice="Start it with --standalone NAME.",
+        )
+    return served
+
+
+def _refuse_foreign(names: Sequence[str], settings: Settings) -> None:
+    """Refuse queues of another program: what arrives there has ended for us."""
+    if foreign := [name for name in names if name in settings.foreign_queues]:
+        raise Refusal(
+            f"{', '.join(foreign)}: another program serves it, by CRON_FOREIGN_QUEUES",
+            advice="Name other queues (--queues, CRON_QUEUES), or take it out there.",
+        )
+
+
+def run_up(jobs: Path | None, concurrency: int | None, *, web: bool) -> None:
+    """Apply the jobs file, and run all in this process."""
+    from ..processes import embedded
+    from ..web.beside import WebBeside
+
+    settings = read_settings()
+    file = jobs_file(jobs, settings)
+    try:
+        queues = checked_queues(embedded.queues_of(file))
+    except ValueError as error:
+        advice = "Nothing was started. Give some of its schedules a queue in common."
+        raise Refusal(f"{file.path}: {error}", advice=advice) from error
+    container = usable(
+        WorkingContainer(
+            settings=settings,
+            tasks=file.tasks,
+            jobs_file=file,
+            file_version=file.version,
+            subscriptions=file.subscriptions,
+            queues=queues,
+            weights=settings.served.of(queues),
+        )
+    )
+    logs.sign_as(container.node())
+    say(log, logging.INFO, "up", f"Ledger {settings.ledger}")
+    occupy_ledger(settings)
+    embedded.prepare(container, file)
+    at_a_time = concurrency or settings.concurrency or IN_UP
+    life = Lifetime(container, grace=settings.shutdown_grace.total_seconds(), with_page=True)
+    shutdown = life.shutdown
+    reloading = Reloading(
+        container,
+        forced_exit=shutdown.forced_exit,
+        jobs=jobs,
+        last=file,
+        take=partial(embedded.take, container),
+    )
+    on_hangup = shutdown.hang_up if on_a_terminal() else reloading.reload
+    process = embedded.run(
+        container,
+        shutdown,
+        life.state,
+        concurrency=at_a_time,
+        read_again=reloading.reload_if_changed,
+        on_boot=file.on_boot,
+        beside=WebBeside(container, has_begun=partial(_has_begun, container)) if web else None,
+    )
+    life.run(process, on_hangup=on_hangup)
+
+
+def _has_begun(container: WorkingContainer) -> bool:
+    looked_at, _ = container.dispatcher().outlook
+    return looked_at is not None
+
+
+_WITHOUT_TASKS = "nothing could be created, and no number of a task be called by its name"
+
+
+def run_web(jobs: Path | None) -> None:
+    """Answer over HTTP until it is told to end."""
+    settings = read_settings()
+    _require_libraries()
+    from ..web import server
+
+    file = jobs_file(jobs, settings, without=_WITHOUT_TASKS)
+    container = usable(
+        Container(
+            settings=settings,
+            tasks=file.tasks,
+            subscriptions=file.subscriptions,
+            jobs_file=file,
+        )
+    )
+    with suppress(LedgerUnavailable):  # then it is asked before anything is answered
+        refuse_without_token(container)
+    bound = _bound(server.bind, settings)
+    _announce_web(container, settings, file)
+    life = Lifetime(container, grace=2 * server.ENDING, with_page=True)
+    reloading = Reloading(container, forced_exit=life.shutdown.forced_exit, jobs=jobs)
+    run = partial(server.run, container, life.shutdown, bound)
+    life.run(_once_there_is_a_ledger(container, life.shutdown, run), on_hangup=reloading.reload)
+
+
+def _require_libraries() -> None:
+    try:
+        require("web")
+    except ExtraMissing as error:
+        raise Refusal(f"web: {error}", advice="Nothing was started.") from error
+
+
+def _bound(bind: Callable[[ListenAddress], socket], settings: Settings) -> socket:
+    try:
+        return bind(settings.listen_address)
+    except OSError as error:
+        raise Refusal(
+            f"{settings.called('web_address')}: {settings.listen_address}: {error.strerror}",
+            advice="Nothing was started. Name another port; is a `cronhare up` there, or another "
+            "`cronhare web`?",
+        ) from error
+
+
+def _announce_web(container: Container, settings: Settings, file: JobsFile) -> None:
+    logs.sign_as(container.node())
+    tasks = f"{counted(len(file.tasks), 'task')} of {file.path}"
+    text = f"Web {container.node()}: ledger {settings.ledger}; {tasks}"
+    say(log, logging.INFO, "process.start", text)
+
+
+async def _once_there_is_a_ledger(
+    container: Container, shutdown: Shutdown, run: Callable[[], Coroutine[None, None, None]]
+) -> None:
+    # It works on no queue, so it may stand beside an `up` that is alone on its ledger.
+    if await ledger_is_ready(container.engine(), shutdown):
+        refuse_without_token(container)
+        await run()
