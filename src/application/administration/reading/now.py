@@ -33,7 +33,7 @@ from ..changing.work import RetryLimitDesk
 from ..names import Names
 from ..views.access import AuditView
 from ..views.failures import ExecutionCountView, FailureCountView
-from ..views.overview import ComingMinute, FailingView, LoadView, OverviewView, TimelineView
+from ..views.overview import ComingMinute, FailingView, OverviewView, TimelineView
 from ..views.work import MOST_SERIES, MetricsView
 from .queries import Queries
 
@@ -147,7 +147,7 @@ class Days:
         self._loads = dict[datetime, DayLoad]()
         self._seen = dict[tuple[datetime, timedelta, LaneBy], TimelineView]()
 
-    def load(self, begin: datetime) -> LoadView:
+    def load(self, begin: datetime) -> DayLoad:
         """Show the load of the 24 hours from *begin* on, to the minute.
 
         It is computed anew once a schedule has changed: that takes a second or two for 100,000.
@@ -163,7 +163,7 @@ class Days:
             self._loads[begin] = load
             while len(self._loads) > _REMEMBERED:
                 del self._loads[next(iter(self._loads))]
-        return LoadView.of(load)
+        return load
 
     def timeline(self, since: datetime, lasting: timedelta, *, by: LaneBy) -> TimelineView:
         """Show what ran from *since* on, for so long.

@@ -9,13 +9,9 @@ import attrs
 from markupsafe import Markup
 
 from cronhare.application.administration.stories import StoryView
-from cronhare.application.administration.views.overview import (
-    BarView,
-    ComingMinute,
-    LaneView,
-    TimelineView,
-)
-from cronhare.application.reports.overlaps import Tone
+from cronhare.application.administration.views.overview import ComingMinute, TimelineView
+from cronhare.application.reports.overlaps import Bar as LaneBar
+from cronhare.application.reports.overlaps import Lane, Tone
 from cronhare.domain.execution import State
 from cronhare.ports.records import Run
 
@@ -269,7 +265,7 @@ class BarDrawing:
 class LaneDrawing:
     """A lane with its bars; *rest* draws those as one path that are too many to lead anywhere."""
 
-    lane: LaneView
+    lane: Lane
     bars: Sequence[BarDrawing]
     rest: Markup
 
@@ -280,7 +276,7 @@ def drawn(view: TimelineView) -> list[LaneDrawing]:
     return [_lane(lane, view.since, whole) for lane in view.lanes]
 
 
-def _lane(lane: LaneView, since: datetime, whole: timedelta) -> LaneDrawing:
+def _lane(lane: Lane, since: datetime, whole: timedelta) -> LaneDrawing:
     many = len(lane.bars) > _MOST_LINKS
     drawings = [
         _bar(bar, since, whole) for bar in sorted(lane.bars, key=lambda bar: _ORDER.index(bar.tone))
@@ -298,7 +294,7 @@ def _path(bar: BarDrawing) -> str:
     return f"M{bar.x:g} {bar.y}h{bar.width:g}v{bar.height}h-{bar.width:g}z"
 
 
-def _bar(bar: BarView, since: datetime, whole: timedelta) -> BarDrawing:
+def _bar(bar: LaneBar, since: datetime, whole: timedelta) -> BarDrawing:
     y, height = _HEIGHTS.get(bar.tone, (7, 6))
     width = max((bar.until - bar.since) / whole * WIDTH, _LEAST_BAR)
     return BarDrawing(
@@ -312,7 +308,7 @@ def _bar(bar: BarView, since: datetime, whole: timedelta) -> BarDrawing:
     )
 
 
-def _title(bar: BarView) -> str:
+def _title(bar: LaneBar) -> str:
     times = f"{bar.since:%H:%M:%S}-{bar.until:%H:%M:%S}"
     if bar.attempts > 1:
         return f"{times}: {bar.attempts} attempts, {bar.tone}"
