@@ -50,7 +50,6 @@ def differing(
 
 
 def values_of_filter(which: FailureFilter) -> dict[str, Any]:
-    """Give the conditions of a filter."""
     return dict(plain(which.conditions))
 
 
@@ -69,7 +68,6 @@ def values_of_change(change: ScheduleChange) -> tuple[Any, Any]:
 
 
 def names_of(changes: Sequence[ScheduleChange], which: Change) -> list[str]:
-    """Name those of which that becomes."""
     return [change.name for change in changes if change.change is which]
 
 

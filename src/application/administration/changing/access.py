@@ -46,11 +46,9 @@ class Admission:
     _now: Callable[[], datetime]
 
     def any_token(self) -> bool:
-        """Whether a token was ever made."""
         return self._access.any_token()
 
     def valid_digests(self) -> frozenset[str]:
-        """Give the digests of all tokens that are valid now."""
         now = self._now()
         return frozenset(
             token.digest for token in self._access.tokens() if token.why_not(now) is None
@@ -160,7 +158,6 @@ class TokenDesk:
         return [TokenView.of(token, now=now) for token in self._access.tokens()]
 
     def valid(self, *, now: datetime) -> int:
-        """Count those that are valid."""
         return sum(token.why_not(now) is None for token in self._access.tokens())
 
     def revoke(self, name: str, *, now: datetime, actor: Actor) -> TokenView:

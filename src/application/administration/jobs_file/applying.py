@@ -36,7 +36,6 @@ class CannotApply(ValueError):
     """
 
     def __init__(self, clashes: Sequence[Clash], calendars: Sequence[Fault] = ()) -> None:
-        """Keep them all."""
         self.clashes = tuple(clashes)
         self.calendars = tuple(calendars)
         super().__init__("; ".join(map(str, (*clashes, *calendars))))

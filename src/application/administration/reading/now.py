@@ -209,7 +209,6 @@ class Metrics:
     _schedules: int
 
     def measure(self) -> MetricsView:
-        """Count what there is now."""
         now, loads = self._now(), self._records.queues()
         unresolved = self._unresolved()
         view = MetricsView.of(

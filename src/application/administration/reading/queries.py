@@ -59,7 +59,6 @@ class Queries:
     _now: Callable[[], datetime]
 
     def now(self) -> datetime:
-        """Give the ledger's time."""
         return self._now()
 
     def schedule(self, name: str) -> ScheduleView:

@@ -48,7 +48,6 @@ class ScheduleViews:
     _now: Callable[[], datetime]
 
     def of(self, found: Sequence[StoredSchedule]) -> Sequence[ScheduleView]:
-        """Show schedules, in that order."""
         last, now = self._records.last_runs({stored.id for stored in found}), self._now()
         return self._names.named_schedules(
             [
@@ -58,7 +57,6 @@ class ScheduleViews:
         )
 
     def of_one(self, stored: StoredSchedule) -> ScheduleView:
-        """Show a schedule."""
         [shown] = self.of([stored])
         return shown
 
@@ -237,7 +235,6 @@ class CalendarView:
 
     @classmethod
     def of(cls, stored: StoredCalendar) -> Self:
-        """Show a calendar."""
         draft = stored.draft
         windows = () if draft is None else draft.windows
         return cls(
@@ -256,7 +253,6 @@ class Calendars:
     _schedules: ScheduleStorePort
 
     def list(self) -> Sequence[CalendarView]:
-        """List calendars by name."""
         return [*map(CalendarView.of, self._schedules.calendars())]
 
     def show(self, name: str) -> CalendarView:

@@ -27,7 +27,6 @@ class TokenView:
 
     @classmethod
     def of(cls, token: Token, *, now: datetime) -> Self:
-        """Show a token."""
         problem = token.why_not(now)
         new = {"scope": token.scope.word, "valid": problem is None, "problem": problem}
         return cls(**same(cls, token) | new)
@@ -62,5 +61,4 @@ class AuditView:
 
     @classmethod
     def of(cls, entry: AuditEntry) -> Self:
-        """Show an entry."""
         return cls(**same(cls, entry))

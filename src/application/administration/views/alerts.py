@@ -82,7 +82,6 @@ class AlertView:
 
     @classmethod
     def of(cls, alert: Alert, told: Sequence[ToldView], untold: Mapping[str, str]) -> Self:
-        """Show an alert, with the targets that are told, and why others are not."""
         new = {
             "schedule_name": alert.schedule,
             "scheduler_id": alert.scheduler_id or None,

@@ -37,6 +37,5 @@ class EventView:
 
     @classmethod
     def of(cls, row: OutboxRow) -> Self:
-        """Show a row of the outbox."""
         document = json_value(row.payload) if row.payload else None
         return cls(**same(cls, row), event_id=row.event_key, document=document)

@@ -139,7 +139,6 @@ class AttemptView:
 
     @classmethod
     def of(cls, attempt: Attempt, report: TaskReport = NOTHING_REPORTED) -> Self:
-        """Show an attempt, and what it has reported."""
         fields = attrs.asdict(attempt)
         peak_memory = fields.pop("peak_memory")
         ended = attempt.finished_at
@@ -165,7 +164,6 @@ class OutputView:
 
     @classmethod
     def of(cls, output: Output, *, running: bool) -> Self:
-        """Show what an attempt wrote."""
         fields = attrs.asdict(output, recurse=False)
         del fields["report"]
         return cls(**fields, running=running)

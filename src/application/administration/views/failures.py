@@ -208,7 +208,6 @@ class ReplayView:
 
     @classmethod
     def of(cls, replay: Replay, *, now: datetime) -> Self:
-        """Show a replay as it stands now."""
         order, goes_on = replay.order, replay.state is ReplayState.ACTIVE
         new = {
             "kind": order.kind if isinstance(order, BackfillOrder) else "replay",
@@ -267,7 +266,6 @@ class FailureCountView(GroupView):
 
     @classmethod
     def of(cls, counted: FailureCount) -> Self:
-        """Show what was counted."""
         group = counted.group
         return cls(
             **_shown(group),
@@ -295,7 +293,6 @@ class ExecutionCountView(GroupView):
 
     @classmethod
     def of(cls, counted: ExecutionCount) -> Self:
-        """Show what was counted."""
         return cls(
             **_shown(counted.group),
             total=counted.total,

@@ -61,7 +61,6 @@ class ComingMinute:
 
     @classmethod
     def of(cls, counts: Mapping[datetime, int], now: datetime) -> list[Self]:
-        """Count by minutes from *now* on."""
         found = [0] * _MINUTES
         for at, count in counts.items():
             found[min(_MINUTES - 1, int((at - now).total_seconds() // 60))] += count
@@ -132,6 +131,5 @@ class TimelineView:
     def of(
         cls, found: Overlaps, *, now: datetime, by: str, complete_since: datetime | None
     ) -> Self:
-        """Show what ran."""
         new = {"now": now, "by": by, "running": found.steps, "complete_since": complete_since}
         return cls(**same(cls, found) | new)

@@ -35,7 +35,6 @@ class ClockEffectView:
 
     @classmethod
     def of(cls, effect: ClockEffect) -> Self:
-        """Show what a change of the clock does."""
         meant = f"{effect.meant:%Y-%m-%dT%H:%M}"
         return cls(kind=effect.kind, at=effect.at, meant=meant, text=str(effect))
 
@@ -70,7 +69,6 @@ class LastRun:
 
     @classmethod
     def of(cls, execution: Execution) -> Self:
-        """Show the newest execution."""
         return cls(
             **same(cls, execution),
             execution_id=execution.id,
@@ -92,7 +90,6 @@ class PauseView:
 
     @classmethod
     def of(cls, pause: Pause, *, now: datetime) -> Self:
-        """Show a pause as it is at *now*."""
         return cls(on=pause.is_on(now), **msgspec.structs.asdict(pause))
 
 
@@ -301,7 +298,6 @@ class ScheduleChangeView:
 
     @classmethod
     def of(cls, change: ScheduleChange, effects: Iterable[ClockEffect]) -> Self:
-        """Show a change, and the *effects* of the clock's."""
         fields = tuple(shown for field in change.fields for shown in _fields(field))
         clock = tuple(map(ClockEffectView.of, effects))
         return cls(

@@ -24,7 +24,6 @@ class CrashView:
 
     @classmethod
     def of(cls, policy: CrashPolicy) -> Self:
-        """Show a policy."""
         window = policy.window.total_seconds()
         return cls(limit=policy.limit, window_seconds=window, timeouts=policy.timeouts)
 
@@ -47,7 +46,6 @@ class RetryView:
 
     @classmethod
     def of(cls, policy: RetryPolicy) -> Self:
-        """Show a policy."""
         backoff = policy.backoff
         longest = backoff.max_delay
         return cls(
@@ -97,7 +95,6 @@ def same(view: type[attrs.AttrsInstance], source: object) -> dict[str, Any]:
 
 
 def seconds(duration: timedelta | None) -> float | None:
-    """Give a duration as a number."""
     return None if duration is None else duration.total_seconds()
 
 

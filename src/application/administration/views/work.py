@@ -87,7 +87,6 @@ class NodeView:
 
     @classmethod
     def of(cls, report: NodeReport, *, now: datetime) -> Self:
-        """Show a node's newest report as it is to be read at *now*."""
         fields = attrs.asdict(report)
         offset: timedelta = fields.pop("clock_offset")
         return cls(
@@ -124,7 +123,6 @@ class NodesView:
 
     @classmethod
     def of(cls, found: NodeReports, *, now: datetime) -> Self:
-        """Show what is to be read at *now*."""
         nodes = [NodeView.of(report, now=now) for report in found.reports]
         return cls(nodes=nodes, unread=found.unread, broken=found.broken)
 
@@ -164,7 +162,6 @@ class BudgetView:
 
     @classmethod
     def of(cls, budget: Budget, *, now: datetime) -> Self:
-        """Show a budget as it is at *now*."""
         budget = budget.as_of(now)
         remaining = budget.remaining(now)
         return cls(
@@ -206,7 +203,6 @@ class BreakerView:
 
     @classmethod
     def of(cls, breaker: Breaker, *, now: datetime) -> Self:
-        """Show a breaker as it is at *now*."""
         state = breaker.state(now)
         is_closed = state is BreakerState.CLOSED
         return cls(
