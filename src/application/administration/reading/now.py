@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from threading import Lock
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -122,30 +122,29 @@ class LaneBy(enum.StrEnum):
     NODE = "node"
 
 
+#: Since when, for how long, and by what.
+_Asked: TypeAlias = tuple[datetime, timedelta, LaneBy]
+
 _LANE_OF: Final[dict[LaneBy, Callable[[Ran], str]]] = {
     LaneBy.SCHEDULE: lambda ran: ran.schedule_name,
     LaneBy.NODE: lambda ran: container_id(ran.node),
 }
 
 
+@attrs.define(kw_only=True, eq=False)
 class Days:
-    """Answers for days, and changes nothing. Each method may raise `LedgerUnavailable`."""
+    """Answers for days, and changes nothing. Each method may raise `LedgerUnavailable`.
 
-    def __init__(
-        self,
-        *,
-        timings: TimingStorePort,
-        timeline: TimelineStorePort,
-        now: Callable[[], datetime],
-    ) -> None:
-        """*now* is the ledger's clock."""
-        self._timings = timings
-        self._timeline = timeline
-        self._now = now
-        self._lock = Lock()
-        self._version = ""
-        self._loads = dict[datetime, DayLoad]()
-        self._seen = dict[tuple[datetime, timedelta, LaneBy], TimelineView]()
+    *now* is the ledger's clock.
+    """
+
+    _timings: TimingStorePort
+    _timeline: TimelineStorePort
+    _now: Callable[[], datetime]
+    _lock: Lock = attrs.field(init=False, factory=Lock)
+    _version: str = attrs.field(init=False, default="")
+    _loads: dict[datetime, DayLoad] = attrs.field(init=False, factory=dict[datetime, DayLoad])
+    _seen: dict[_Asked, TimelineView] = attrs.field(init=False, factory=dict[_Asked, TimelineView])
 
     def load(self, begin: datetime) -> DayLoad:
         """Show the load of the 24 hours from *begin* on, to the minute.

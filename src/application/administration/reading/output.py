@@ -200,38 +200,30 @@ Followed: TypeAlias = Written | CutShort | Moved
 def follow(
     records: RecordsPort, execution_id: int, *, pause: Callable[[float], None]
 ) -> Iterator[Followed]:
-    """Yield what the attempts have written, then look again and again until the execution ends.
+    """Yield what is new of an execution, again and again until it ends; see `Following`.
 
-    Each state that it is seen in is told: the start of an attempt before what that has written, and
-    its end after it. *pause* waits for so many seconds.
-
-    Raises:
-        NotFound: there is no such execution, or no more.
+    *pause* waits for so many seconds.
     """
-    reading = Reading(records)
-    told: tuple[State, int] | None = None
+    following = Following(records, execution_id)
     while True:
-        # Before the output: what is read after the end was seen is all there is.
-        execution = find_execution(records, execution_id)
-        running = execution.attempt if execution.state is State.RUNNING else None
-        is_over, now = execution.state not in UNFINISHED, (execution.state, execution.attempt)
-        comes_first = running is not None or (told is None and not is_over)
-        if told != now and comes_first:
-            yield Moved(execution)
-        yield from reading.new(execution_id, running)
-        if told != now and not comes_first:
-            yield Moved(execution)
-        if is_over:
+        yield from following.look()
+        if following.is_over:
             return
-        told = now
         pause(FOLLOW_EVERY)
 
 
 @attrs.define
-class Reading:
-    """What was read so far of an execution's output: it is read again only if there is more."""
+class Following:
+    """Looks at an execution again and again, until it *is over*.
+
+    Each state that it is seen in is told: the start of an attempt before what that has written, and
+    its end after it. What was read of its output is read again only if there is more.
+    """
 
     _records: RecordsPort
+    _execution_id: int
+    is_over: bool = attrs.field(init=False, default=False)
+    _told: tuple[State, int] | None = attrs.field(init=False, default=None)
     _seen: dict[int, tuple[object, ...]] = attrs.field(
         init=False, factory=dict[int, tuple[object, ...]]
     )
@@ -239,18 +231,36 @@ class Reading:
         init=False, factory=dict[tuple[int, str], ShownStream]
     )
 
-    def new(self, execution_id: int, running: int | None) -> Iterator[Followed]:
-        """Give what is new, of the attempt that is *running* whole lines alone."""
-        changed = set[int]()
-        for reported in self._records.reported([execution_id]):
-            mark = _mark(reported, is_over=reported.attempt != running)
-            if self._seen.get(reported.attempt) != mark:
-                self._seen[reported.attempt] = mark
-                changed.add(reported.attempt)
+    def look(self) -> Iterator[Followed]:
+        """Give what is new.
+
+        Raises:
+            NotFound: there is no such execution, or no more.
+        """
+        # Before the output: what is read after the end was seen is all there is.
+        execution = find_execution(self._records, self._execution_id)
+        running = execution.attempt if execution.state is State.RUNNING else None
+        self.is_over, now = execution.state not in UNFINISHED, (execution.state, execution.attempt)
+        comes_first = running is not None or (self._told is None and not self.is_over)
+        if self._told != now and comes_first:
+            yield Moved(execution)
+        yield from self._written(running)
+        if self._told != now and not comes_first:
+            yield Moved(execution)
+        self._told = now
+
+    def _written(self, running: int | None) -> Iterator[Followed]:
+        """Give what was written, of the attempt that is *running* whole lines alone."""
+        marks = {
+            reported.attempt: _mark(reported, is_over=reported.attempt != running)
+            for reported in self._records.reported([self._execution_id])
+        }
+        changed = {attempt for attempt, mark in marks.items() if self._seen.get(attempt) != mark}
         if changed:
-            for output in self._records.output(execution_id, since=min(changed)):
+            for output in self._records.output(self._execution_id, since=min(changed)):
                 if output.attempt in changed:
                     yield from self._of(output, is_over=output.attempt != running)
+        self._seen = marks
 
     def _of(self, output: Output, *, is_over: bool) -> Iterator[Followed]:
         for name, captured in (("stdout", output.stdout), ("stderr", output.stderr)):

@@ -266,18 +266,13 @@ class FailureCountView(GroupView):
 
     @classmethod
     def of(cls, counted: FailureCount) -> Self:
-        group = counted.group
-        return cls(
-            **_shown(group),
-            failed_reason=group.get(By.REASON),
-            error_class=group.get(By.CLASS),
-            failed_count=counted.failures,
-            avg_retries=round(counted.mean_retries, DIGITS),
-            quarantined=counted.quarantined,
-            unresolved=counted.unresolved,
-            first_at=counted.first_at,
-            last_at=counted.last_at,
-        )
+        new = {
+            "failed_reason": counted.group.get(By.REASON),
+            "error_class": counted.group.get(By.CLASS),
+            "failed_count": counted.failures,
+            "avg_retries": round(counted.mean_retries, DIGITS),
+        }
+        return cls(**_shown(counted.group) | same(cls, counted) | new)
 
 
 @attrs.frozen(kw_only=True)
@@ -293,15 +288,11 @@ class ExecutionCountView(GroupView):
 
     @classmethod
     def of(cls, counted: ExecutionCount) -> Self:
-        return cls(
-            **_shown(counted.group),
-            total=counted.total,
-            succeeded=counted.succeeded,
-            failed=counted.failed,
-            retried=counted.retried,
-            retry_rate=round(counted.retry_rate, DIGITS),
-            avg_attempts=round(counted.mean_attempts, DIGITS),
-        )
+        new = {
+            "retry_rate": round(counted.retry_rate, DIGITS),
+            "avg_attempts": round(counted.mean_attempts, DIGITS),
+        }
+        return cls(**_shown(counted.group) | same(cls, counted) | new)
 
 
 def _shown(group: Group) -> dict[str, str | None]:

@@ -16,6 +16,8 @@ from cronhare.domain.texts.printable import printable
 from cronhare.domain.texts.words import called
 from cronhare.ports.records import QueueLoad, Unheard
 
+from .values import same
+
 
 @attrs.frozen(kw_only=True)
 class QueueView:
@@ -204,20 +206,15 @@ class BreakerView:
     @classmethod
     def of(cls, breaker: Breaker, *, now: datetime) -> Self:
         state = breaker.state(now)
-        is_closed = state is BreakerState.CLOSED
-        return cls(
-            task=breaker.task,
-            task_name=breaker.name,
-            state=state.value,
-            failures=breaker.failing_since(now - breaker.window),
-            window_seconds=breaker.window.total_seconds(),
-            opened_at=None if is_closed else breaker.opened_at,
-            failed=None if is_closed else breaker.failed,
-            succeeded=None if is_closed else breaker.succeeded,
-            probe_at=None if is_closed else breaker.probe_at,
-            probe=None if is_closed else breaker.probe,
-            last_at=breaker.last_at,
-        )
+        new = {
+            "task_name": breaker.name,
+            "state": state.value,
+            "failures": breaker.failing_since(now - breaker.window),
+            "window_seconds": breaker.window.total_seconds(),
+        }
+        if state is BreakerState.CLOSED:
+            new |= dict.fromkeys(("opened_at", "failed", "succeeded", "probe_at", "probe"))
+        return cls(**same(cls, breaker) | new)
 
 
 #: The most series of a metric, and characters of a label's value: each series costs whoever keeps

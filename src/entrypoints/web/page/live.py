@@ -23,8 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.reading.now import Overview
-from cronhare.application.administration.reading.output import CutShort, Reading, Written
-from cronhare.domain.execution import UNFINISHED, State
+from cronhare.application.administration.reading.output import CutShort, Following, Moved, Written
 from cronhare.domain.texts.moments import iso_moment
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.records import RecordsPort
@@ -137,33 +136,26 @@ class OutputFeed:
 
     def __init__(self, records: RecordsPort, execution_id: int) -> None:
         self.is_over = False
-        self._records, self._id = records, execution_id
-        self._reading = Reading(records)
-        self._told: tuple[State, int] | None = None
+        self._following = Following(records, execution_id)
         # Of this feed alone: another one that follows may have other numbers for the same lines.
         self._nonce, self._sent, self._kept = uuid4().hex, 0, 0
         self._events = deque[Event]()
 
     def look(self) -> Sequence[Event]:
-        # Before the output: what is read after the end was seen is all there is.
-        execution = self._records.execution(self._id)
-        if execution is None:
-            raise NotFound(f"there is no execution {self._id}")
-        running = execution.attempt if execution.state is State.RUNNING else None
         new: list[Event] = []
-        for found in self._reading.new(self._id, running):
+        for found in self._following.look():
             match found:
                 case Written(attempt=attempt, stream=stream, line=line):
                     said = {"attempt": attempt, "stream": stream, **attrs.asdict(line)}
                     new.append(self._event("line", said))
                 case CutShort(attempt=attempt, as_of=as_of):
                     new.append(self._event("cut", {"attempt": attempt, "as_of": iso_moment(as_of)}))
-        self.is_over = execution.state not in UNFINISHED
-        told = execution.state, execution.attempt
-        if told != self._told or self.is_over:
-            moved = {"state": told[0].value, "attempt": told[1], "over": self.is_over}
-            new.append(self._event("state", moved))
-        self._told = told
+                case Moved(execution):
+                    is_over = self._following.is_over
+                    state, attempt = execution.state.value, execution.attempt
+                    moved = {"state": state, "attempt": attempt, "over": is_over}
+                    new.append(self._event("state", moved))
+        self.is_over = self._following.is_over
         return new
 
     def after(self, id_: str | None) -> Sequence[Event]:
