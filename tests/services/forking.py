@@ -154,10 +154,10 @@ def _warm_up() -> None:
     import cronhare.adapters.sql.dialects.sqlite  # noqa: F401, PLC0415
     from cronhare.entrypoints import container  # noqa: F401, PLC0415
     from cronhare.entrypoints.cli import errors, output  # noqa: F401, PLC0415
-    from cronhare.entrypoints.cli.command_tree import Commands  # noqa: PLC0415
+    from cronhare.entrypoints.cli.command_tree import TREE, Commands  # noqa: PLC0415
 
-    for name in Commands.places:
-        Commands.load(name)
+    for name in TREE:
+        Commands().load(name)
     other = typer.Typer()
     other.command()(_with_an_option)
     other([], standalone_mode=False)

@@ -41,7 +41,7 @@ from cronhare.domain.retries.policy import CEILING_MS, LONGEST_STRATEGY
 from cronhare.domain.schedules import catalog, http_call, keys, planning, reminder, schedule, task
 from cronhare.domain.schedules.task import KEPT
 from cronhare.domain.texts import moments
-from cronhare.entrypoints.cli import bounds
+from cronhare.entrypoints.cli.typed_values import MOST_LINES
 from cronhare.entrypoints.processes import scheduler
 from cronhare.entrypoints.rabbitmq import SENDING_TIMEOUT
 from cronhare.entrypoints.settings import sources as setting_text
@@ -294,7 +294,7 @@ BOUNDS: dict[str, list[str]] = {
     "an alert": [f"{alerts.CLEAR_AFTER.total_seconds() / 60:.0f} min"],
     "lines of statistics": [
         f"{archive.MOST_GROUPS}, or",
-        f"up to {bounds.MOST_LINES:,}",
+        f"up to {MOST_LINES:,}",
         f"{archive.REASON_LENGTH} characters",
     ],
     "how often a message may come back to a quorum task queue": [

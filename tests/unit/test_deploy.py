@@ -16,7 +16,7 @@ import yaml
 from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.adapters.process.attempt import GRACE
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.entrypoints.cli.command_tree import Commands
+from cronhare.entrypoints.cli.command_tree import TREE
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.vitals import HEALTH, READINESS
 
@@ -151,7 +151,7 @@ def test_two_schedulers_and_three_workers_run(
 def test_a_process_is_given_commands_and_settings_that_exist(process: Process) -> None:
     variables = {name for name in process.environment if name.startswith("CRON_")}
 
-    assert process.command[0] in Commands.places
+    assert process.command[0] in TREE
     assert {name.removesuffix("_FILE") for name in variables} <= settings_that_exist()
 
 

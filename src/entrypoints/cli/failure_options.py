@@ -15,10 +15,10 @@ from cronhare.domain.lifecycle.archive import FailureFilter, FailureFilterInvali
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.retries.outcome import ErrorClass
 
-from .bounds import MOST_LINES
 from .completion import FAILURES, QUEUES, SCHEDULES, TASKS
 from .errors import Refusal
 from .times import IN_UTC, PAST, read_span
+from .typed_values import MOST_LINES
 
 P = ParamSpec("P")
 

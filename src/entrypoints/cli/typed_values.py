@@ -1,6 +1,5 @@
-"""What was typed is read here; what is wrong with it, mostly typer says, which imports for long."""
+"""What was typed is read here: what is wrong with it, mostly typer says, which imports for long."""
 
-from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final, get_args, get_origin
@@ -8,6 +7,12 @@ from typing import Any, Final, get_args, get_origin
 from typer import BadParameter
 from typer._coercion import RuntimeParam, build_runtime_param
 from typer.core import TyperCommand
+
+#: The most rows or instants that can be asked for at once.
+MOST_LINES: Final = 10_000
+
+#: Python itself refuses numbers of very many digits.
+_DIGITS: Final = 100
 
 #: What pydantic, by which typer reads, puts in front of a sentence that is whole without it.
 _PREFIX: Final = "Value error, "
@@ -17,10 +22,6 @@ class _Unsure(Exception):
     """Typer is to say what is wrong."""
 
 
-class _NoChoice(Exception):
-    """What was typed is none of the words to choose from; this says which there are."""
-
-
 class TypedValue(RuntimeParam):
     """Reads texts, numbers, paths and choices, and leaves all else, and each fault, to typer.
 
@@ -28,64 +29,49 @@ class TypedValue(RuntimeParam):
     """
 
     def _coerce_value(self, value: Any, param: Any, ctx: Any) -> Any:  # noqa: ANN401 - typer's own
+        kind: Any = self.annotation
         try:
-            return self._read(value)
+            if get_origin(kind) is list and isinstance(value, list | tuple):
+                return [self._read(item, get_args(kind)[0], param, ctx) for item in value]
+            return self._read(value, kind, param, ctx)
         except _Unsure:
             checker = build_runtime_param(param.type_descriptor)
-        except _NoChoice as error:
-            raise BadParameter(str(error), ctx=ctx, param=param) from error
         try:
             return checker.coerce(value, param=param, ctx=ctx)
         except BadParameter as error:
             error.message = error.message.removeprefix(_PREFIX)
             raise
 
-    def _read(self, value: Any) -> Any:  # noqa: ANN401 - as above
-        kind: Any = self.annotation
-        if get_origin(kind) is list and isinstance(value, list | tuple):
-            [each] = get_args(kind)
-            return [self._read_one(item, each) for item in value]
-        return self._read_one(value, kind)
-
-    def _read_one(self, value: Any, kind: Any) -> Any:  # noqa: ANN401 - as above
-        if not isinstance(kind, type):
-            raise _Unsure
-        if isinstance(value, kind):
+    def _read(self, value: Any, kind: Any, param: Any, ctx: Any) -> Any:  # noqa: ANN401 - as above
+        if isinstance(kind, type) and isinstance(value, kind):
             return value
-        if isinstance(value, str) and issubclass(kind, Enum):
-            return _chosen(kind, value)
-        if isinstance(value, str) and issubclass(kind, Path):
-            return _tried(kind, value)
-        if isinstance(value, str) and kind is int and value.isascii() and value.isdigit():
-            return self._bounded(_tried(int, value))
+        if not isinstance(kind, type) or not isinstance(value, str):
+            raise _Unsure
+        if issubclass(kind, Enum):
+            try:
+                return kind(value)
+            except ValueError as error:
+                raise BadParameter(_choices(kind, value), ctx=ctx, param=param) from error
+        if issubclass(kind, Path):
+            return kind(value)
+        least, most = self.parameter_info.min, self.parameter_info.max
+        if kind is int and value.isascii() and value.isdigit() and len(value) <= _DIGITS:
+            number = int(value)
+            if (least is None or number >= least) and (most is None or number <= most):
+                return number
         raise _Unsure
 
-    def _bounded(self, number: int) -> int:
-        least, most = self.parameter_info.min, self.parameter_info.max
-        if (least is not None and number < least) or (most is not None and number > most):
-            raise _Unsure
-        return number
 
+def _choices(kind: type[Enum], value: str) -> str:
+    """Say which words there are to choose from, and which of them was probably meant."""
+    from cronhare.domain.texts.printable import echo  # noqa: PLC0415 - for a fault alone
+    from cronhare.domain.texts.words import meant  # noqa: PLC0415 - as above
 
-def _chosen(kind: type[Enum], value: str) -> Enum:
-    try:
-        return kind(value)
-    except ValueError as error:
-        from cronhare.domain.texts.printable import echo  # noqa: PLC0415 - for a fault alone
-        from cronhare.domain.texts.words import meant  # noqa: PLC0415 - as above
-
-        words = [str(each.value) for each in kind]
-        there = ", ".join(f"'{word}'" for word in words)
-        asked = meant(value.lower(), words)
-        text = f"{echo(value)} is not one of {there}"
-        raise _NoChoice(f"{text}; {asked}" if asked else text) from error
-
-
-def _tried(kind: Callable[[str], Any], value: str) -> Any:  # noqa: ANN401 - as above
-    try:
-        return kind(value)
-    except ValueError as error:
-        raise _Unsure from error
+    words = [str(each.value) for each in kind]
+    there = ", ".join(f"'{word}'" for word in words)
+    asked = meant(value.lower(), words)
+    text = f"{echo(value)} is not one of {there}"
+    return f"{text}; {asked}" if asked else text
 
 
 class ChecksTyped:

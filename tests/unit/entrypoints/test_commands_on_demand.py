@@ -11,8 +11,7 @@ import pytest
 from typer.core import TyperCommand
 
 from cronhare.entrypoints.cli import commands
-from cronhare.entrypoints.cli.command_tree import Commands
-from cronhare.entrypoints.cli.commands_on_demand import CommandsOnDemand
+from cronhare.entrypoints.cli.command_tree import TREE, Commands
 
 JOBS = """
 [tasks.one]
@@ -166,19 +165,19 @@ def test_a_list_imports_no_library_that_it_does_not_ask(call: str, ledger: Path)
     assert {path.name for path in ledger.iterdir()} == {"cronhare.sqlite3", "jobs.toml"}
 
 
-@pytest.mark.parametrize("name", Commands.places)
+@pytest.mark.parametrize("name", TREE)
 def test_each_command_is_where_the_list_says(name: str) -> None:
-    command = Commands.load(name)
+    command = Commands().load(name)
 
     assert isinstance(command, TyperCommand) or command.list_commands(None)  # type: ignore[arg-type]
     assert command.help
 
 
-def all_groups() -> dict[str, type[CommandsOnDemand]]:
-    return {"cronhare": Commands} | {
-        f"cronhare {name}": type(command)
-        for name in Commands.places
-        if isinstance(command := Commands.load(name), CommandsOnDemand)
+def all_groups() -> dict[str, Commands]:
+    return {"cronhare": Commands()} | {
+        f"cronhare {name}": command
+        for name in TREE
+        if isinstance(command := Commands().load(name), Commands)
     }
 
 

@@ -29,12 +29,12 @@ from cronhare.domain.texts.printable import echo
 from cronhare.domain.texts.words import counted, listed
 from cronhare.ports.events import NotDelivered, NotifierPort
 
-from ..bounds import MOST_LINES
 from ..completion import SCHEDULES
 from ..errors import Refusal, Status
 from ..jobs_files import Jobs, load
 from ..output import Json, facts, moment, print_json, print_line, state
 from ..rows import Columns, print_rows
+from ..typed_values import MOST_LINES
 from ..wiring import open_ledger, read_settings, wire_with
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from cronhare.domain.texts.moments import say_due, say_took
 from cronhare.ports.records import ExecutionFilter
 
 from ...node_identity import this_actor
-from ..bounds import MOST_LINES
 from ..completion import EXECUTIONS, SCHEDULES, runs
 from ..described import Watch, change_line, print_changes, show_attempts, show_execution
 from ..errors import Refusal, Status
@@ -25,6 +24,7 @@ from ..failure_options import OfSchedule, OfTask
 from ..output import Json, Styled, local_time, print_json, print_line, state
 from ..rows import Columns, print_rows
 from ..times import IN_UTC, PAST, none_since, read_span, read_time
+from ..typed_values import MOST_LINES
 from ..wiring import open_ledger, said_ledger
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from cronhare.domain.cron import (
 from cronhare.domain.schedules.schedule import Every, Recurring, fault_of_period
 from cronhare.domain.texts.moments import DurationInvalid, parse_duration
 
-from ..bounds import MOST_LINES
 from ..described import show_due
 from ..errors import Refusal
 from ..output import Json, print_json, print_line
 from ..times import read_time
+from ..typed_values import MOST_LINES
 
 
 def next_due(

@@ -11,7 +11,6 @@ from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.texts.words import counted
 
 from ...node_identity import this_actor
-from ..bounds import MOST_LINES
 from ..completion import REPLAYS, SCHEDULES
 from ..output import Json, print_json, print_line, state
 from ..progress import working
@@ -33,6 +32,7 @@ from ..replaying import (
 )
 from ..rows import Columns, print_rows
 from ..times import PAST, read_span
+from ..typed_values import MOST_LINES
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:

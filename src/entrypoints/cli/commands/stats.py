@@ -8,12 +8,12 @@ import typer
 from cronhare.domain.lifecycle.archive import DAY_AND_TYPE, MOST_GROUPS, OF_FAILURES, WEEK, By
 from cronhare.domain.texts.moments import say_duration
 
-from ..bounds import MOST_LINES
 from ..errors import Refusal
 from ..failure_options import Asked, chosen_by
 from ..output import Json
 from ..rows import Columns, print_rows
 from ..times import IN_UTC, PAST, none_since, read_span
+from ..typed_values import MOST_LINES
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
