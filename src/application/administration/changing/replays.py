@@ -81,7 +81,7 @@ class Ordered:
 class Replays:
     """Orders and stops; whichever scheduler is there carries them out (`scheduling/replaying`).
 
-    Each method may raise `LedgerUnavailable`.
+    Each method may raise `LedgerUnavailable` and `NotFound`.
     """
 
     _replays: ReplayStorePort
@@ -90,11 +90,7 @@ class Replays:
     _trail: AuditTrail
 
     def count(self, which: FailureFilter) -> int:
-        """Say how many failures a replay would be about: S2.6 in docs/compatibility.md.
-
-        Raises:
-            NotFound: there is no such schedule, task or queue, and nothing is left of one.
-        """
+        """Say how many failures a replay would be about: S2.6 in docs/compatibility.md."""
         if not (failures := self._records.count_failures(self._names.resolved(which))):
             self._names.refuse_unknown(which)
         return failures
@@ -107,7 +103,6 @@ class Replays:
         A *request* that is asked again is answered what it began.
 
         Raises:
-            NotFound: see `count`.
             RequestReused: it began another one.
         """
         if not (failures := self.count(order.which)):
@@ -135,19 +130,10 @@ class Replays:
         return [ReplayView.of(replay, now=now) for replay in found]
 
     def show(self, replay_id: int, *, now: datetime) -> ReplayView:
-        """Show one.
-
-        Raises:
-            NotFound: there is none.
-        """
         return _shown(self._replays.replay(replay_id), replay_id, now)
 
     def stop(self, replay_id: int, *, author: str, now: datetime, actor: Actor) -> ReplayView:
-        """Let nothing of it begin any more; what has begun goes on.
-
-        Raises:
-            NotFound: there is none.
-        """
+        """Let nothing of it begin any more; what has begun goes on."""
         reason = f"stopped by {author}" if author else "stopped by hand"
         _shown(self._replays.replay(replay_id), replay_id, now)
         with self._trail.change(
@@ -156,11 +142,7 @@ class Replays:
             return _shown(self._replays.halt(replay_id, reason=reason, now=now), replay_id, now)
 
     def resume(self, replay_id: int, *, now: datetime, actor: Actor) -> ReplayView:
-        """Let a stopped one go on, to its end: its rules to stop hold no more.
-
-        Raises:
-            NotFound: there is none.
-        """
+        """Let a stopped one go on, to its end: its rules to stop hold no more."""
         _shown(self._replays.replay(replay_id), replay_id, now)
         with self._trail.change(actor, Action.RESUME_REPLAY, str(replay_id), now=now):
             return _shown(self._replays.resume(replay_id, now=now), replay_id, now)

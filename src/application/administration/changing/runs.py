@@ -69,6 +69,9 @@ class Switched:
 class Administrator:
     """Changes the ledger on people's behalf; schedulers and workers notice by themselves.
 
+    Each method may raise `LedgerUnavailable`, and `NotFound` where one of those that are named does
+    not exist.
+
     *uuid* gives the names of manual runs, *policy* holds for schedules without one, and *bell* is
     rung for what a person asks for.
     """
@@ -173,11 +176,7 @@ class Administrator:
     def switch(
         self, names: Sequence[str], *, on: bool, now: datetime, actor: Actor
     ) -> Sequence[Switched]:
-        """Enable or disable schedules, all or none; what runs goes on.
-
-        Raises:
-            NotFound: one of them does not exist; nothing was changed.
-        """
+        """Enable or disable schedules, all or none; what runs goes on."""
         found = find_schedules(self._schedules, names)
         action = Action.ENABLE if on else Action.DISABLE
         asked = {
@@ -242,9 +241,6 @@ class Administrator:
         """End the pauses of schedules; answers by name the pause and whether it was on.
 
         What was due meanwhile is not run: `backfill` does that, on request.
-
-        Raises:
-            NotFound: one of them does not exist; none is resumed.
         """
         resumed = {}
         for schedule in find_schedules(self._schedules, names):
@@ -260,11 +256,7 @@ class Administrator:
         return resumed
 
     def cancel(self, execution_id: int, *, now: datetime, actor: Actor) -> State:
-        """Ask for the end of an execution; answers the state that it is in now.
-
-        Raises:
-            NotFound: there is no such execution.
-        """
+        """Ask for the end of an execution; answers the state that it is in now."""
         execution = find_execution(self._records, execution_id)
         was = {"schedule": execution.schedule_name, "state": execution.state.value}
         with self._trail.change(
@@ -278,11 +270,7 @@ class Administrator:
         return state
 
     def archived(self, ids: Collection[int]) -> Sequence[Archived]:
-        """Find rows of the archive.
-
-        Raises:
-            NotFound: with the ids that do not exist; nothing was changed.
-        """
+        """Find all of these rows of the archive."""
         found = self._records.archived(ids)
         missing = sorted(set(ids) - {archived.id for archived in found})
         if missing:
@@ -295,9 +283,6 @@ class Administrator:
         """Send failed executions again at once, with *attempts* in all, or as many as before.
 
         Many are for `Replays`.
-
-        Raises:
-            NotFound: one of the ids does not exist; nothing was sent.
         """
         chosen = set(ids)
         rows = self.archived(chosen)
@@ -321,11 +306,7 @@ class Administrator:
         )
 
     def quarantined(self, ids: Collection[int]) -> Sequence[int]:
-        """Expect rows of the archive that stand for something quarantined.
-
-        Raises:
-            NotFound: one of the ids does not exist, or stands for something else.
-        """
+        """Raise `NotFound` for rows of the archive that stand for nothing quarantined."""
         failed = [row.id for row in self.archived(set(ids)) if row.state is State.FAILED]
         if failed:
             numbers = ", ".join(map(str, failed))
@@ -335,11 +316,7 @@ class Administrator:
     def discard_all(
         self, which: FailureFilter, *, note: str, now: datetime, actor: Actor
     ) -> DiscardedView:
-        """Resolve without a run what a filter takes of the archive as it is now.
-
-        Raises:
-            NotFound: there is no such schedule, task or queue, and nothing is left of one.
-        """
+        """Resolve without a run what a filter takes of the archive as it is now."""
         target, chosen = which.schedule or _SEVERAL, values_of_filter(which)
         which = self._names.resolved(which)
         if not self._records.archive(which, limit=1):
@@ -359,11 +336,7 @@ class Administrator:
     def discard(
         self, ids: Collection[int], *, note: str, now: datetime, actor: Actor
     ) -> DiscardedView:
-        """Resolve failures without a run; they stay in the archive.
-
-        Raises:
-            NotFound: one of the ids does not exist; nothing was changed.
-        """
+        """Resolve failures without a run; they stay in the archive."""
         chosen = set(ids)
         rows = self.archived(chosen)
         with self._trail.change(

@@ -20,7 +20,7 @@ from ..views.events import EventView
 
 @attrs.frozen
 class Outbox:
-    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`."""
+    """Answers questions, and changes nothing; may raise `LedgerUnavailable` and `NotFound`."""
 
     _events: EventStorePort
     _names: Names
@@ -28,11 +28,7 @@ class Outbox:
     def events(
         self, *, states: Collection[OutboxState], schedule: str | None, limit: int
     ) -> Sequence[EventView]:
-        """List events and their targets, newest first; those in any of *states*, if some are.
-
-        Raises:
-            NotFound: there is no such schedule, and no event of one.
-        """
+        """List events and their targets, newest first; those in any of *states*, if some are."""
         found = self._events.rows(states=states, schedule=schedule, limit=limit)
         if not found:
             self._names.expect_schedule(schedule)
@@ -41,7 +37,7 @@ class Outbox:
 
 @attrs.frozen(kw_only=True)
 class AlertDesk:
-    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`.
+    """Answers questions, and changes nothing; may raise `LedgerUnavailable` and `NotFound`.
 
     *now* is the ledger's clock, *subscribers* are those of this process's jobs file.
     """
@@ -63,9 +59,6 @@ class AlertDesk:
 
         Each scheduler judges those of the whole ledger. Those of a schedule need a process with its
         file: where none runs, what held last is listed, and `held_at` says when that was.
-
-        Raises:
-            NotFound: there is no such schedule, and no alert of one.
         """
         found, goes_on = self._alerts.page(which, after=after, limit=limit)
         if not found and which.schedule is not None:

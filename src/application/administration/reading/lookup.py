@@ -18,7 +18,10 @@ LOOKED_AT: Final = 2_000
 
 
 class NotFound(LookupError):
-    """Something that was asked for by name or number does not exist."""
+    """What was asked for by name or number does not exist, and nothing is left of it.
+
+    Nothing was changed. Of a name it says which others come close.
+    """
 
 
 def find_schedule(schedules: ScheduleStorePort, name: str) -> StoredSchedule:

@@ -237,7 +237,7 @@ class Metrics:
 
 @attrs.frozen
 class Statistics:
-    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`."""
+    """Answers questions, and changes nothing; may raise `LedgerUnavailable` and `NotFound`."""
 
     _statistics: StatisticsPort
     _names: Names
@@ -245,11 +245,6 @@ class Statistics:
     def failures(
         self, which: FailureFilter, *, by: Sequence[By], limit: int
     ) -> Sequence[FailureCountView]:
-        """Count the failures that a filter takes.
-
-        Raises:
-            NotFound: there is no such schedule, task or queue, and nothing is left of one.
-        """
         found = self._statistics.failures(self._names.resolved(which), by=by, limit=limit)
         if not found:
             self._names.refuse_unknown(which)

@@ -44,7 +44,7 @@ SILENT_FOR: Final = 5.0
 
 @attrs.frozen(kw_only=True)
 class Queries:
-    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`.
+    """Answers questions, and changes nothing; may raise `LedgerUnavailable` and `NotFound`.
 
     *now* is the ledger's clock, *retry_delay* that of the topology.
     """
@@ -62,30 +62,16 @@ class Queries:
         return self._now()
 
     def schedule(self, name: str) -> ScheduleView:
-        """Show one schedule.
-
-        Raises:
-            NotFound: with the names that come close.
-        """
         return self._views.of_one(find_schedule(self._schedules, name))
 
     def schedule_with_id(self, scheduler_id: int) -> ScheduleView:
-        """Show one schedule by its id.
-
-        Raises:
-            NotFound: there is none.
-        """
         stored = self._schedules.with_id(scheduler_id)
         if stored is None:
             raise NotFound(f"there is no schedule with the id {scheduler_id}")
         return self._views.of_one(stored)
 
     def executions(self, which: ExecutionFilter) -> Sequence[ExecutionView]:
-        """List executions, newest first.
-
-        Raises:
-            NotFound: there is no such schedule or task, and nothing is left of one.
-        """
+        """List executions, newest first."""
         found = self._records.executions(self._names.resolved(which))
         if not found:
             self._names.refuse_unknown(which)
@@ -101,18 +87,11 @@ class Queries:
         """Yield executions, and again those that are new or have moved on: see `watch`.
 
         Of more than *limit* changes between two looks the oldest are left out.
-
-        Raises:
-            NotFound: see `executions`.
         """
         return watch(lambda: self.executions(which), stand=_stand, pause=pause)
 
     def upcoming(self, name: str, *, count: int) -> Sequence[DueView]:
-        """List the instants at which a schedule is due next, and why some will not run.
-
-        Raises:
-            NotFound: there is no such schedule.
-        """
+        """List the instants at which a schedule is due next, and why some will not run."""
         stored = find_schedule(self._schedules, name)
         schedule = understood(stored)
         if schedule is None or stored.problem is not None:
@@ -127,11 +106,6 @@ class Queries:
         return found
 
     def execution(self, execution_id: int) -> ExecutionWithAttempts:
-        """Show an execution.
-
-        Raises:
-            NotFound: there is none.
-        """
         [execution] = self._names.named([find_execution(self._records, execution_id)])
         attempts = self._records.attempts(execution_id)
         reports = {one.attempt: one.report for one in self._records.reported([execution_id])}
@@ -156,11 +130,6 @@ class Queries:
         }
 
     def output(self, execution_id: int) -> ExecutionWithOutput:
-        """Show what an execution wrote.
-
-        Raises:
-            NotFound: there is none.
-        """
         [execution] = self._names.named([find_execution(self._records, execution_id)])
         running = execution.attempt if execution.state is State.RUNNING else None
         return ExecutionWithOutput(
@@ -172,11 +141,7 @@ class Queries:
         )
 
     def newest(self, name: str) -> int:
-        """Find the run of a schedule that runs, or waits, or ended last.
-
-        Raises:
-            NotFound: there is no such schedule, or it has never run.
-        """
+        """Find the run of a schedule that runs, waits, or ended last; it may not have run yet."""
         newest = self._newest(name)
         if newest is None:
             raise NotFound(f"schedule {name!r} has not run yet")
@@ -192,9 +157,6 @@ class Queries:
         """Find the newest run of a schedule, or look again and again until it has one.
 
         *on_wait* is called once, before the first *pause* of so many seconds.
-
-        Raises:
-            NotFound: there is no such schedule, or no more.
         """
         is_told = False
         while (newest := self._newest(name)) is None:
@@ -223,9 +185,6 @@ class Queries:
         """Look again and again until an execution has ended; *pause* waits for so many seconds.
 
         *on_silence* is called once, if it has not begun after `SILENT_FOR` seconds.
-
-        Raises:
-            NotFound: there is none, or no more.
         """
         looks = 0
         while (execution := find_execution(self._records, execution_id)).state in UNFINISHED:
@@ -239,11 +198,7 @@ class Queries:
     def failures(
         self, which: FailureFilter, *, before: int | None = None, limit: int
     ) -> Sequence[FailureView]:
-        """List the archive, newest first; those *before* a row of it, if it is given.
-
-        Raises:
-            NotFound: there is no such schedule, task or queue, and nothing is left of one.
-        """
+        """List the archive, newest first; those *before* a row of it, if it is given."""
         found = self._records.archive(self._names.resolved(which), before=before, limit=limit)
         if not found:
             self._names.refuse_unknown(which)
@@ -263,9 +218,6 @@ class Queries:
         """Yield failures, and again those that are new or were resolved: see `watch`.
 
         Of more than *limit* between two looks the oldest are left out.
-
-        Raises:
-            NotFound: see `failures`.
         """
         oldest = 0
 
@@ -280,11 +232,7 @@ class Queries:
         return watch(look, stand=lambda one: one.resolution, pause=pause)
 
     def failure(self, archived_id: int) -> FailureWithDetails:
-        """Show a row of the archive, with all that is left of its execution.
-
-        Raises:
-            NotFound: there is none.
-        """
+        """Show a row of the archive, with all that is left of its execution."""
         for archived in self._names.named_failures(self._records.archived([archived_id])):
             execution_id, last = archived.execution_id, archived.attempts
             outputs = self._records.output(execution_id)

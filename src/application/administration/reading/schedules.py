@@ -63,7 +63,7 @@ class ScheduleViews:
 
 @attrs.define(kw_only=True, eq=False)
 class ScheduleLists:
-    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`.
+    """Answers questions, and changes nothing; may raise `LedgerUnavailable` and `NotFound`.
 
     *now* is the ledger's clock.
     """
@@ -74,11 +74,7 @@ class ScheduleLists:
     _now: Callable[[], datetime]
 
     def page(self, which: ScheduleFilter, *, after: str | None = None, limit: int) -> SchedulePage:
-        """List schedules by name, those that come *after* one; see `SchedulePage.after`.
-
-        Raises:
-            NotFound: there is no schedule of such a jobs file.
-        """
+        """List schedules by name, those that come *after* one; see `SchedulePage.after`."""
         found = self._lists.page(which, after=after, limit=limit + 1, now=self._now())
         if not found and which.source is not None:
             self._names.expect_source(which.source)
@@ -248,7 +244,7 @@ class CalendarView:
 
 @attrs.frozen
 class Calendars:
-    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`."""
+    """Answers questions, and changes nothing; may raise `LedgerUnavailable` and `NotFound`."""
 
     _schedules: ScheduleStorePort
 
@@ -256,11 +252,6 @@ class Calendars:
         return [*map(CalendarView.of, self._schedules.calendars())]
 
     def show(self, name: str) -> CalendarView:
-        """Show one.
-
-        Raises:
-            NotFound: there is none.
-        """
         for stored in self._schedules.calendars([name]):
             return CalendarView.of(stored)
         raise NotFound(f"there is no calendar {name!r}")
@@ -284,18 +275,13 @@ class HistoryView:
 
 @attrs.frozen(kw_only=True)
 class RunHistory:
-    """Answers questions, and changes nothing. *now* is the ledger's clock."""
+    """Answers questions, and changes nothing; may raise `LedgerUnavailable` and `NotFound`."""
 
     _schedules: ScheduleStorePort
     _overview: OverviewPort
     _now: Callable[[], datetime]
 
     def of(self, name: str) -> HistoryView:
-        """Show the runs of a schedule.
-
-        Raises:
-            NotFound: there is no such schedule.
-        """
         stored, now = find_schedule(self._schedules, name), self._now()
         runs = self._overview.recent([stored.id], each=MOST_RUNS).get(stored.id, ())
         took = sorted(
