@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cronhare.adapters.notify.mail import make_mailer
     from cronhare.adapters.notify.notifier import Notifier
     from cronhare.adapters.process.runner import ProcessRunner
-    from cronhare.adapters.prometheus.counting import PrometheusMetrics
+    from cronhare.adapters.prometheus.metrics import PrometheusMetrics
     from cronhare.adapters.sql.access import SqlAccessStore, SqlAuditStore
     from cronhare.adapters.sql.attempts import SqlAttemptStore
     from cronhare.adapters.sql.claims.store import SqlClaimStore

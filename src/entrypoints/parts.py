@@ -121,7 +121,7 @@ class LazyPart:
 LATE: Final = {late.name: late for late in map(Late, _PLACES)}
 
 _OPTIONAL: Final = (
-    "cronhare.adapters.prometheus.counting:PrometheusMetrics",
+    "cronhare.adapters.prometheus.metrics:PrometheusMetrics",
     "cronhare.adapters.tracing:open_tracing",
     "cronhare.entrypoints.probes:make_registry",
 )

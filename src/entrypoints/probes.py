@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, MetricsHandler, ProcessCollector
 
-from cronhare.adapters.prometheus.measuring import LedgerMeasuring, VitalsCollector
+from cronhare.adapters.prometheus.metrics import LedgerMeasuring, VitalsCollector
 from cronhare.application.administration.views.work import MetricsView
 from cronhare.domain.addresses.web import ListenAddress, is_meant
 

@@ -13,7 +13,7 @@ import yaml
 from prometheus_client import generate_latest
 
 from cronhare.adapters.prometheus.catalogue import CATALOGUE
-from cronhare.adapters.prometheus.counting import PrometheusMetrics
+from cronhare.adapters.prometheus.metrics import PrometheusMetrics
 from cronhare.application.administration.views.work import MetricsView
 from cronhare.domain.execution import State
 from cronhare.domain.retries.outcome import Ending

@@ -7,8 +7,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from cronhare.adapters.prometheus.catalogue import CATALOGUE, Source
-from cronhare.adapters.prometheus.counting import PrometheusMetrics
-from cronhare.adapters.prometheus.measuring import LedgerCollector
+from cronhare.adapters.prometheus.metrics import LedgerCollector, PrometheusMetrics
 from cronhare.application.administration.views.work import MetricsView
 from cronhare.entrypoints.probes import make_registry
 from cronhare.entrypoints.vitals import Vitals

@@ -11,9 +11,8 @@ from typing import Final
 import attrs
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from cronhare.application.administration.views.work import MetricsView
+from cronhare.application.administration.views.work import MetricsView, Series
 
-Series = Mapping[tuple[str, ...], float]
 Measured = float | Series
 Measure = Callable[[MetricsView], Measured]
 
@@ -35,7 +34,7 @@ class Source(enum.StrEnum):
     LEDGER = "the ledger, asked by scheduler, up, web and `cronhare metrics`"
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False)
 class Described:
     """One metric; *name* is the exposed one, with its `_total`.
 
@@ -46,8 +45,8 @@ class Described:
     kind: Kind
     source: Source
     help: str
-    labels: tuple[str, ...] = ()
-    measure: Measure | None = None
+    labels: tuple[str, ...]
+    measure: Measure | None
 
     @property
     def family_name(self) -> str:
@@ -65,9 +64,9 @@ class Described:
         """Make the family of a gauge or a counter: of one value, or of one for each labels."""
         kind = CounterMetricFamily if self.kind is Kind.COUNTER else GaugeMetricFamily
         family = kind(self.family_name, self.help, labels=self.labels)
-        series: Series = measured if isinstance(measured, Mapping) else {(): measured}
-        for labels in sorted(series):
-            family.add_metric(labels, series[labels])
+        series = measured if isinstance(measured, Mapping) else {(): measured}
+        for labels, value in sorted(series.items()):
+            family.add_metric(labels, value)
         return family
 
 
@@ -76,10 +75,9 @@ _found: list[Described] = []
 
 def _metric(name: str, source: Source | Measure, help_: str, *labels: str, kind: Kind) -> Described:
     """Describe a metric; in place of its source, one of the ledger has its measure."""
-    measure = None if isinstance(source, Source) else source
-    source = source if isinstance(source, Source) else Source.LEDGER
+    where, measure = (source, None) if isinstance(source, Source) else (Source.LEDGER, source)
     found = Described(
-        name=name, kind=kind, source=source, help=help_, labels=labels, measure=measure
+        name=name, kind=kind, source=where, help=help_, labels=labels, measure=measure
     )
     _found.append(found)
     return found
@@ -88,104 +86,98 @@ def _metric(name: str, source: Source | Measure, help_: str, *labels: str, kind:
 _counter = partial(_metric, kind=Kind.COUNTER)
 _gauge = partial(_metric, kind=Kind.GAUGE)
 _histogram = partial(_metric, kind=Kind.HISTOGRAM)
+PROCESS, SCHEDULER, WORKER = Source.PROCESS, Source.SCHEDULER, Source.WORKER
 
 # The process.
-BUILD = _gauge("cronhare_build_info", Source.PROCESS, "The release that runs, always 1", "version")
+BUILD = _gauge("cronhare_build_info", PROCESS, "The release that runs, always 1", "version")
 CONNECTION_UP = _gauge(
     "cronhare_connection_up",
-    Source.PROCESS,
+    PROCESS,
     "Whether what /readyz needs was proven within 30 s: ledger, broker, consumer",
     "connection",
 )
 LAST_TURN = _gauge(
     "cronhare_loop_last_turn_timestamp_seconds",
-    Source.PROCESS,
+    PROCESS,
     "When the last turn of a loop began",
     "loop",
 )
 CLOCK_OFFSET = _gauge(
-    "cronhare_clock_offset_seconds",
-    Source.PROCESS,
-    "How far this host's clock is ahead of the ledger's",
+    "cronhare_clock_offset_seconds", PROCESS, "How far this host's clock is ahead of the ledger's"
 )
 
 # The way from a due instant to the start of its task.
 LAST_TICK = _gauge(
     "cronhare_last_tick_timestamp_seconds",
-    Source.SCHEDULER,
+    SCHEDULER,
     "When a scheduler last looked for what is due, and the ledger answered",
 )
 LATENESS = _histogram(
     "cronhare_lateness_seconds",
-    Source.PROCESS,
+    PROCESS,
     "How long after its due instant a first attempt was claimed, published and started",
     "stage",
 )
 CLAIMED = _counter(
-    "cronhare_executions_claimed_total", Source.SCHEDULER, "Executions claimed when they were due"
+    "cronhare_executions_claimed_total", SCHEDULER, "Executions claimed when they were due"
 )
 SKIPPED = _counter(
     "cronhare_instants_skipped_total",
-    Source.SCHEDULER,
+    SCHEDULER,
     "Due instants that were recorded as skipped, by the kind of reason",
     "reason",
 )
 PUBLISHED = _counter(
     "cronhare_messages_published_total",
-    Source.SCHEDULER,
+    SCHEDULER,
     "Messages published, by what is known of them: confirmed, returned, refused, unknown",
     "outcome",
 )
 RESENT = _counter(
     "cronhare_executions_resent_total",
-    Source.SCHEDULER,
+    SCHEDULER,
     "Executions whose message was sent again, as it was overdue",
 )
 LOST = _counter(
     "cronhare_attempts_lost_total",
-    Source.PROCESS,
+    PROCESS,
     "Attempts given up for lost: their worker vanished, or its lease lapsed",
 )
 
 # The worker.
-RUNNING = _gauge("cronhare_worker_running", Source.WORKER, "Deliveries being handled now")
-SLOTS = _gauge("cronhare_worker_slots", Source.WORKER, "Deliveries that may be handled at a time")
-STARTED = _counter(
-    "cronhare_attempts_started_total", Source.WORKER, "Attempts that the ledger let begin"
-)
+RUNNING = _gauge("cronhare_worker_running", WORKER, "Deliveries being handled now")
+SLOTS = _gauge("cronhare_worker_slots", WORKER, "Deliveries that may be handled at a time")
+STARTED = _counter("cronhare_attempts_started_total", WORKER, "Attempts that the ledger let begin")
 ATTEMPTS = _counter(
-    "cronhare_attempts_total",
-    Source.WORKER,
-    "Attempts that have ended, by how they ended",
-    "outcome",
+    "cronhare_attempts_total", WORKER, "Attempts that have ended, by how they ended", "outcome"
 )
 DURATION = _histogram(
-    "cronhare_attempt_duration_seconds", Source.WORKER, "How long attempts took", "outcome"
+    "cronhare_attempt_duration_seconds", WORKER, "How long attempts took", "outcome"
 )
 EXECUTIONS = _counter(
     "cronhare_executions_total",
-    Source.WORKER,
+    WORKER,
     "Ends of attempts, by the state that the ledger recorded: retrying is no end of the execution",
     "state",
 )
 FENCED = _counter(
     "cronhare_fence_refusals_total",
-    Source.WORKER,
+    WORKER,
     "Deliveries that were not started again, since somebody else decided; copies are common",
 )
 SUPERSEDED = _counter(
     "cronhare_ends_superseded_total",
-    Source.WORKER,
+    WORKER,
     "Ends that do not count, since the attempt was ended in the ledger before",
 )
 LEASES_LOST = _counter(
     "cronhare_leases_lost_total",
-    Source.WORKER,
+    WORKER,
     "Running attempts that were stopped, since their lease could not be kept",
 )
 QUARANTINED = _counter(
     "cronhare_deliveries_quarantined_total",
-    Source.WORKER,
+    WORKER,
     "Deliveries put into quarantine: unreadable, unknown, or poison",
 )
 

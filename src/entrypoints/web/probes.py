@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from cronhare.adapters.prometheus.measuring import WAIT
+from cronhare.adapters.prometheus.metrics import WAIT
 
 from ..vitals import HEALTH, METRICS, READINESS
 from .asking import Asker

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cronhare.adapters.prometheus.measuring import exposition, write_textfile
+from cronhare.adapters.prometheus.metrics import exposition, write_textfile
 from cronhare.application.administration.views.work import MOST_SERIES, OTHERS, MetricsView
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import By, FailureCount

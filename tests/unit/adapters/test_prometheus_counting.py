@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cronhare.adapters.prometheus.counting import PrometheusMetrics
+from cronhare.adapters.prometheus.metrics import PrometheusMetrics
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.schedules.skips import SkipKind

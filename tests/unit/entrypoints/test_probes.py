@@ -13,7 +13,7 @@ from threading import Thread
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
-from cronhare.adapters.prometheus.measuring import COUNT_EVERY, STALE, LedgerMeasuring
+from cronhare.adapters.prometheus.metrics import COUNT_EVERY, STALE, LedgerMeasuring
 from cronhare.application.administration.views.work import MetricsView
 from cronhare.domain.addresses.web import ListenAddress
 from cronhare.entrypoints import vitals as turns
@@ -315,7 +315,7 @@ def test_the_ledger_is_counted_seldom_and_not_while_it_is_away(watch: Stopwatch)
 def test_a_slow_or_broken_count_leaves_the_scrape_its_answer(
     watch: Stopwatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cronhare.adapters.prometheus.measuring.WAIT", 0.05)
+    monkeypatch.setattr("cronhare.adapters.prometheus.metrics.WAIT", 0.05)
     go_on = threading.Event()
 
     def measure() -> MetricsView:

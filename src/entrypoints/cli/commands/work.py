@@ -223,7 +223,7 @@ def metrics(
 
     `cronhare web` and each `up` answer the same at /metrics, and what their process counted.
     """
-    from cronhare.adapters.prometheus.measuring import exposition, write_textfile  # noqa: PLC0415 - its library brings an HTTP server
+    from cronhare.adapters.prometheus.metrics import exposition, write_textfile  # noqa: PLC0415 - its library brings an HTTP server
 
     measured = open_ledger().metrics().measure()
     if textfile is None:
