@@ -13,7 +13,7 @@ from cronhare.domain.texts.moments import say_due, say_moment
 from cronhare.domain.texts.printable import shortened
 from cronhare.domain.texts.words import called_in_full, counted
 
-from .output import console, facts, json_line, moment, print_line, state, table, text
+from .output import console, facts, is_terminal, json_line, moment, print_line, state, table, text
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -172,12 +172,16 @@ def print_changes(
 ) -> None:
     """Print a line for each change; as JSON each look at which something has changed is one.
 
-    Each is cut off at the window's width.
+    On a terminal each is cut off at the window's width.
     """
     for moved in looks:
         if json and moved:
             sys.stdout.write(f"{json_line(moved)}\n")
         elif not json:
             for row in moved:
-                console().print(line_of(row), no_wrap=True, overflow="ellipsis")
+                line = line_of(row)
+                if is_terminal():
+                    console().print(line, no_wrap=True, overflow="ellipsis")
+                else:
+                    sys.stdout.write(f"{line.plain}\n")
         sys.stdout.flush()

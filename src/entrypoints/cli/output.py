@@ -1,34 +1,34 @@
-"""What commands print: tables for people, JSON for pipes.
+"""What commands print: JSON for pipes; for people tables, facts and sentences.
 
-rich is imported for a terminal, and for what must be folded or has letters of other widths: plain
-lines, plain tables and JSON in a pipe go without. So is what writes JSON: a page of help goes
-without both.
+On a terminal rich draws them, with colours, as wide as the window. In a pipe they are plain text,
+whole and without rich.
 """
 
 import sys
-from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime, tzinfo
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, tzinfo
+from operator import attrgetter
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
 import typer
 
-from cronhare.domain.texts.moments import say_moment
+from cronhare.domain.texts.moments import say_beside, say_moment
 from cronhare.domain.texts.printable import printable
+from cronhare.domain.texts.words import listed
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
-    from rich.table import Table
     from rich.text import Text
+
+T = TypeVar("T")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for pipes.")]
 
-#: Characters of a line where there is no terminal.
-PIPE_WIDTH = 240
+#: A list's columns, by their headings: an attribute of what a row shows, or made of it.
+Columns: TypeAlias = Mapping[str, str | Callable[[T], object]]
 
-#: In a narrow window a word of more letters may be folded.
-LONGEST_WHOLE: Final = 24
-#: Characters that a column needs at least whose words may be folded.
-LEAST_WIDTH: Final = 8
+#: Characters that are left at least of a text that is shortened.
+LEAST_WIDTH: Final = 12
 _GAP: Final = 2
 
 STATE_COLOURS = {
@@ -56,24 +56,28 @@ STATE_COLOURS = {
 }
 
 
-def console() -> "Console":
-    """Make a console for standard output: colours and the window's width on a terminal only."""
-    from rich.console import Console  # noqa: PLC0415 - as the module says
+def is_terminal() -> bool:
+    """Tell whether a person reads standard output as it comes."""
+    return sys.stdout.isatty()
 
-    width = None if sys.stdout.isatty() else PIPE_WIDTH
-    return Console(highlight=False, width=width, soft_wrap=False)
+
+def console() -> "Console":
+    """Make a console for standard output: colours on a terminal only."""
+    from rich.console import Console  # noqa: PLC0415 - for a terminal
+
+    return Console(highlight=False, soft_wrap=False)
 
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - anything msgspec can write
     """Print a value as one JSON document."""
-    from ..json_text import as_json  # noqa: PLC0415 - as the module says
+    from ..json_text import as_json  # noqa: PLC0415 - a page of help does without
 
     sys.stdout.write(as_json(value, encode=_encode, indent=2) + "\n")
 
 
 def json_line(value: Any) -> str:  # noqa: ANN401 - any JSON value
     """Write a JSON value on one line, to stand among other facts."""
-    from ..json_text import as_json  # noqa: PLC0415 - as the module says
+    from ..json_text import as_json  # noqa: PLC0415 - a page of help does without
 
     return as_json(value, encode=_encode)
 
@@ -84,19 +88,18 @@ def print_line(sentence: str, *, style: str = "", indent: int = 0) -> None:
     One that holds a command is left to the window to fold: it is copied, and breaks of ours would
     be pasted with it.
     """
-    shown = printable(sentence)
-    if sys.stdout.isatty() or not shown.isascii() or len(shown) > PIPE_WIDTH - indent:
-        from rich.padding import Padding  # noqa: PLC0415 - as the module says
-
-        said = text(sentence, style=style)
-        if "`" in shown:
-            said.pad_left(indent)
-            _print(said, soft_wrap=True)
-        else:
-            _print(Padding(said, (0, 0, 0, indent), expand=False))
-    else:
-        sys.stdout.write(f"{' ' * indent}{shown}\n")
+    if not (sentence and is_terminal()):
+        sys.stdout.write(f"{' ' * indent}{printable(sentence)}\n")
         sys.stdout.flush()  # whoever waits for a run is told its number first
+        return
+    from rich.padding import Padding  # noqa: PLC0415 - for a terminal
+
+    said = text(sentence, style=style)
+    if "`" in sentence:
+        said.pad_left(indent)
+        _print(said, soft_wrap=True)
+    else:
+        _print(Padding(said, (0, 0, 0, indent), expand=False))
 
 
 def print_notes(notes: Iterable[object]) -> None:
@@ -107,91 +110,145 @@ def print_notes(notes: Iterable[object]) -> None:
 
 def text(shown: str, *, style: str = "") -> "Text":
     """Make a piece of a line; what could begin another line is escaped."""
-    from rich.text import Text  # noqa: PLC0415 - as the module says
+    from rich.text import Text  # noqa: PLC0415 - for a terminal
 
     return Text(printable(shown), style=style)
 
 
-def table(*columns: str, rows: Iterable[Iterable[object]], empty: str) -> None:
+class Styled:
+    """The name of a state in its colour, and what is said beside it."""
+
+    def __init__(self, name: str, rest: str = "", *, colour: str | None = None) -> None:
+        """The *name* alone has a colour."""
+        self._name, self._rest = name, rest
+        self._colour = STATE_COLOURS.get(name, "") if colour is None else colour
+
+    def __str__(self) -> str:
+        return f"{self._name}{self._rest}"
+
+    def drawn(self) -> "Text":
+        """Give it as it is drawn."""
+        return text(self._name, style=self._colour).append(printable(self._rest))
+
+
+def state(name: str, rest: str = "") -> Styled:
+    """Show a state in its colour."""
+    return Styled(name, rest)
+
+
+def print_rows(
+    found: Sequence[T],
+    columns: Columns[T],
+    *,
+    json: bool,
+    empty: str,
+    spare: Sequence[str] = (),
+    elastic: Collection[str] = (),
+) -> None:
+    """Print views as JSON, or as a list of one line each: on a terminal with times beside now.
+
+    Where room lacks, *spare* columns are left out in their order, and then texts in *elastic* ones
+    are shortened, of which a last line tells.
+    """
+    if json:
+        print_json(found)
+        return
+    of_columns = [attrgetter(of) if isinstance(of, str) else of for of in columns.values()]
+    now = datetime.now(UTC)
+
+    def say(value: object) -> object:
+        if isinstance(value, datetime):
+            return say_beside(value, now) if is_terminal() else say_moment(value)
+        return value
+
+    rows = [[say(of(each)) for of in of_columns] for each in found]
+    table(*columns, rows=rows, empty=empty, spare=spare, elastic=elastic)
+
+
+def table(
+    *headings: str,
+    rows: Iterable[Iterable[object]],
+    empty: str,
+    spare: Sequence[str] = (),
+    elastic: Collection[str] | None = None,
+) -> None:
     """Print a table without a frame, or *empty* if it has no rows.
 
-    In a narrow window texts are folded at their blanks, and numbers, names and states stay whole as
-    far as there is room; nothing is cut off.
+    In a narrow window it is folded, and nothing is cut off; or as `print_rows` says, where
+    *elastic* is given.
     """
-    cells = [tuple(row) for row in rows]
+    cells = [[_cell(value) for value in row] for row in rows]
     if not cells:
         print_line(empty)
-        return
-    if print_plainly([columns, *([*map(_written, row)] for row in cells)]):
-        return
-    out, grid = console(), _grid(columns, [[*map(_cell, row)] for row in cells])
-    if out.measure(grid, options=out.options.update(max_width=out.width + 1)).maximum > out.width:
-        headings = [name.replace(" ", "\n") for name in columns]
-        narrow = [[*map(_narrow_cell, row)] for row in cells]
-        grid = _grid(headings, narrow, whole=_whole_columns(headings, narrow, out.width))
-    _print(grid)
+    elif is_terminal():
+        _draw(headings, cells, spare=spare, elastic=elastic)
+    else:
+        lines = [[*headings], *([printable(str(cell)) for cell in row] for row in cells)]
+        widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
+        for line in lines:
+            padded = (
+                f"{one}{' ' * (to - _width(one))}" for one, to in zip(line, widths, strict=True)
+            )
+            sys.stdout.write(f"{(' ' * _GAP).join(padded).rstrip()}\n")
 
 
-def print_plainly(lines: Sequence[Sequence[str]]) -> bool:
-    """Print rows of texts below each other, where that can be done without rich: tells whether.
-
-    In a pipe, if each letter is as wide as the others and no line is to be folded.
-    """
-    shown = [[printable(cell) for cell in line] for line in lines]
-    if sys.stdout.isatty() or not all(cell.isascii() for line in shown for cell in line):
-        return False
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    if sum(widths) + _GAP * (len(widths) - 1) > PIPE_WIDTH:
-        return False
-    for line in shown:
-        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        sys.stdout.write(f"{(' ' * _GAP).join(cells).rstrip()}\n")
-    return True
-
-
-def _grid(
+def _draw(
     headings: Sequence[str],
-    cells: "Sequence[Sequence[Text]]",
+    rows: Sequence[Sequence[Styled]],
     *,
-    whole: Sequence[bool] | None = None,
-) -> "Table":
-    from rich.table import Table  # noqa: PLC0415 - as the module says
+    spare: Sequence[str],
+    elastic: Collection[str] | None,
+) -> None:
+    from rich.table import Table  # noqa: PLC0415 - for a terminal
 
-    grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
-    for name, is_whole in zip(headings, whole or [False] * len(headings), strict=True):
-        grid.add_column(name, overflow="fold", no_wrap=is_whole)
-    for row in cells:
-        grid.add_row(*row)
-    return grid
-
-
-def _whole_columns(
-    headings: Sequence[str], cells: "Sequence[Sequence[Text]]", width: int
-) -> Sequence[bool]:
-    """Say which columns are not folded: those of single words, but the widest where room lacks."""
+    window, is_list = console().width, elastic is not None
     columns = [
-        [name, *(cell.plain for cell in column)]
-        for name, column in zip(headings, zip(*cells, strict=True), strict=True)
+        (name, [text(name, style="bold"), *(cell.drawn() for cell in column)])
+        for name, column in zip(headings, zip(*rows, strict=True), strict=True)
     ]
-    widths = [max(len(line) for cell in column for line in cell.split("\n")) for column in columns]
-    foldable = {
-        index
-        for index, column in enumerate(columns)
-        if widths[index] > LONGEST_WHOLE or any(" " in cell for cell in column)
-    }
-    times = {i for i, column in enumerate(columns) if any("\n" in cell for cell in column[1:])}
-    room = width - _GAP * (len(columns) - 1)
-    while candidates := set(range(len(columns))) - foldable - times:
-        if _least_width(widths, foldable) <= room:
-            break
-        foldable.add(max(candidates, key=widths.__getitem__))
-    return [index not in foldable for index in range(len(columns))]
+
+    def least(name: str, cells: "Sequence[Text]") -> int:
+        whole = max(cell.cell_len for cell in cells)
+        return min(whole, LEAST_WIDTH) if name in (elastic or ()) else whole
+
+    def over(width_of: "Callable[[str, Sequence[Text]], int]") -> bool:
+        """Tell whether the columns are wider than the window."""
+        return sum(width_of(*column) + _GAP for column in columns) - _GAP > window
+
+    left_out = list[str]()
+    for name in spare:
+        if over(least):
+            left_out.append(name)
+            columns = [column for column in columns if column[0] != name]
+    keeps = is_list and not over(least)
+    grid = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_header=False)
+    for name, cells in columns:
+        grid.add_column(
+            overflow="ellipsis" if is_list else "fold",
+            no_wrap=keeps and name not in (elastic or ()),
+            min_width=least(name, cells) if keeps else None,
+        )
+    for row in zip(*(cells for _, cells in columns), strict=True):
+        for cell in row:
+            cell.no_wrap = is_list
+        grid.add_row(*row)
+    _print(grid)
+    if left_out:
+        missing = f"Without {listed(left_out)}, for want of room"
+    elif is_list and over(lambda _, cells: max(cell.cell_len for cell in cells)):
+        missing = "Shortened, for want of room"
+    else:
+        return
+    print_line(f"{missing}: --json has all.", style="bright_black")
 
 
-def _least_width(widths: Sequence[int], foldable: Collection[int]) -> int:
-    return sum(
-        min(wide, LEAST_WIDTH) if index in foldable else wide for index, wide in enumerate(widths)
-    )
+def _width(shown: str) -> int:
+    """Count the cells that a text takes: letters of some scripts are two wide."""
+    if shown.isascii():
+        return len(shown)
+    from rich.cells import cell_len  # noqa: PLC0415 - most texts do without
+
+    return cell_len(shown)
 
 
 def _print(content: "RenderableType", *, soft_wrap: bool = False) -> None:
@@ -202,39 +259,26 @@ def _print(content: "RenderableType", *, soft_wrap: bool = False) -> None:
     sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
-class Styled:
-    """The name of a state, and what is said beside it: rich's text only where it is drawn."""
-
-    def __init__(self, name: str, rest: str) -> None:
-        """The *name* alone has a colour."""
-        self._name, self._rest = name, rest
-
-    def __str__(self) -> str:
-        return f"{self._name}{self._rest}"
-
-    def drawn(self) -> "Text":
-        """Give it as it is drawn."""
-        return text(self._name, style=STATE_COLOURS.get(self._name, "")).append(self._rest)
-
-
-def state(name: str, rest: str = "") -> Styled:
-    """Show a state in its colour."""
-    return Styled(name, rest)
-
-
 def facts(pairs: Iterable[tuple[str, object]]) -> None:
     """Print names and values below each other, a value's lines too; None is left out."""
-    from rich.table import Table  # noqa: PLC0415 - as the module says
-    from rich.text import Text  # noqa: PLC0415
+    known = [(name, value) for name, value in pairs if value is not None]
+    if not is_terminal():
+        width = max(len(name) for name, _ in known) + _GAP
+        for name, value in known:
+            first, *others = printable_lines(_written(value)).split("\n")
+            sys.stdout.write(f"{name:{width}}{first}".rstrip() + "\n")
+            sys.stdout.writelines(f"{'':{width}}{line}".rstrip() + "\n" for line in others)
+        return
+    from rich.table import Table  # noqa: PLC0415 - for a terminal
+    from rich.text import Text  # noqa: PLC0415 - as above
 
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    for name, value in pairs:
-        if value is not None:
-            if isinstance(value, Styled):
-                shown = value.drawn()
-            else:
-                shown = value if isinstance(value, Text) else Text(printable_lines(_written(value)))
-            grid.add_row(Text(name, style="bold"), shown)
+    grid = Table.grid(padding=(0, _GAP, 0, 0))
+    for name, value in known:
+        if isinstance(value, Styled):
+            shown = value.drawn()
+        else:
+            shown = Text(printable_lines(_written(value)))
+        grid.add_row(Text(name, style="bold"), shown)
     _print(grid)
 
 
@@ -259,21 +303,8 @@ def local_time(value: datetime, zone: tzinfo | None = None) -> datetime | None:
         return None
 
 
-def _cell(value: object) -> "Text":
-    from rich.text import Text  # noqa: PLC0415 - as the module says
-
-    if isinstance(value, Styled):
-        return value.drawn()
-    return value if isinstance(value, Text) else text(_written(value))
-
-
-def _narrow_cell(value: object) -> "Text":
-    """Fold a time where it may be folded: date, time, local time."""
-    from rich.text import Text  # noqa: PLC0415 - as the module says
-
-    return (
-        Text(_written(value).replace(" ", "\n", 2)) if isinstance(value, datetime) else _cell(value)
-    )
+def _cell(value: object) -> Styled:
+    return value if isinstance(value, Styled) else Styled(_written(value), colour="")
 
 
 def _written(value: object) -> str:

@@ -1,40 +1,119 @@
-"""Tables and sentences in windows of any width."""
+"""Lists, tables and sentences, in windows of any width and in pipes."""
 
 import time
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 
+import attrs
 import pytest
 
 from cronhare.domain.texts.moments import say_moment
 from cronhare.entrypoints.cli import output
-from cronhare.entrypoints.cli.output import moment, print_line, table
+from cronhare.entrypoints.cli.output import moment, print_line, print_rows, state, table
 
 FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 FAILED_AT = datetime(2026, 11, 22, 12, 26, 2, tzinfo=UTC)
-COLUMNS = ("ID", "SCHEDULE", "TASK", "KIND", "FAILED AT", "ATTEMPTS", "EXECUTION", "REASON")
-ROW = (1, "charge-card", "charge-card", "failed", FAILED_AT, 2, 3, "the gateway refused it: " * 5)
+HEADINGS = ("ID", "SCHEDULE", "TASK", "STATE", "REASON")
+ROW = (1, "charge-card-of-all-customers", "charge", "failed", "the gateway refused it: " * 5)
+
+Window = Callable[[int], None]
 
 
-def printed(
-    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> list[str]:
-    monkeypatch.setattr(output, "PIPE_WIDTH", width)
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    table(*COLUMNS, rows=[ROW], empty="Nothing.")
-    return capsys.readouterr().out.splitlines()
+@pytest.fixture
+def window(monkeypatch: pytest.MonkeyPatch) -> Window:
+    """Print to a terminal of so many columns."""
+
+    def become(width: int) -> None:
+        monkeypatch.setattr(output, "is_terminal", lambda: True)
+        monkeypatch.setenv("COLUMNS", str(width))
+
+    return become
+
+
+@pytest.mark.parametrize("width", [50, 60, 80, 120])
+def test_a_row_of_a_list_is_one_line_that_fits_in_the_window(
+    width: int, window: Window, capsys: pytest.CaptureFixture[str]
+) -> None:
+    window(width)
+    rows = [ROW, (2, "a", "b", "c", "short")]
+    table(*HEADINGS, rows=rows, empty="", spare=("TASK",), elastic=("REASON",))
+
+    heading, first, second, *note = capsys.readouterr().out.splitlines()
+    assert max(map(len, (heading, first, second))) <= width
+    assert "…" in first
+    assert len(note) == 1
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
-def test_a_narrow_one_folds_a_time_and_cuts_nothing_off(
-    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_table_with_all_of_something_cuts_nothing_off(
+    width: int, window: Window, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = printed(width, monkeypatch, capsys)
+    window(width)
+    table(*HEADINGS, rows=[ROW], empty="")
 
-    [first, second] = [line for line in lines if "2026-11-22" in line or "12:26:02Z" in line]
-    assert first.index("2026-11-22") == second.index("12:26:02Z")
-    assert not any("…" in line for line in lines)
+    lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= width
+    assert " ".join(lines).count("refused") == 5
+    assert "…" not in " ".join(lines)
+
+
+def test_a_pipe_has_whole_lines_below_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    table("WHO", "WHAT", rows=[("日本", "x" * 300), ("a", 1)], empty="")
+
+    assert capsys.readouterr().out.splitlines() == ["WHO   WHAT", f"日本  {'x' * 300}", "a     1"]
+
+
+@attrs.frozen
+class Run:
+    """What a list shows."""
+
+    name: str
+    due: datetime | None
+    state: str
+
+
+COLUMNS: Mapping[str, object] = {
+    "NAME": "name",
+    "DUE": "due",
+    "STATE": lambda run: state(run.state),
+}
+
+
+def listed(run: Run, capsys: pytest.CaptureFixture[str]) -> str:
+    print_rows([run], COLUMNS, json=False, empty="None.")  # type: ignore[arg-type]
+    return capsys.readouterr().out.splitlines()[1]
+
+
+def test_times_are_in_full_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    run = Run("a", datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC), "failed")
+
+    assert listed(run, capsys).split() == ["a", "2026-03-02", "12:00:30Z", "failed"]
+
+
+def test_times_are_beside_now_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], window: Window
+) -> None:
+    window(80)
+    now = datetime.now(UTC)  # here: the line is written beside the moment in which it is
+
+    assert "2 h ago" in listed(Run("a", now - timedelta(hours=2, minutes=5), "failed"), capsys)
+    assert "in 3 min" in listed(Run("a", now + timedelta(minutes=3, seconds=30), "on"), capsys)
+
+
+@pytest.mark.parametrize("on_a_terminal", [True, False])
+def test_what_could_begin_another_line_is_escaped(
+    on_a_terminal: bool, window: Window, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if on_a_terminal:
+        window(80)
+
+    assert listed(Run("a\nb\x1b[31m", None, "on"), capsys) == "a\\nb\\x1b[31m  -    on"
+
+
+def test_an_empty_list_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    print_rows([], {}, json=False, empty="None.")
+
+    assert capsys.readouterr().out == "None.\n"
 
 
 @pytest.mark.parametrize(
@@ -59,10 +138,10 @@ def test_a_moment_without_a_local_time_is_shown_in_utc_alone(
 
 
 def test_a_command_within_a_sentence_is_whole_in_a_narrow_window_as_it_is_copied(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], window: Window
 ) -> None:
     command = "`cronhare failed replay --task bad --reason 'Circuit breaker activated'`"
-    monkeypatch.setattr(output, "PIPE_WIDTH", 40)
+    window(40)
 
     print_line(f"Once its cause is gone, {command} runs what the breaker let fail.", indent=2)
     print_line("A sentence without any command is folded at its blanks.", indent=2)

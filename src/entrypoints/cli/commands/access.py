@@ -13,8 +13,7 @@ from cronhare.domain.texts.moments import DurationInvalid, parse_duration
 
 from ...node_identity import this_actor
 from ..errors import Refusal
-from ..output import Json, json_line, moment, print_json, print_line, state
-from ..rows import Columns, print_rows
+from ..output import Columns, Json, json_line, moment, print_json, print_line, print_rows, state
 from ..times import IN_UTC, PAST, none_since, read_span
 from ..wiring import open_ledger
 

@@ -32,8 +32,7 @@ from cronhare.ports.events import NotDelivered, NotifierPort
 from ..completion import SCHEDULES
 from ..errors import Refusal, Status
 from ..jobs_files import Jobs, load
-from ..output import Json, facts, moment, print_json, print_line, state
-from ..rows import Columns, print_rows
+from ..output import Columns, Json, facts, moment, print_json, print_line, print_rows, state
 from ..typed_values import MOST_LINES
 from ..wiring import open_ledger, read_settings, wire_with
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import attrs
 import typer
-from rich.text import Text
 
 from cronhare.application.doctor.finding import DiagnosisView, Finding, SettingsFacts, grouped
 from cronhare.domain.addresses.servers import LedgerFile
@@ -18,7 +17,7 @@ from cronhare.domain.texts.words import counted
 from ... import logs
 from ...settings.settings import Settings, SettingsInvalid
 from ..errors import Status
-from ..output import Json, console, print_json, print_line, table, text
+from ..output import Json, Styled, print_json, print_line, table
 from ..wiring import close_at_exit, faults_of
 
 if TYPE_CHECKING:
@@ -148,16 +147,14 @@ def _print(findings: Sequence[Finding], *, json: bool) -> DiagnosisView:
 
 
 def _print_cures(findings: Sequence[Finding]) -> None:
-    out = console()
     for finding in findings:
         if finding.cure:
-            said = Text.assemble(
-                "\n", _sign(finding.severity), text(f" {finding.subject}: {finding.what}")
-            )
-            out.print(said, text(f"  → {finding.cure}", style="bold"), sep="\n", soft_wrap=True)
-    out.print()
+            print_line("")
+            print_line(f"{_sign(finding.severity)} {finding.subject}: {finding.what}")
+            print_line(f"  → {finding.cure}", style="bold")
+    print_line("")
 
 
-def _sign(severity: Severity) -> Text:
+def _sign(severity: Severity) -> Styled:
     sign, colour = SIGNS[severity]
-    return Text(sign, style=colour)
+    return Styled(sign, colour=colour)

@@ -21,8 +21,7 @@ from ..completion import EXECUTIONS, SCHEDULES, runs
 from ..described import Watch, change_line, print_changes, show_attempts, show_execution
 from ..errors import Refusal, Status
 from ..failure_options import OfSchedule, OfTask
-from ..output import Json, Styled, local_time, print_json, print_line, state
-from ..rows import Columns, print_rows
+from ..output import Columns, Json, Styled, local_time, print_json, print_line, print_rows, state
 from ..times import IN_UTC, PAST, none_since, read_span, read_time
 from ..typed_values import MOST_LINES
 from ..wiring import open_ledger, said_ledger

@@ -28,7 +28,18 @@ from ..failure_options import (
     number,
     numbers,
 )
-from ..output import Json, facts, json_line, moment, print_json, print_line, printable_lines, state
+from ..output import (
+    Columns,
+    Json,
+    facts,
+    json_line,
+    moment,
+    print_json,
+    print_line,
+    print_rows,
+    printable_lines,
+    state,
+)
 from ..replaying import (
     RELEASE,
     REPLAY,
@@ -47,7 +58,6 @@ from ..replaying import (
     show_discarded,
     this_author,
 )
-from ..rows import Columns, print_rows
 from ..times import none_since
 from ..wiring import open_ledger
 

@@ -12,7 +12,7 @@ from cronhare.domain.texts.words import counted
 
 from ...node_identity import this_actor
 from ..completion import REPLAYS, SCHEDULES
-from ..output import Json, print_json, print_line, state
+from ..output import Columns, Json, print_json, print_line, print_rows, state
 from ..progress import working
 from ..replaying import (
     Attempts,
@@ -30,7 +30,6 @@ from ..replaying import (
     this_author,
     watch_replay,
 )
-from ..rows import Columns, print_rows
 from ..times import PAST, read_span
 from ..typed_values import MOST_LINES
 from ..wiring import open_ledger

@@ -26,8 +26,7 @@ from ...node_identity import this_actor, this_user
 from ..completion import SCHEDULES
 from ..described import say_pause, show_due
 from ..jobs_files import load
-from ..output import Json, facts, json_line, print_json, print_line, state
-from ..rows import Columns, print_rows
+from ..output import Columns, Json, facts, json_line, print_json, print_line, print_rows, state
 from ..times import read_future
 from ..wiring import open_ledger, said_ledger
 

@@ -10,8 +10,7 @@ from cronhare.domain.texts.moments import say_duration
 
 from ..errors import Refusal
 from ..failure_options import Asked, chosen_by
-from ..output import Json
-from ..rows import Columns, print_rows
+from ..output import Columns, Json, print_rows
 from ..times import IN_UTC, PAST, none_since, read_span
 from ..typed_values import MOST_LINES
 from ..wiring import open_ledger

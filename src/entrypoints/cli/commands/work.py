@@ -13,8 +13,7 @@ from cronhare.domain.texts.words import counted, listed
 from ...node_identity import this_actor
 from ..completion import NODES, TASKS
 from ..errors import file_refusal
-from ..output import Json, moment, print_json, print_line, state
-from ..rows import Columns, print_rows
+from ..output import Columns, Json, moment, print_json, print_line, print_rows, state
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
