@@ -14,8 +14,7 @@ from cronhare.ports.events import AlertStorePort, EventStorePort
 
 from ...events.alerting import schedules_of_no_file
 from ..names import Names
-from ..views.alerts import AlertPage, AlertView, ToldView, is_untried
-from ..views.events import EventView
+from ..views.alerts import AlertPage, AlertView, EventView, ToldView, is_untried
 
 
 @attrs.frozen

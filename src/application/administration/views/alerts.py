@@ -1,4 +1,4 @@
-"""Alerts: what holds, since when, and who was told."""
+"""Alerts and events: what holds, since when, and who was told."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -10,7 +10,7 @@ from cronhare.domain.events.alerts import Alert
 from cronhare.domain.events.outbox import OutboxRow, OutboxState, say_next_try
 from cronhare.domain.texts.words import counted
 
-from .values import same
+from .values import json_value, same
 
 
 @attrs.frozen(kw_only=True)
@@ -131,3 +131,34 @@ def _tried(row: OutboxRow, now: datetime | None = None) -> str:
     if now is None or row.next_try_at is None:
         return tried
     return f"{tried}; {say_next_try(row.next_try_at, now)}"
+
+
+@attrs.frozen(kw_only=True)
+class EventView:
+    """One event for one target; *state* is a `OutboxState`.
+
+    *tries* counts those that have begun; *last_error* is of the last one. *document* is what the
+    target gets; None while a recovery is only expected.
+    """
+
+    id: int
+    event_id: str
+    event: str
+    schedule_name: str
+    scheduler_id: int
+    execution_id: int | None
+    target: str
+    source: str
+    state: str
+    tries: int
+    occurred_at: datetime
+    next_try_at: datetime | None
+    finished_at: datetime | None
+    last_error: str | None
+    document: Any
+    problem: None = None  # of ledgers in which rows could be broken
+
+    @classmethod
+    def of(cls, row: OutboxRow) -> Self:
+        document = json_value(row.payload) if row.payload else None
+        return cls(**same(cls, row), event_id=row.event_key, document=document)

@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Any, Self
 
 import attrs
-import msgspec
 
 from cronhare.domain.execution import (
     NOTHING_REPORTED,
@@ -22,7 +21,7 @@ from cronhare.ports.records import Attempt, Output
 from cronhare.ports.runner import Captured
 
 from ..waits import sent_again_at, what_it_waits_for
-from .values import ErrorView, RetryView, json_value, seconds
+from .values import ErrorView, RetryView, json_value, same, seconds
 
 
 @attrs.frozen(kw_only=True)
@@ -93,24 +92,19 @@ class ExecutionView:
         cls, execution: Execution, *, now: datetime, report: TaskReport = NOTHING_REPORTED
     ) -> Self:
         """Show an execution as it stands at *now*; *report* is of its last attempt."""
-        changed = {"params", "retry", "timeout", "crashes", "owned_by", "held_by"}
-        fields = msgspec.structs.asdict(execution)
-        return cls(
-            **{name: value for name, value in fields.items() if name not in changed},
-            trigger=trigger_of(execution.key),
-            status=outward_status(execution),
-            completed_at=completed_at(execution),
-            crashed_at=execution.crashed_at,
-            params=json_value(execution.params),
-            retry=None if execution.retry is None else RetryView.of(execution.retry),
-            held_by=execution.held_by if execution.state is State.HELD else None,
-            timeout_seconds=seconds(execution.timeout),
-            sent_again_at=sent_again_at(execution, now=now),
-            waits_for=what_it_waits_for(execution, now=now),
-            progress=report.progress,
-            progress_text=report.progress_text,
-            result=None if report.result is None else json_value(report.result),
-        )
+        new = {
+            "trigger": trigger_of(execution.key),
+            "status": outward_status(execution),
+            "completed_at": completed_at(execution),
+            "params": json_value(execution.params),
+            "retry": None if execution.retry is None else RetryView.of(execution.retry),
+            "held_by": execution.held_by if execution.state is State.HELD else None,
+            "timeout_seconds": seconds(execution.timeout),
+            "sent_again_at": sent_again_at(execution, now=now),
+            "waits_for": what_it_waits_for(execution, now=now),
+            "result": None if report.result is None else json_value(report.result),
+        }
+        return cls(**same(cls, execution) | same(cls, report) | new)
 
 
 @attrs.frozen(kw_only=True)
@@ -139,16 +133,14 @@ class AttemptView:
 
     @classmethod
     def of(cls, attempt: Attempt, report: TaskReport = NOTHING_REPORTED) -> Self:
-        fields = attrs.asdict(attempt)
-        peak_memory = fields.pop("peak_memory")
         ended = attempt.finished_at
-        return cls(
-            **{**fields, "error": ErrorView.of(attempt.error)},
-            peak_memory_bytes=peak_memory,
-            run_seconds=None if ended is None else seconds(ended - attempt.started_at),
-            **attrs.asdict(report)
-            | {"result": None if report.result is None else json_value(report.result)},
-        )
+        new = {
+            "error": ErrorView.of(attempt.error),
+            "peak_memory_bytes": attempt.peak_memory,
+            "run_seconds": None if ended is None else seconds(ended - attempt.started_at),
+            "result": None if report.result is None else json_value(report.result),
+        }
+        return cls(**same(cls, attempt) | same(cls, report) | new)
 
 
 @attrs.frozen(kw_only=True)
@@ -164,9 +156,7 @@ class OutputView:
 
     @classmethod
     def of(cls, output: Output, *, running: bool) -> Self:
-        fields = attrs.asdict(output, recurse=False)
-        del fields["report"]
-        return cls(**fields, running=running)
+        return cls(**same(cls, output), running=running)
 
 
 @attrs.frozen(kw_only=True)

@@ -74,11 +74,9 @@ class FailureView:
     @classmethod
     def of(cls, archived: Archived, stored: StoredSchedule | None = None) -> Self:
         """Show a row of the archive, of a schedule that is stored so, if it still is."""
-        fields = attrs.asdict(archived)
-        task = TaskRef(fields.pop("task_type"), fields.pop("task_id"))
+        task = TaskRef(archived.task_type, archived.task_id)
         error, pill = ErrorView.of(archived.error), archived.pill
-        del fields["event_at"]  # `events list` has what became of it
-        shown = {
+        new = {
             "execution_id": archived.execution_id or None,
             "task": task,
             "report_id": task.id if task.type == REPORT else None,
@@ -89,7 +87,7 @@ class FailureView:
             "poison_key": pill and pill_key(archived.queue, archived.execution_id),
             "dead_letter": _dead_letter(archived, error),
         }
-        return cls(**{**fields, **shown})
+        return cls(**same(cls, archived) | new)
 
 
 @attrs.frozen(kw_only=True)

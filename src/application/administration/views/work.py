@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final, Self
 
 import attrs
@@ -89,15 +89,12 @@ class NodeView:
 
     @classmethod
     def of(cls, report: NodeReport, *, now: datetime) -> Self:
-        fields = attrs.asdict(report)
-        offset: timedelta = fields.pop("clock_offset")
-        return cls(
-            **fields,
-            silent=report.is_silent(now),
-            state=report.state(now),
-            runs_tasks=report.runs_tasks,
-            clock_offset_seconds=offset.total_seconds(),
-        )
+        new = {
+            "silent": report.is_silent(now),
+            "state": report.state(now),
+            "clock_offset_seconds": report.clock_offset.total_seconds(),
+        }
+        return cls(**same(cls, report) | new)
 
 
 @attrs.frozen(kw_only=True)
