@@ -24,7 +24,7 @@ from cronhare.domain.nodes import NodeReport
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
-from cronhare.entrypoints.web import protocol
+from cronhare.entrypoints.web import server
 from cronhare.entrypoints.web.bodies import LARGEST_BODY
 from cronhare.entrypoints.web.page.asked import MOST_FIELDS
 from tests.frozen_clock import FrozenClock
@@ -117,12 +117,12 @@ def house(place: Place) -> Iterator[House]:
         kept_for=timedelta(days=1),
     )
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # as `logs.configure` does
-    arrival, protocol.ARRIVAL = protocol.ARRIVAL, 1.0
+    arrival, server.ARRIVAL = server.ARRIVAL, 1.0
     try:
         with site(container) as found:
             yield House(found, path, last)
     finally:
-        protocol.ARRIVAL = arrival
+        server.ARRIVAL = arrival
 
 
 @attrs.frozen

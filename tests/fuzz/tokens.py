@@ -18,7 +18,7 @@ from cronhare.domain import access as tries
 from cronhare.domain.access import Scope, make_token
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
-from cronhare.entrypoints.web import protocol
+from cronhare.entrypoints.web import server
 from tests.actors import ADA
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
 from tests.integration.web import Site, site
@@ -69,12 +69,12 @@ def door(place: Place) -> Iterator[Door]:
     )
     # What is tried here is to be judged each by itself.
     window, tries.WINDOW = tries.WINDOW, 0.0
-    arrival, protocol.ARRIVAL = protocol.ARRIVAL, 1.0
+    arrival, server.ARRIVAL = server.ARRIVAL, 1.0
     try:
         with site(container) as found:
             yield Door(found, ledger, made.secret.encode())
     finally:
-        tries.WINDOW, protocol.ARRIVAL = window, arrival
+        tries.WINDOW, server.ARRIVAL = window, arrival
 
 
 def _head(line: bytes, *headers: bytes) -> bytes:

@@ -5,7 +5,8 @@ import json
 import re
 import socket
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -17,22 +18,18 @@ from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web.page import live as live_parts
 from cronhare.entrypoints.web.page.live import (
-    MOST_KEPT,
     MOST_LISTENERS,
     PARTS,
-    Broadcast,
     Event,
-    Feed,
-    Listener,
     OutputFeed,
+    PartsFeed,
 )
 from cronhare.entrypoints.web.page.views import live
-from cronhare.entrypoints.web.problems import Problem
-from cronhare.ports import LedgerUnavailable
 from cronhare.ports.runner import Captured, Written
 from tests.actors import ADA
 from tests.integration.ledgers import Ledger
 from tests.integration.web import SECONDS, site
+from tests.services.finding import wait_until
 
 
 @pytest.fixture
@@ -64,7 +61,7 @@ def test_a_page_gets_all_parts_at_once_and_a_shutdown_ends_it(container: Contain
         began = time.monotonic()
 
     assert time.monotonic() - began < 3
-    assert link.recv(1) == b""
+    assert until(link, b"0\r\n\r\n") == b"0\r\n\r\n"
     link.close()
 
 
@@ -138,147 +135,70 @@ def test_what_cannot_be_listened_to_is_refused(container: Container) -> None:
             assert web.get(f"/ui/live{query}").status == 404, query
 
 
-class Counting:
-    """A feed that counts the looks."""
-
-    every = 0.01
-    is_over = False
-
-    def __init__(self) -> None:
-        self.looks = 0
-        self.fails = False
-
-    def look(self) -> Sequence[Event]:
-        self.looks += 1
-        if self.fails:
-            raise LedgerUnavailable("away")
-        return [Event(str(self.looks), "count", json.dumps(self.looks))]
-
-    def keep(self, new: Sequence[Event]) -> None: ...
-
-    def after(self, id_: str | None) -> Sequence[Event]:
-        return () if id_ else [Event("0", "count", "0")]
-
-
 async def in_place(question: Callable[[], Any]) -> Any:  # noqa: ANN401
     return question()
 
 
-ASK: Callable[[Callable[[], Any]], Awaitable[Any]] = in_place
+async def test_all_who_look_share_what_was_rendered_and_are_sent_what_changed() -> None:
+    looks, every = list[str](), 0.05
+    streams = live_parts.Streams(in_place, asyncio.Event())
+
+    def render() -> tuple[datetime, dict[str, str]]:
+        looks.append("look")
+        number = f"{len(looks)} <time>{len(looks)} s ago</time>"
+        return datetime(2026, 3, 2, tzinfo=UTC), {"a": number, "b": "the same"}
+
+    first, second = (PartsFeed(streams.look("x", render, every=every)) for _ in range(2))
+    both = [await each.new() for each in (first, second)]
+    assert (len(looks), both[0]) == (1, both[1])
+    assert json.loads(both[0][0].data)["parts"].keys() == {"a", "b"}
+
+    await asyncio.sleep(every)
+    assert json.loads((await first.new())[0].data)["parts"].keys() == {"a"}
+    assert len(looks) == 2
 
 
-async def numbers(listener: Listener, many: int) -> list[int]:
-    found: list[int] = []
-    while len(found) < many:
-        found += [int(event.data) for event in await listener.take() or ()]
-    return found
+def test_too_many_live_pages_are_refused_and_a_place_is_free_again(container: Container) -> None:
+    with site(container) as web:
+        links = [opened(web.port, "feed=now") for _ in range(MOST_LISTENERS)]
+        for link in links:
+            assert b" 200 " in until(link, b"\r\n\r\n")
+        refused = web.get("/ui/live?feed=now")
+        assert (refused.status, "32 pages are live already" in refused.text) == (503, True)
+        for link in links:
+            link.close()
+
+        def is_free() -> bool:
+            with opened(web.port, "feed=now") as link:
+                return b" 200 " in until(link, b"\r\n\r\n")
+
+        wait_until(is_free, seconds=5, what="a free place")
 
 
-async def test_all_who_listen_share_one_look_and_it_ends_with_the_last() -> None:
-    feed, broadcast = Counting(), Broadcast(ASK)
-    made: list[Feed] = []
-
-    def make() -> Feed:
-        made.append(feed)
-        return feed
-
-    async with (
-        broadcast.listening("x", make, after=None) as first,
-        broadcast.listening("x", make, after=None) as second,
-    ):
-        assert (await numbers(first, 3))[:3] == (await numbers(second, 3))[:3] == [0, 1, 2]
-        assert broadcast.listeners == 2
-    looks = feed.looks
-    await asyncio.sleep(0.05)
-
-    assert feed.looks == looks
-    assert broadcast.listeners == 0
-
-
-async def test_who_comes_while_a_look_is_under_way_gets_its_lines_once(memory: Ledger) -> None:
-    started, found, come = memory.running("a"), asyncio.Event(), asyncio.Event()
-
-    async def ask(question: Callable[[], Any]) -> Any:  # noqa: ANN401
-        answer = question()
-        found.set()
-        await come.wait()
-        return answer
-
-    def make() -> Feed:
-        return OutputFeed(memory.records, started.id)
-
-    broadcast = Broadcast(ask)
-    async with broadcast.listening("x", make, after=None):
-        await found.wait()
-        async with broadcast.listening("x", make, after=None) as late:
-            come.set()
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            names = [event.name for event in await late.take() or ()]
-            while "state" not in names:
-                names += [event.name for event in await late.take() or ()]
-
-    assert names == ["anew", "state"]
-
-
-async def test_a_ledger_that_is_away_is_asked_again() -> None:
-    feed, broadcast = Counting(), Broadcast(ASK)
-    async with broadcast.listening("x", lambda: feed, after="0") as listener:
-        await numbers(listener, 1)
-        feed.fails = True
-        await asyncio.sleep(0.05)
-        feed.fails = False
-
-        assert await numbers(listener, 1)
-
-
-async def test_who_reads_nothing_is_dropped_and_too_many_are_refused() -> None:
-    listener = Listener()
-    listener.give([Event("1", "x", "a" * 600_000)])
-    listener.give([Event("2", "x", "a" * 600_000)])
-    assert await listener.take() is None
-
-    broadcast = Broadcast(ASK)
-    open_ones = [broadcast.listening("x", Counting, after=None) for _ in range(MOST_LISTENERS)]
-    for each in open_ones:
-        await each.__aenter__()
-    with pytest.raises(Problem, match="32 pages are live already"):
-        await broadcast.listening("x", Counting, after=None).__aenter__()
-    for each in open_ones:
-        await each.__aexit__(None, None, None)
-    assert broadcast.listeners == 0
-
-
-def test_output_comes_line_by_line_and_goes_on_where_it_was_left(memory: Ledger) -> None:
+async def test_output_comes_line_by_line_and_goes_on_where_it_was_left(memory: Ledger) -> None:
     started = memory.running("a")
-    feed = OutputFeed(memory.records, started.id)
+
+    def feed(after: str | None) -> OutputFeed:
+        return OutputFeed(in_place, memory.records, started.id, after=after)
 
     def write(text: str) -> None:
         stdout = Captured(head=text, bytes=len(text), lines=text.count("\n"))
         written = Written(execution_id=started.id, attempt=1, stdout=stdout)
         memory.attempts.keep_written([written], now=memory.now, node="ant")
 
-    def looked() -> Sequence[Event]:
-        feed.keep(new := feed.look())
-        return new
+    def names(events: Sequence[Event]) -> list[str]:
+        return [event.name for event in events]
 
-    assert [event.name for event in looked()] == ["state"]
-    assert looked() == []
+    listening = feed(None)
+    assert names(await listening.new()) == ["anew", "state"]
+    assert await listening.new() == []
     write("one\ntw")
-    [line] = looked()
+    [line] = await listening.new()
     write("one\n</script>two\n")
-    assert [json.loads(event.data)["text"] for event in looked()] == ["</script>two"]
-    assert [event.name for event in feed.after(None)] == ["anew", "state", "line", "line"]
-    assert [event.name for event in feed.after(line.id)] == ["line"]
-    assert len(feed.after("of-another-feed.7")) == 4
-    assert not feed.is_over
-
-
-def test_of_endless_output_the_newest_is_kept_for_those_who_come_later(memory: Ledger) -> None:
-    feed = OutputFeed(memory.records, memory.running("a").id)
-
-    feed.keep([Event(f"x.{number}", "line", "a" * 1_000) for number in range(600)])
-
-    kept = feed.after(None)[1:]
-    assert sum(len(event.data) for event in kept) <= MOST_KEPT
-    assert kept[-1].id == "x.599"
+    [two] = await listening.new()
+    assert json.loads(two.data)["text"] == "</script>two"
+    assert names(await feed(None).new()) == ["anew", "state", "line", "line"]
+    assert names(await feed(line.id).new()) == ["state", "line"]
+    assert names(await feed(two.id).new()) == ["state"]
+    assert names(await feed("of-another-feed.7").new()) == ["anew", "state", "line", "line"]
+    assert not listening.is_over

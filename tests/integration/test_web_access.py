@@ -293,7 +293,7 @@ def test_a_revoked_token_ends_its_sessions_and_what_they_listen_to(
         container.token_desk().revoke("admin", now=container.claims().now(), actor=ADA)
         began = time.monotonic()
         heard = b""
-        while not heard.endswith(b"\r\n0\r\n\r\n"):
+        while not heard.endswith(b"0\r\n\r\n"):
             more = listener.recv(4_096)
             assert more, heard
             heard += more

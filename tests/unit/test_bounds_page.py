@@ -47,7 +47,6 @@ from cronhare.entrypoints.rabbitmq import SENDING_TIMEOUT
 from cronhare.entrypoints.settings import sources as setting_text
 from cronhare.entrypoints.web import asking as web_asking
 from cronhare.entrypoints.web import bodies as web_bodies
-from cronhare.entrypoints.web import protocol as web_protocol
 from cronhare.entrypoints.web import server as web_server
 from cronhare.entrypoints.web.api import executions as web_executions
 from cronhare.entrypoints.web.api import operations as web_operations
@@ -302,15 +301,14 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "reports of nodes that are looked at": [f"{nodes.MOST_REPORTS:,}"],
     "a request to `cronhare web`": [
-        f"a head of {size(web_protocol.LARGEST_HEAD)}",
+        f"a head of {size(web_server.LARGEST_HEAD)}",
         f"a body of {size(web_bodies.LARGEST_BODY)}",
-        f"{web_protocol.ARRIVAL:.0f} s",
+        f"{web_server.ARRIVAL:.0f} s",
     ],
     "connections to `cronhare web`": [
-        f"{web_protocol.MOST_CONNECTIONS}",
-        f"{web_protocol.MOST_OPEN} in all",
+        f"{web_server.MOST_CONNECTIONS}",
+        f"{web_server.MOST_OPEN} in all",
         f"{web_server.AT_REST} s at rest",
-        f"{web_protocol.ANSWER:.0f} s",
         f"{web_asking.AT_A_TIME} ask",
     ],
     "what a body of the HTTP API says": [

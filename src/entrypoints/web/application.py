@@ -1,5 +1,6 @@
 """The application: its parts side by side, and the guard before them all."""
 
+import asyncio
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
@@ -26,9 +27,11 @@ PARTS: Final[tuple[Callable[[Asker], Iterable[BaseRoute]], ...]] = (
 )
 
 
-def make_application(container: Container, executor: ThreadPoolExecutor) -> ASGIApp:
-    """Make the application of a process; *executor* runs what asks the ledger."""
-    asker = Asker(container, executor)
+def make_application(
+    container: Container, executor: ThreadPoolExecutor, ending: asyncio.Event
+) -> ASGIApp:
+    """Make the application of a process: see `Asker`."""
+    asker = Asker(container, executor, ending)
     app = Api(
         title="cronhare",
         version=version("cronhare"),

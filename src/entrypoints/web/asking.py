@@ -1,5 +1,6 @@
 """Asking the ledger from a request, and making long answers: in threads, so many at a time."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,9 +27,18 @@ AT_A_TIME: Final = 4
 class Asker:
     """What every part of the application is made with: the use cases, and a way to ask them."""
 
-    def __init__(self, container: Container, executor: ThreadPoolExecutor) -> None:
-        """*container* has the use cases; *executor* runs what asks the ledger."""
+    def __init__(
+        self,
+        container: Container,
+        executor: ThreadPoolExecutor,
+        ending: asyncio.Event | None = None,
+    ) -> None:
+        """*container* has the use cases; *executor* runs what asks the ledger.
+
+        With *ending* an answer that goes on ends.
+        """
         self.container = container
+        self.ending = ending or asyncio.Event()
         #: Does what takes long without asking the ledger, too: making an answer.
         self.in_thread = LedgerThreads(executor)
         self._outage = Outage(log, "The ledger can be asked", back="ledger.back")

@@ -5,10 +5,10 @@ request must be meant for us by its Host (a name that is pointed at 127.0.0.1 is
 from the page of another site, and must carry JSON, which no form of a page can.
 """
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -34,7 +34,6 @@ from .access import (
 )
 from .bodies import LARGEST_BODY, too_large
 from .problems import Problem, problem_of
-from .protocol import LARGEST_HEAD, STREAMS
 
 log = logging.getLogger(__name__)
 
@@ -54,9 +53,6 @@ _ADDED: Final = (
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 )
-
-#: Seconds after which it is looked at again who reads an answer that goes on.
-LOOK_AGAIN: Final = 2.0
 
 #: Answers what is refused, where people see it.
 Refuse = Callable[[Request, Problem], Response]
@@ -100,15 +96,17 @@ class Guard:
             await problem.response(scope, answer.receive, answer.send)
             return
         state = scope.setdefault("state", {})
-        state |= {"gate": self._gate, "https": meant.is_https}
+        admit = partial(self._gate.admit, scope, meant)
+        # What goes on asks again whether its reader may still read it.
+        state |= {"gate": self._gate, "https": meant.is_https, "readmit": admit}
         try:
-            state["actor"] = await self._gate.admit(scope, meant)
+            state["actor"] = await admit()
         except (Problem, LedgerUnavailable) as error:
             state["actor"] = NOBODY
             response = self._refused(Request(scope), problem_of(error))
             await response(scope, answer.receive, answer.send)
             return
-        await self._run(scope, answer, meant)
+        await self._app(scope, answer.receive, answer.send)
 
     def _refused(self, request: Request, problem: Problem) -> Response:
         """Answer who cannot be let in: people on the page are sent to sign in."""
@@ -117,29 +115,6 @@ class Guard:
         if problem.status != HTTPStatus.UNAUTHORIZED:
             return self._refuse(request, problem)
         return to_sign_in(request)
-
-    async def _run(self, scope: Scope, answer: "_Answer", meant: Meant) -> None:
-        """Let the application answer; end what goes on once its reader may not read it."""
-        running = asyncio.ensure_future(self._app(scope, answer.receive, answer.send))
-        try:
-            while not (await asyncio.wait({running}, timeout=LOOK_AGAIN))[0]:
-                if STREAMS in scope["state"] and not await self._may_still(scope, meant):
-                    running.cancel()
-                    await asyncio.wait({running})
-                    await answer.end()
-                    return
-            running.result()
-        finally:
-            running.cancel()
-
-    async def _may_still(self, scope: Scope, meant: Meant) -> bool:
-        try:
-            await self._gate.admit(scope, meant)
-        except Problem:
-            return False
-        except LedgerUnavailable:
-            return True  # until it can be asked
-        return True
 
 
 class _Answer:
@@ -168,11 +143,6 @@ class _Answer:
             message = {**message, "headers": [*message["headers"], *added]}
         await self._send(message)
 
-    async def end(self) -> None:
-        """End what was begun."""
-        if self.status is not None and not self._is_gone:
-            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
-
 
 def _meant(scope: Scope, names: Collection[str]) -> Meant | Problem:
     host = _only(Headers(scope=scope), "host")
@@ -199,8 +169,6 @@ def _refusals(scope: Scope, meant: Meant) -> Iterator[Problem]:
         yield Problem(
             HTTPStatus.BAD_REQUEST, "it has several Idempotency-Key headers; one names it"
         )
-    if _size_of_head(scope) > LARGEST_HEAD:
-        yield Problem(HTTPStatus.BAD_REQUEST, f"the head is to have at most {LARGEST_HEAD:,} bytes")
     if scope["method"] in _SENDING:
         yield from _refusals_of_body(headers, _kind_of_body(scope))
     is_form = _kind_of_body(scope) != _JSON and scope["method"] not in _READING
@@ -231,12 +199,6 @@ def _refusals_of_body(headers: Headers, allowed: str) -> Iterator[Problem]:
     length = headers.get("content-length", "").lstrip("0") or "0"
     if len(length) > len(str(LARGEST_BODY)) or int(length) > LARGEST_BODY:
         yield too_large()
-
-
-def _size_of_head(scope: Scope) -> int:
-    """Count the bytes of a head: the protocol bounds those alone that come in several pieces."""
-    line = len(scope["method"]) + len(scope["raw_path"]) + len(scope["query_string"])
-    return line + sum(len(name) + len(value) + len(": \r\n") for name, value in scope["headers"])
 
 
 def _only(headers: Headers, name: str) -> str | None:

@@ -11,8 +11,10 @@ from ipaddress import IPv6Address
 from typing import Final
 
 import anyio._backends._asyncio  # noqa: F401 - anyio would import it with the first request
+import h11
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from cronhare.application.logs import say
 from cronhare.domain.addresses.web import ListenAddress
@@ -23,7 +25,6 @@ from ..processes.loops import wait_at_most
 from ..signals import Shutdown
 from .application import make_application
 from .asking import AT_A_TIME
-from .protocol import LARGEST_HEAD, MOST_CONNECTIONS, BoundedProtocol
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +32,65 @@ log = logging.getLogger(__name__)
 ENDING: Final = 5
 AT_REST: Final = 5
 
+#: Connections and requests at a time; uvicorn answers one more with 503, once it asks. What does
+#: not ask has a descriptor, and tasks need some to start: so many are open, one more is closed.
+MOST_CONNECTIONS, MOST_OPEN = 128, 256
+
+#: Bytes of a request's line and headers.
+LARGEST_HEAD: Final = 16 * 1024
+
+#: Seconds in which a request must have come as a whole. How fast its answer is read is a reverse
+#: proxy's work (docs/howto/behind-a-proxy.md).
+ARRIVAL = 10.0
+
 #: Seconds between looks whether it listens: the library tells nobody.
 _LOOK: Final = 0.01
+
+
+class BoundedProtocol(H11Protocol):
+    """uvicorn's protocol, which by itself waits for ever for the rest of a request."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self.access_log = False  # the guard logs, and no query
+        if len(self.connections) > MOST_OPEN:
+            transport.abort()
+        else:
+            self._wait(ARRIVAL)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing any more."""
+        self._wait(None)
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        """Note when a request has come as a whole."""
+        super().handle_events()
+        cycle: RequestResponseCycle | None = self.cycle  # none before the first request
+        if cycle is not None and not cycle.more_body and not cycle.response_complete:
+            self._wait(None)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        self._wait(ARRIVAL)
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP, or has too large a head; no application sees it."""
+        if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+            super().send_400_response(msg)
+        else:
+            self.transport.abort()  # within an answer
+
+    def _wait(self, seconds: float | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = (
+            None if seconds is None else self.loop.call_later(seconds, self.transport.abort)
+        )
 
 
 class Server(uvicorn.Server):
@@ -107,7 +165,7 @@ async def serve(
     *on_end* is told what is waited for then.
     """
     executor = ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="web")
-    server = make_server(make_application(container, executor), seconds=seconds)
+    server = make_server(make_application(container, executor, requested), seconds=seconds)
     serving = asyncio.create_task(server.serve(sockets=[bound]))
     ending = asyncio.create_task(requested.wait())
     host, port = bound.getsockname()[:2]

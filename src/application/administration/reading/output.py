@@ -214,7 +214,7 @@ def follow(
 
 @attrs.define
 class Following:
-    """Looks at an execution again and again, until it *is over*.
+    """Looks at an execution again and again, until it *is over*; its output after a *position*.
 
     Each state that it is seen in is told: the start of an attempt before what that has written, and
     its end after it. What was read of its output is read again only if there is more.
@@ -222,6 +222,7 @@ class Following:
 
     _records: RecordsPort
     _execution_id: int
+    position: Position = Position()
     is_over: bool = attrs.field(init=False, default=False)
     _told: tuple[State, int] | None = attrs.field(init=False, default=None)
     _seen: dict[int, tuple[object, ...]] = attrs.field(
@@ -230,6 +231,13 @@ class Following:
     _shown: dict[tuple[int, str], ShownStream] = attrs.field(
         init=False, factory=dict[tuple[int, str], ShownStream]
     )
+    _first: int = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Begin after the position."""
+        self._first = self.position.attempt
+        for name, lines in zip(STREAMS, self.position.lines, strict=True):
+            self._shown[self._first, name] = ShownStream(lines)
 
     def look(self) -> Iterator[Followed]:
         """Give what is new.
@@ -254,6 +262,7 @@ class Following:
         marks = {
             reported.attempt: _mark(reported, is_over=reported.attempt != running)
             for reported in self._records.reported([self._execution_id])
+            if reported.attempt >= self._first
         }
         changed = {attempt for attempt, mark in marks.items() if self._seen.get(attempt) != mark}
         if changed:
@@ -266,9 +275,15 @@ class Following:
         for name, captured in (("stdout", output.stdout), ("stderr", output.stderr)):
             shown = self._shown.setdefault((output.attempt, name), ShownStream())
             for line in shown.new(captured, is_over=is_over):
+                self._advance(output.attempt)
                 yield Written(attempt=output.attempt, stream=name, line=line)
         if is_over and output.as_of is not None:
             yield CutShort(attempt=output.attempt, as_of=output.as_of)
+
+    def _advance(self, attempt: int) -> None:
+        if attempt >= self.position.attempt:
+            out, err = (self._shown.get((attempt, name), ShownStream()) for name in STREAMS)
+            self.position = Position(attempt, (out.lines, err.lines))
 
 
 def _mark(reported: Reported, *, is_over: bool) -> tuple[object, ...]:

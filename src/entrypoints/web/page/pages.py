@@ -44,6 +44,7 @@ class Pages:
     def __init__(self, asker: Asker, renderer: Renderer) -> None:
         """*asker* has the use cases."""
         self.container = asker.container
+        self.ending = asker.ending
         self._asker = asker
         self._renderer = renderer
 

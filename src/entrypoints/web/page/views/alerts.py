@@ -111,6 +111,8 @@ def _filter(asked: Mapping[str, str]) -> AlertFilter:
 def parts(pages: Pages, which: AlertFilter) -> tuple[datetime, Mapping[str, str]]:
     """Render what changes while one looks; called in a thread that may ask the ledger."""
     looked = _look(pages, which, None)
+    if looked["unknown"] is not None:
+        raise NotFound(looked["unknown"])
     return looked["now"], {"alerts": pages.fragment("alerts/parts.html", **looked)}
 
 
