@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry, MetricsHandler, ProcessCollecto
 
 from cronhare.adapters.prometheus.metrics import LedgerMeasuring, VitalsCollector
 from cronhare.application.administration.views.work import MetricsView
-from cronhare.domain.addresses.web import ListenAddress, is_meant
+from cronhare.domain.addresses.web import ListenAddress, meant_address
 
 from .vitals import HEALTH, METRICS, READINESS, Vitals
 
@@ -106,7 +106,7 @@ class _Handler(MetricsHandler):
 
     def _answer(self, path: str) -> None:
         host, ours = self.headers.get("Host"), self.server.server_name
-        if host is not None and ip_address(ours).is_loopback and not is_meant(host, ours):
+        if host is not None and ip_address(ours).is_loopback and meant_address(host, ours) is None:
             fault = "the Host header names neither this address nor localhost"
             self._say(HTTPStatus.MISDIRECTED_REQUEST, fault=fault)
         elif path == METRICS and self.command == "GET":

@@ -29,7 +29,6 @@ from cronhare.domain import audit, execution, messages, nodes, topology
 from cronhare.domain.access import LONGEST_SESSION
 from cronhare.domain.addresses import servers as broker
 from cronhare.domain.addresses import servers as server_url
-from cronhare.domain.addresses import web as allowed_hosts
 from cronhare.domain.addresses import web as web_address
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.events import alerts, events, outbox, rules
@@ -132,7 +131,6 @@ BOUNDS: dict[str, list[str]] = {
         f"{schedule.LONGEST_INTERVAL.days} days",
     ],
     "a URL": [
-        f"{server_url.LONGEST_URL:,} characters",
         f"{server_url.MOST_HOSTS} hosts",
         f"{server_url.LONGEST_LABEL} characters between two dots",
     ],
@@ -146,9 +144,8 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "the address of a request over HTTP": [
         f"{web_address.LONGEST_WEB_ADDRESS:,} characters",
-        f"in its host {web_address.LONGEST_HOST}",
+        f"in its host {server_url.LONGEST_HOST}",
     ],
-    "hosts that may be asked over HTTP": [f"{allowed_hosts.MOST_RULES} names"],
     "a request over HTTP": [
         f"{http_call.MOST_SENT} headers of {http_call.LONGEST_VALUE:,} characters",
         f"names of {http_call.LONGEST_HEADER}",

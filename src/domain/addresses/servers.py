@@ -6,40 +6,61 @@ meant as a password.
 
 import enum
 import re
-from collections.abc import Collection, Iterator, Mapping
-from difflib import get_close_matches
-from ipaddress import IPv6Address, ip_address
+from collections.abc import Collection, Mapping
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import PurePath
 from typing import Final, Self
 from urllib.parse import quote, unquote
 
 import attrs
 
-LONGEST_URL: Final = 8_192
+from ..texts.words import meant
+
 MOST_HOSTS: Final = 16
 LARGEST_PORT: Final = 65_535
+
+#: Characters of a host name, and of each part of it between dots, as in DNS (RFC 1035).
+LONGEST_HOST: Final = 253
+LONGEST_LABEL: Final = 63
 
 ESCAPES: Final = (
     "in a user or password @ is written as %40, : as %3A, / as %2F, ? as %3F, # as %23, % as %25"
 )
 
-#: A resolver encodes each part of a name between dots by itself, and fails over any other length.
-LONGEST_LABEL: Final = 63
-
-_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_NAME: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_.])?")
-_LABEL: Final = rf"[^.]{{1,{LONGEST_LABEL}}}"
-_LABELS: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*\.?")
-_UNPRINTABLE: Final = re.compile(r"[\x00-\x20\x7f-\xa0\ud800-\udfff]")
+#: The parts of a URL, by RFC 3986. `urlsplit` takes no list of hosts, and its errors quote them.
+URL: Final = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)"
+    r"(?P<path>/[^?#]*)?(?:\?(?P<query>[^#]*))?(?P<fragment>#.*)?",
+    re.DOTALL,
+)
+_HOST: Final = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<name>[^:]*))(?::(?P<port>.*))?", re.DOTALL)
+_LABEL: Final = re.compile(rf"(?!-)[a-z0-9_-]{{1,{LONGEST_LABEL}}}(?<!-)")
+_NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _NO_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 @attrs.frozen(order=True)
 class Host:
-    """One server of perhaps several that serve the same."""
+    """One server of perhaps several that serve the same; its name is in lower case."""
 
     name: str
     port: int
+
+    @classmethod
+    def parse(cls, text: str, *, port: int) -> Self:
+        """Read `name`, `name:port` or `[IPv6]:port`; *port* is meant where none is named.
+
+        Raises:
+            ValueError: it is none; the text continues "the host …" and quotes nothing of it.
+        """
+        if (found := _HOST.fullmatch(text)) is None:
+            raise ValueError("is no IPv6 address in brackets")
+        name = checked_host(found["name"]) if found["v6"] is None else _checked_v6(found["v6"])
+        if not (given := found["port"]):  # "host:" has the usual port, by RFC 3986
+            return cls(name, port)
+        if not re.fullmatch("[0-9]{1,5}", given) or not 0 < int(given) <= LARGEST_PORT:
+            raise ValueError(f"has a port that is no number from 1 to {LARGEST_PORT}")
+        return cls(name, int(given))
 
     @property
     def is_local(self) -> bool:
@@ -47,10 +68,44 @@ class Host:
         try:
             return ip_address(self.name).is_loopback
         except ValueError:
-            return self.name.lower() == "localhost"
+            return self.name == "localhost"
 
     def __str__(self) -> str:
         return f"[{self.name}]:{self.port}" if ":" in self.name else f"{self.name}:{self.port}"
+
+
+def checked_host(text: str) -> str:
+    """Give the name or IPv4 address of a host in its one form.
+
+    Resolvers take `127.1`, `0x7f.1`, `017700000001` and `2130706433` for 127.0.0.1. What looks
+    like a number is therefore an address in full, or refused.
+
+    >>> checked_host("Example.ORG.")
+    'example.org'
+
+    Raises:
+        ValueError: it is neither; the text continues "the host …" and quotes nothing of it.
+    """
+    name = text.lower().removesuffix(".")
+    labels = name.split(".")
+    if len(name) > LONGEST_HOST or not all(_LABEL.fullmatch(label) for label in labels):
+        raise ValueError("is no name or address: these are like node-1.example.org, 192.0.2.1")
+    if _NUMBER.fullmatch(labels[-1]):
+        try:
+            return str(IPv4Address(name))
+        except ValueError:
+            raise ValueError("is a number: write an IPv4 address in full, like 192.0.2.1") from None
+    return name
+
+
+def _checked_v6(text: str) -> str:
+    try:
+        address = IPv6Address(text)
+    except ValueError:
+        raise ValueError("is no IPv6 address in brackets") from None
+    if address.scope_id is not None:
+        raise ValueError("is an IPv6 address with a zone, which only this machine understands")
+    return str(address)
 
 
 @attrs.frozen(kw_only=True)
@@ -75,132 +130,92 @@ class ServerUrl:
         ports: Mapping[str, int],
         options: Collection[str],
         example: str,
-        host: str | None = None,
-    ) -> "ServerUrl":
+        host: str = "",
+    ) -> Self:
         """Read a URL; *ports* has the schemes with their usual ports.
 
         *host* is meant where none is named; without it, one must be.
 
         Raises:
-            ValueError: it cannot be used; the text quotes nothing of it.
+            ValueError: it cannot be used; the text has all that is wrong, and quotes nothing of it.
         """
-        if len(url) > LONGEST_URL:
-            raise ValueError(f"is longer than {LONGEST_URL:,} characters")
-        if _UNPRINTABLE.search(url):
+        found = URL.fullmatch(url)
+        if found is None or (scheme := found["scheme"].lower()) not in ports:
+            raise ValueError(f"must be like {example}")
+        if " " in url or not url.isprintable():
             raise ValueError("has a blank or a control character: write it as %20, %0A, …")
-        head = _SCHEME.match(url)
-        if head is None or (scheme := head[1].lower()) not in ports:
-            raise ValueError(f'must be like "{example}"')
-        who, places, place, query = _parts(url[head.end() :])
-        user, _, password = (who or "").partition(":")
-        return cls(
+        if found["fragment"]:
+            raise ValueError(f"has a #: {ESCAPES}")
+        who, _, places = found["authority"].rpartition("@")
+        path, query = found["path"], found["query"] or ""
+        if "@" in f"{who}{path}{query}":
+            raise ValueError(
+                f"has an @ too many, or a sign before it that ends the password: {ESCAPES}"
+            )
+        user, _, password = who.partition(":")
+        faults = list[str]()
+        parsed = cls(
             scheme=scheme,
-            hosts=tuple(_hosts(places, ports[scheme], host, example)),
-            user=_decoded(user) or None,
-            password=_decoded(password) or None,
-            place=None if place is None else _decoded(place),
-            options=_options(query, options),
+            hosts=_hosts(places or host, ports[scheme], example, faults),
+            user=_decoded(user, faults) or None,
+            password=_decoded(password, faults) or None,
+            place=None if path is None else _decoded(path[1:], faults),
+            options=_options(query, options, faults),
         )
+        if faults:
+            raise ValueError("; ".join(dict.fromkeys(faults)))
+        return parsed
 
     def __str__(self) -> str:
         place = "" if self.place is None else f"/{quote(self.place, safe='')}"
         return f"{self.scheme}://{','.join(map(str, self.hosts))}{place}"
 
 
-def _parts(rest: str) -> tuple[str | None, str, str | None, str]:
-    """Part what follows the scheme: user and password, hosts, place, query."""
-    if "#" in rest:
-        raise ValueError(f"has a #: {ESCAPES}")
-    path_and_hosts, _, query = rest.partition("?")
-    authority, slash, place = path_and_hosts.partition("/")
-    who, at, hosts = authority.rpartition("@")
-    if "@" in who or "@" in place or "@" in query:
-        raise ValueError(
-            f"has an @ too many, or a sign before it that ends the password: {ESCAPES}"
-        )
-    return who if at else None, hosts, place if slash else None, query
-
-
-def _hosts(text: str, port: int, usual: str | None, example: str) -> Iterator[Host]:
-    if not text and usual is not None:
-        yield Host(usual, port)
-        return
+def _hosts(text: str, port: int, example: str, faults: list[str]) -> tuple[Host, ...]:
     places = text.split(",")
+    if not all(places):
+        faults.append(f"names no host where one is needed: it must be like {example}")
     if len(places) > MOST_HOSTS:
-        raise ValueError(f"names more than {MOST_HOSTS} hosts")
-    seen = set[Host]()
-    for number, place in enumerate(places, start=1):
-        host = _host(place, port, which="the host" if len(places) == 1 else f"host {number}")
-        if host is None:
-            raise ValueError(f'names no host where one is needed: it must be like "{example}"')
-        if host not in seen:
-            seen.add(host)
-            yield host
+        faults.append(f"names more than {MOST_HOSTS} hosts")
+    hosts = dict[Host, None]()
+    for number, place in enumerate(filter(None, places[:MOST_HOSTS]), start=1):
+        try:
+            hosts[Host.parse(place, port=port)] = None
+        except ValueError as error:
+            which = "the host" if len(places) == 1 else f"host {number}"
+            faults.append(f"{which} {error}; {ESCAPES}")
+    return tuple(hosts)
 
 
-def _host(text: str, usual: int, *, which: str) -> Host | None:
-    if text.startswith("["):
-        name, bracket, rest = text[1:].partition("]")
-        if not bracket or not _is_v6(name) or (rest and not rest.startswith(":")):
-            raise ValueError(f"{which} is no IPv6 address in brackets; {ESCAPES}")
-        port = rest[1:] if rest else None
-    else:
-        name, colon, after = text.partition(":")
-        port = after if colon else None
-        if not name:
-            return None
-        if not _NAME.fullmatch(name):
-            raise ValueError(f"{which} is no host name or address; {ESCAPES}")
-        if not _LABELS.fullmatch(name):
-            raise ValueError(
-                f"{which} has two dots in a row, or more than {LONGEST_LABEL} characters between "
-                "two: a host name is like node-1.example.org"
-            )
-    if port is None:
-        return Host(name, usual)
-    if not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) <= LARGEST_PORT):  # noqa: PLR2004 - the digits of the largest
-        raise ValueError(f"{which} has a port that is no number from 1 to {LARGEST_PORT}")
-    return Host(name, int(port))
-
-
-def _is_v6(text: str) -> bool:
-    if "%" in text:  # a zone, which a name of the host file has in a plainer way
-        return False
-    try:
-        IPv6Address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _options(query: str, known: Collection[str]) -> Mapping[str, str]:
+def _options(query: str, known: Collection[str], faults: list[str]) -> Mapping[str, str]:
     """Read the options. Their names may be a piece of a password: none is quoted."""
     found = dict[str, str]()
     for number, pair in enumerate(filter(None, query.split("&")), start=1):
-        name, equals, value = pair.partition("=")
+        name, _, value = pair.partition("=")
         if name not in known:
-            close = get_close_matches(name.lower()[:64], known, n=1, cutoff=0.6)
-            meant = f"did you mean {close[0]}? " if close else ""
+            close = meant(name.lower(), list(known))
             allowed = f"known are {', '.join(known)}" if known else "there are none"
-            raise ValueError(
-                f"has an option that is not known, number {number} after the ?: {meant}{allowed}. "
-                "User and password stand before the host"
+            faults.append(
+                f"has an option that is not known, number {number} after the ?: "
+                f"{f'{close} ' if close else ''}{allowed}. User and password stand before the host"
             )
-        if not equals or not value or name in found:
-            raise ValueError(f"{name} must be given once, with a value")
-        found[name] = _decoded(value)
+        elif not value or name in found:
+            faults.append(f"{name} must be given once, with a value")
+        else:
+            found[name] = _decoded(value, faults)
     return found
 
 
-def _decoded(text: str) -> str:
+def _decoded(text: str, faults: list[str]) -> str:
     if _NO_ESCAPE.search(text):
-        raise ValueError(f"has a % that begins no escape: {ESCAPES}")
+        faults.append(f"has a % that begins no escape: {ESCAPES}")
     try:
         decoded = unquote(text, errors="strict")
     except UnicodeDecodeError:
-        raise ValueError("has escapes that are no UTF-8") from None
-    if any(ord(sign) < 0x20 or ord(sign) == 0x7F for sign in decoded):  # noqa: PLR2004 - ASCII's
-        raise ValueError("has a control character, such as %00")
+        faults.append("has escapes that are no UTF-8")
+        return ""
+    if any(sign < " " or sign == "\x7f" for sign in decoded):
+        faults.append("has a control character, such as %00")
     return decoded
 
 
@@ -217,16 +232,11 @@ def certificates_beside(url: str, folder: PurePath) -> str:
     >>> certificates_beside("mysql://db/cron?ssl_ca=/etc/ssl/ca.pem", PurePath("/etc/cronhare"))
     'mysql://db/cron?ssl_ca=/etc/ssl/ca.pem'
     """
+    names = "|".join(OF_BROKER + OF_LEDGER)
+    begin = re.compile(rf"(?<![^&])(?:{names})=(?!/|%2[Ff]|&|$)")  # of one that is relative
     before, mark, query = url.partition("?")
-    return f"{before}{mark}{'&'.join(_beside(pair, folder) for pair in query.split('&'))}"
-
-
-def _beside(pair: str, folder: PurePath) -> str:
-    name, equals, path = pair.partition("=")
-    is_relative = path and not path.upper().startswith(("/", "%2F"))
-    if name in OF_BROKER + OF_LEDGER and is_relative:
-        return f"{name}{equals}{quote(f'{folder}/')}{path}"
-    return pair
+    start = quote(f"{folder}/")
+    return f"{before}{mark}{begin.sub(lambda found: found[0] + start, query)}"
 
 
 @attrs.frozen(kw_only=True)
@@ -242,7 +252,7 @@ class Certificates:
     key: str | None = None
 
     @classmethod
-    def of(cls, said: Mapping[str, str], options: tuple[str, str, str]) -> "Certificates":
+    def of(cls, said: Mapping[str, str], options: tuple[str, str, str]) -> Self:
         """Take from a URL's options those that name certificates.
 
         Raises:
@@ -274,9 +284,6 @@ class Certificates:
         return self.ca is not None or self.certificate is not None
 
 
-FILE_EXAMPLE: Final = "sqlite:///cronhare.sqlite3"
-
-
 @attrs.frozen
 class Kind:
     """A kind of database on a server: its name, how an address is written, and its usual port."""
@@ -287,8 +294,7 @@ class Kind:
 
     @property
     def example(self) -> str:
-        """How an address of this kind is written."""
-        return f"{self.schemes[0]}://user:password@host/database"
+        return f'"{self.schemes[0]}://user:password@host/database"'
 
 
 KINDS: Final = (
@@ -296,9 +302,8 @@ KINDS: Final = (
     Kind("postgresql", ("postgresql+psycopg", "postgresql"), 5432),
 )
 _KIND_OF: Final = {scheme: kind for kind in KINDS for scheme in kind.schemes}
-_LEDGER_PORTS: Final = {scheme: kind.port for scheme, kind in _KIND_OF.items()}
-_TLS: Final = {"verified", "off"}
-_LEDGER_OPTIONS: Final = ("tls", *OF_LEDGER, "unix_socket")
+_FILE: Final = "sqlite:///"
+_FILE_EXAMPLE: Final = f'"{_FILE}cronhare.sqlite3"'
 
 
 class Tls(enum.Enum):
@@ -315,8 +320,29 @@ class LedgerFile:
 
     path: str
 
+    @classmethod
+    def parse(cls, url: str) -> Self:
+        """Read `sqlite:///path`.
+
+        Raises:
+            ValueError: the ledger cannot be kept there.
+        """
+        path = url[len(_FILE) :]
+        if not url.lower().startswith(_FILE):
+            raise ValueError(
+                "an SQLite URL has no user, no host and no driver; "
+                f"it must name a file, like {_FILE_EXAMPLE}"
+            )
+        if path in {"", ":memory:"}:
+            raise ValueError("a ledger in memory would be lost with its process; name a file")
+        if "?" in path or "#" in path or path.startswith("file:"):
+            raise ValueError(
+                f"an SQLite URL names a file by a plain path, without options: {_FILE_EXAMPLE}"
+            )
+        return cls(path)
+
     def __str__(self) -> str:
-        return f"sqlite:///{self.path}"
+        return f"{_FILE}{self.path}"
 
 
 @attrs.frozen(kw_only=True)
@@ -327,12 +353,45 @@ class LedgerServer:
     """
 
     kind: str
-
     url: ServerUrl
     database: str
     certificates: Certificates
     tls: Tls | None = None
     unix_socket: str | None = None
+
+    @classmethod
+    def parse(cls, url: str) -> Self:
+        """Read `mysql+pymysql://user:password@host,host:3307/database?tls=off`.
+
+        Raises:
+            ValueError: the ledger cannot be kept there; the text quotes nothing of it.
+        """
+        *some, last = (_FILE_EXAMPLE, *(kind.example for kind in KINDS))
+        read = ServerUrl.parse(
+            url,
+            ports={scheme: kind.port for scheme, kind in _KIND_OF.items()},
+            options=("tls", *OF_LEDGER, "unix_socket"),
+            example=f"{', '.join(some)} or {last}",
+            host="localhost",
+        )
+        kind, tls, socket = _KIND_OF[read.scheme], *map(read.options.get, ("tls", "unix_socket"))
+        if not read.place or "/" in read.place:
+            raise ValueError(f"a database URL ends with the name of the database: {kind.example}")
+        if tls not in {None, "verified", "off"}:
+            raise ValueError("tls must be verified or off")
+        certificates = Certificates.of(read.options, OF_LEDGER)
+        if tls == "off":
+            certificates.refuse("tls=off")
+        if socket is not None and len(read.hosts) > 1:
+            raise ValueError("unix_socket is on this machine: it goes with one host at most")
+        return cls(
+            kind=kind.name,
+            url=read,
+            database=read.place,
+            certificates=certificates,
+            tls=None if tls is None else Tls(tls),
+            unix_socket=socket,
+        )
 
     @property
     def hosts(self) -> tuple[Host, ...]:
@@ -343,10 +402,8 @@ class LedgerServer:
         """Decide how to speak to a host: verified, unless it is this machine, or the URL says."""
         if self.tls is not None:
             return self.tls
-        if self.unix_socket is not None:
-            return Tls.OFFERED
-        wanted = not host.is_local or self.certificates.named
-        return Tls.VERIFIED if wanted else Tls.OFFERED
+        is_remote = self.unix_socket is None and (not host.is_local or self.certificates.named)
+        return Tls.VERIFIED if is_remote else Tls.OFFERED
 
     def is_proven(self, host: Host) -> bool:
         """Tell whether the link itself proves who answers: a certificate, or a socket's place."""
@@ -357,82 +414,22 @@ class LedgerServer:
 
 
 def parse_ledger(url: str) -> LedgerFile | LedgerServer:
-    """Read `sqlite:///path`, or `mysql+pymysql://user:password@host,host:3307/database?tls=off`.
+    """Read where the ledger is.
 
     Raises:
-        ValueError: the ledger cannot be kept there; the text quotes nothing of it.
+        ValueError: it cannot be kept there; the text quotes nothing of it.
     """
-    if url.lower().startswith("sqlite"):
-        return _file(url)
-    try:
-        parsed = ServerUrl.parse(
-            url,
-            ports=_LEDGER_PORTS,
-            options=_LEDGER_OPTIONS,
-            example=KINDS[0].example,
-            host="localhost",
-        )
-    except ValueError as error:
-        if str(error).startswith("must be like"):
-            *some, last = [FILE_EXAMPLE, *(kind.example for kind in KINDS)]
-            allowed = ", ".join(f'"{each}"' for each in some)
-            raise ValueError(f'must be like {allowed} or "{last}"') from None
-        raise
-    return _server(parsed)
+    kind = LedgerFile if url.lower().startswith("sqlite") else LedgerServer
+    return kind.parse(url)
 
 
-def _file(url: str) -> LedgerFile:
-    head, path = url[: len("sqlite:///")], url[len("sqlite:///") :]
-    if head.lower() != "sqlite:///":
-        raise ValueError(
-            "an SQLite URL has no user, no host and no driver; "
-            f'it must name a file, like "{FILE_EXAMPLE}"'
-        )
-    if "?" in path or "#" in path:
-        raise ValueError(f'an SQLite URL has no options; it must be like "{FILE_EXAMPLE}"')
-    if path in {"", ":memory:"}:
-        raise ValueError("a ledger in memory would be lost with its process; name a file")
-    if path.startswith("file:") or any(ord(sign) < 0x20 for sign in path):  # noqa: PLR2004 - ASCII's
-        raise ValueError("an SQLite URL names a file by a plain path, without control characters")
-    return LedgerFile(path)
-
-
-def _server(url: ServerUrl) -> LedgerServer:
-    if not url.place or "/" in url.place:
-        example = _KIND_OF[url.scheme].example
-        raise ValueError(f'a database URL ends with the name of the database: "{example}"')
-    said = dict(url.options)
-    tls, socket = said.get("tls"), said.get("unix_socket")
-    if tls is not None and tls not in _TLS:
-        raise ValueError("tls must be verified or off")
-    certificates = Certificates.of(said, OF_LEDGER)
-    if tls == Tls.OFF.value:
-        certificates.refuse("tls=off")
-    if socket is not None and len(url.hosts) > 1:
-        raise ValueError("unix_socket is on this machine: it goes with one host at most")
-    return LedgerServer(
-        kind=_KIND_OF[url.scheme].name,
-        url=url,
-        database=url.place,
-        certificates=certificates,
-        tls=None if tls is None else Tls(tls),
-        unix_socket=socket,
-    )
-
-
-#: Seconds. The peer is taken for dead after two to three of them without a sign.
+#: Seconds. The peer is taken for dead after two to three of them without a sign. A longer one than
+#: the longest would find a dead peer later than the operating system does.
 HEARTBEAT: Final = 10
-
-#: Seconds. A longer one would find a dead peer later than the operating system does.
 LONGEST_HEARTBEAT: Final = 3_600
 
 #: Bytes: AMQP writes the name of a vhost as a short string.
 LONGEST_VHOST: Final = 255
-
-BROKER_EXAMPLE: Final = "amqp://user:password@host,host:5673/vhost"
-
-_BROKER_PORTS: Final = {"amqp": 5672, "amqps": 5671}
-_BROKER_OPTIONS: Final = ("heartbeat", *OF_BROKER)
 
 
 @attrs.frozen(kw_only=True)
@@ -456,17 +453,21 @@ class BrokerServer:
         Raises:
             ValueError: it cannot be used; the text quotes nothing of it.
         """
-        try:
-            read = ServerUrl.parse(
-                url, ports=_BROKER_PORTS, options=_BROKER_OPTIONS, example=BROKER_EXAMPLE
-            )
-            heartbeat = _seconds(read.options.get("heartbeat", str(HEARTBEAT)))
-            certificates = Certificates.of(read.options, OF_BROKER)
-            if read.scheme != "amqps":
-                certificates.refuse("amqp:// (amqps:// is TLS)")
-            return cls(url=_checked(read), certificates=certificates, heartbeat=heartbeat)
-        except ValueError as error:
-            raise ValueError(f"the broker URL {error}") from None  # its cause may quote it
+        read = ServerUrl.parse(
+            url,
+            ports={"amqp": 5672, "amqps": 5671},
+            options=("heartbeat", *OF_BROKER),
+            example='"amqp://user:password@host,host:5673/vhost"',
+        )
+        heartbeat = read.options.get("heartbeat", str(HEARTBEAT))
+        if not re.fullmatch("[0-9]{1,4}", heartbeat) or int(heartbeat) > LONGEST_HEARTBEAT:
+            raise ValueError(f"heartbeat must be a number of seconds up to {LONGEST_HEARTBEAT}")
+        if len((read.place or "").encode()) > LONGEST_VHOST:
+            raise ValueError(f"names a vhost of more than {LONGEST_VHOST} bytes")
+        certificates = Certificates.of(read.options, OF_BROKER)
+        if read.scheme != "amqps":
+            certificates.refuse("amqp:// (amqps:// is TLS)")
+        return cls(url=read, certificates=certificates, heartbeat=int(heartbeat))
 
     @property
     def vhost(self) -> str:
@@ -475,33 +476,6 @@ class BrokerServer:
 
     def __str__(self) -> str:
         return str(self.url)
-
-
-def _checked(url: ServerUrl) -> ServerUrl:
-    if len((url.place or "").encode()) > LONGEST_VHOST:
-        raise ValueError(f"names a vhost of more than {LONGEST_VHOST} bytes")
-    return url
-
-
-def _seconds(text: str) -> int:
-    digits = text if text.isascii() and text.isdigit() and len(text) <= len("3600") else ""
-    if not digits or int(digits) > LONGEST_HEARTBEAT:
-        raise ValueError(f"has a heartbeat that is no number of seconds up to {LONGEST_HEARTBEAT}")
-    return int(digits)
-
-
-MAIL_EXAMPLE: Final = "smtp://user:password@host:587"
-
-#: Characters of an address, by RFC 5321.
-LONGEST_ADDRESS: Final = 254
-
-#: Port 25 hands on between servers; 587 takes mail from programs, 465 likewise in TLS.
-_MAIL_PORTS: Final = {"smtp": 25, "smtps": 465}
-
-#: What people use of RFC 5322: nothing quoted, no comment, no blank, no line end.
-_ADDRESS: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}")
-#: Where the server adds its own domain, as cron's does: a user of this host.
-_LOCAL: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 
 
 @attrs.frozen(kw_only=True)
@@ -518,29 +492,37 @@ class MailServer:
     def parse(cls, url: str) -> Self:
         """Read `smtp://user:password@host:587` or `smtps://…`; `?tls=off` is plain text.
 
+        Port 25 hands on between servers; 587 takes mail from programs, 465 likewise in TLS.
+
         Raises:
             ValueError: it cannot be used; the text quotes nothing of it.
         """
-        try:
-            read = ServerUrl.parse(url, ports=_MAIL_PORTS, options=("tls",), example=MAIL_EXAMPLE)
-            _check(read)
-        except ValueError as error:
-            raise ValueError(f"the mail server's URL {error}") from None  # its cause may quote it
-        is_plain = "tls" in read.options or (read.scheme == "smtp" and read.hosts[0].is_local)
+        read = ServerUrl.parse(
+            url,
+            ports={"smtp": 25, "smtps": 465},
+            options=("tls",),
+            example='"smtp://user:password@host:587"',
+        )
+        tls = read.options.get("tls")
+        if tls is not None and (tls != "off" or read.scheme == "smtps"):
+            raise ValueError("has a tls that is not off, which it can be after smtp:// alone")
+        if len(read.hosts) > 1 or read.place:
+            raise ValueError("names several hosts or a path: one host is asked, without any")
+        is_plain = tls is not None or (read.scheme == "smtp" and read.hosts[0].is_local)
         return cls(url=read, is_plain=is_plain)
 
     def __str__(self) -> str:
         return str(self.url)
 
 
-def _check(url: ServerUrl) -> None:
-    tls = url.options.get("tls")
-    if tls is not None and (tls != "off" or url.scheme == "smtps"):
-        raise ValueError("has a tls that is not off, which it can be after smtp:// alone")
-    if len(url.hosts) > 1:
-        raise ValueError("names several hosts, and one is asked")
-    if url.place:
-        raise ValueError("has a path, and SMTP has none")
+#: Characters of an address of mail, by RFC 5321.
+LONGEST_ADDRESS: Final = 254
+
+#: What people use of RFC 5322: nothing quoted, no comment, no blank, no line end. Without an @, a
+#: user of this host, to whom the server adds its own domain, as cron's does.
+_ADDRESS: Final = re.compile(
+    r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}|[A-Za-z0-9_][A-Za-z0-9._-]{0,63}"
+)
 
 
 def checked_address(text: str) -> str:
@@ -549,6 +531,6 @@ def checked_address(text: str) -> str:
     Raises:
         ValueError: it is neither.
     """
-    if len(text) <= LONGEST_ADDRESS and (_ADDRESS.fullmatch(text) or _LOCAL.fullmatch(text)):
+    if len(text) <= LONGEST_ADDRESS and _ADDRESS.fullmatch(text):
         return text
     raise ValueError("is no address of mail, such as ops@example.org")

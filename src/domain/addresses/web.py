@@ -8,19 +8,14 @@ from typing import Final, Self
 
 import attrs
 
-from .servers import LARGEST_PORT, LONGEST_LABEL
+from .servers import LARGEST_PORT, URL, Host, checked_host
 
 LONGEST_WEB_ADDRESS: Final = 2_048
 
-#: Characters of a host name, as in DNS (RFC 1035).
-LONGEST_HOST: Final = 253
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
 
 _PORTS: Final = {"http": 80, "https": 443}
-_SCHEME: Final = re.compile(r"(https?)://", re.IGNORECASE)
-_SIGNS: Final = re.compile(r"[!-~]+")  # printable ASCII
-_PORT: Final = re.compile(r"[0-9]{1,5}")
-_LABEL: Final = re.compile(rf"(?!-)[a-z0-9_-]{{1,{LONGEST_LABEL}}}(?<!-)")
-_NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
 @attrs.frozen(kw_only=True)
@@ -45,26 +40,29 @@ class WebAddress:
         """
         if len(url) > LONGEST_WEB_ADDRESS:
             raise ValueError(f"is longer than {LONGEST_WEB_ADDRESS:,} characters")
-        if (head := _SCHEME.match(url)) is None:
+        found = URL.fullmatch(url)
+        if found is None or (scheme := found["scheme"].lower()) not in _PORTS:
             raise ValueError('must be like "https://example.org/path"')
-        if not _SIGNS.fullmatch(url):
+        if not re.fullmatch("[!-~]+", url):  # printable ASCII
             raise ValueError(
                 "has a blank, a control character or a letter that is not ASCII: write it as "
                 "%20 or %E4, and in the host's name as xn--…"
             )
-        rest = url[head.end() :]
-        authority = re.split(r"[/?]", rest, maxsplit=1)[0]
-        target = rest[len(authority) :]
-        if "#" in rest or "\\" in rest:
-            raise ValueError("has a # or a \\, which no server is told: write them as %23 and %5C")
-        if "@" in authority:
+        if found["fragment"]:
+            raise ValueError("has a #, which no server is told: write it as %23")
+        if "@" in found["authority"]:
             raise ValueError("has a user or password before the host: send them in a header")
-        scheme = head[1].lower()
-        host, port = _host_and_port(authority, _PORTS[scheme])
-        return cls(scheme=scheme, host=host, port=port, target=_rooted(target))
+        try:
+            host = Host.parse(found["authority"], port=_PORTS[scheme])
+        except ValueError as error:
+            raise ValueError(f"has a host that {error}") from None
+        target = url[found.end("authority") :]
+        if not target.startswith("/"):
+            target = f"/{target}"
+        return cls(scheme=scheme, host=host.name, port=host.port, target=target)
 
     @cached_property
-    def address(self) -> IPv4Address | IPv6Address | None:
+    def address(self) -> Address | None:
         """The host as an address; None if it is a name."""
         try:
             return ip_address(self.host)
@@ -77,75 +75,11 @@ class WebAddress:
         return self.scheme == "https"
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
-        return f"{self.scheme}://{host}{port}"
+        usual = f":{_PORTS[self.scheme]}"
+        return f"{self.scheme}://{Host(self.host, self.port)}".removesuffix(usual)
 
-
-def _rooted(target: str) -> str:
-    return target if target.startswith("/") else f"/{target}"
-
-
-def _host_and_port(authority: str, usual: int) -> tuple[str, int]:
-    if authority.startswith("["):
-        name, bracket, after = authority[1:].partition("]")
-        if not bracket or (after and not after.startswith(":")):
-            raise ValueError("has a [ without its ]")
-        return _v6(name), _port(after[1:], usual) if after else usual
-    name, colon, port = authority.partition(":")
-    return checked_host(name), _port(port, usual) if colon else usual
-
-
-def _port(text: str, usual: int) -> int:
-    if not text:  # "http://host:/" is the usual port, by RFC 3986
-        return usual
-    if not _PORT.fullmatch(text) or not 0 < int(text) <= LARGEST_PORT:
-        raise ValueError(f"has a port that is no number from 1 to {LARGEST_PORT}")
-    return int(text)
-
-
-def _v6(text: str) -> str:
-    try:
-        address = IPv6Address(text)
-    except ValueError:
-        raise ValueError("has brackets around what is no IPv6 address") from None
-    if address.scope_id is not None:
-        raise ValueError("has an IPv6 address with a zone, which only this machine understands")
-    return str(address)
-
-
-def checked_host(text: str) -> str:
-    """Give the name or IPv4 address of a host in its one form.
-
-    Resolvers take `127.1`, `0x7f.1`, `017700000001` and `2130706433` for 127.0.0.1. What looks
-    like a number is therefore an address in full, or refused.
-
-    >>> checked_host("Example.ORG.")
-    'example.org'
-
-    Raises:
-        ValueError: it is neither; the text quotes nothing of it.
-    """
-    name = text.lower().removesuffix(".")
-    labels = name.split(".")
-    if len(name) > LONGEST_HOST or not all(_LABEL.fullmatch(label) for label in labels):
-        raise ValueError("has no host name or address: it is like hooks.example.org")
-    if _NUMBER.fullmatch(labels[-1]):
-        try:
-            return str(IPv4Address(name))
-        except ValueError:
-            raise ValueError(
-                "has a number for a host: write an IPv4 address in full, like 192.0.2.1"
-            ) from None
-    return name
-
-
-MOST_RULES: Final = 256
 
 _HAS_IT_NOT: Final = "CRON_HTTP_ALLOWED_HOSTS does not have it"
-
-Address = IPv4Address | IPv6Address
-Network = IPv4Network | IPv6Network
 
 #: Not public, by IANA's registry of special addresses; Python's own list differs between patches.
 _SPECIAL_V4: Final = tuple(
@@ -208,8 +142,6 @@ class AllowedHosts:
         """
         names, networks = set[str](), list[Network]()
         for number, rule in enumerate(rules, start=1):
-            if number > MOST_RULES:
-                raise ValueError(f"names more than {MOST_RULES} hosts")
             try:
                 networks.append(_network(rule))
             except ValueError:
@@ -244,12 +176,8 @@ class AllowedHosts:
     def _has(self, host: str) -> bool:
         if (not self.names and not self.networks) or "*" in self.names or host in self.names:
             return True
-        return any(f"*.{parent}" in self.names for parent in _parents(host))
-
-    @cached_property
-    def is_open(self) -> bool:
-        """Whether every public host may be asked."""
-        return "*" in self.names or not (self.names or self.networks)
+        dots = (found.start() for found in re.finditer(r"\.", host))
+        return any(f"*{host[dot:]}" in self.names for dot in dots)
 
 
 def is_public(address: Address) -> bool:
@@ -291,24 +219,16 @@ def _name(rule: str, number: int) -> str:
         ) from None
 
 
-def _parents(host: str) -> Iterable[str]:
-    """Give what a name is below of: `a.b.c` is below `b.c` and `c`."""
-    labels = host.split(".")
-    return (".".join(labels[begin:]) for begin in range(1, len(labels)))
-
-
 _FORM: Final = re.compile(
     r"(?P<host>localhost|[0-9.]{7,15}|\[[0-9a-f:.]{2,45}\]):(?P<port>[0-9]{1,5})", re.IGNORECASE
 )
-
-_NAMES: Final = {"localhost": "127.0.0.1"}
 
 
 @attrs.frozen
 class ListenAddress:
     """An address of this machine and a port; port 0 lets the system choose one."""
 
-    host: IPv4Address | IPv6Address
+    host: Address
     port: int
 
     @classmethod
@@ -321,18 +241,17 @@ class ListenAddress:
         Raises:
             ValueError: it is none; the text says what is allowed.
         """
-        refused = ValueError(
+        found = _FORM.fullmatch(text)
+        try:
+            if found is not None and int(found["port"]) <= LARGEST_PORT:
+                host = found["host"].lower().replace("localhost", "127.0.0.1").strip("[]")
+                return cls(ip_address(host), int(found["port"]))
+        except ValueError:
+            pass
+        raise ValueError(
             f'must be an address and a port from 0 to {LARGEST_PORT}, like "127.0.0.1:8520" or '
             '"[::1]:8520"'
         )
-        found = _FORM.fullmatch(text)
-        if found is None or int(found["port"]) > LARGEST_PORT:
-            raise refused
-        host = found["host"].lower().strip("[]")
-        try:
-            return cls(ip_address(_NAMES.get(host, host)), int(found["port"]))
-        except ValueError:
-            raise refused from None
 
     @property
     def is_loopback(self) -> bool:
@@ -346,21 +265,17 @@ class ListenAddress:
         return self.host.is_loopback
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if isinstance(self.host, IPv6Address) else str(self.host)
-        return f"{host}:{self.port}"
-
-
-def is_meant(host: str, server: str) -> bool:
-    """Whether a Host header names a loopback address, or the one that the *server* has.
-
-    >>> is_meant("localhost:8520", "127.0.0.1"), is_meant("evil.example", "127.0.0.1")
-    (True, False)
-    """
-    return meant_address(host, server) is not None
+        return str(Host(str(self.host), self.port))
 
 
 def meant_address(host: str, server: str) -> ListenAddress | None:
-    """Read the address of this machine in a Host header; None if it is not of this *server*."""
+    """Read the address of this machine in a Host header; None if it is not of this *server*.
+
+    It is meant by a loopback address, and by the one that the server has.
+
+    >>> str(meant_address("localhost:8520", "127.0.0.1")), meant_address("evil:80", "127.0.0.1")
+    ('127.0.0.1:8520', None)
+    """
     has_port = ":" in host.rpartition("]")[2]
     try:
         address = ListenAddress.parse(host if has_port else f"{host}:80")
@@ -368,8 +283,6 @@ def meant_address(host: str, server: str) -> ListenAddress | None:
         return None
     return address if address.is_loopback or str(address.host) == server else None
 
-
-_ADDRESS: Final = re.compile(r"(?P<scheme>[a-z][a-z0-9]{1,31})://(?P<rest>.+)", re.DOTALL)
 
 #: What reaches no service, but this machine's desktop, bus, log or devices.
 LOCAL_SCHEMES: Final = frozenset(
@@ -396,15 +309,15 @@ class AppriseAddress:
         if not text.isprintable():
             raise ValueError("has a character that is none to be seen, such as an end of line")
         head, _, rest = text.partition("://")
-        found = _ADDRESS.fullmatch(f"{head.lower()}://{rest}")
-        if found is None:
+        scheme = head.lower()
+        if not rest or not re.fullmatch("[a-z][a-z0-9]{1,31}", scheme):
             raise ValueError('must be like "slack://…", with the scheme of a service')
-        if found["scheme"] in LOCAL_SCHEMES:
+        if scheme in LOCAL_SCHEMES:
             raise ValueError(
-                f"begins with {found['scheme']}://, which leads to this machine's own desktop, bus "
+                f"begins with {scheme}://, which leads to this machine's own desktop, bus "
                 "or log and to no service; to do something here, give a command"
             )
-        return cls(scheme=found["scheme"], url=text)
+        return cls(scheme=scheme, url=text)
 
     def __str__(self) -> str:
         return f"{self.scheme}://…"

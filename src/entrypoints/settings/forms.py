@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Final, TypeVar
 
-from cronhare.domain.addresses.web import AllowedHosts, checked_host
+from cronhare.domain.addresses.servers import checked_host
+from cronhare.domain.addresses.web import AllowedHosts
 from cronhare.domain.messages import SHORTEST_KEY
 from cronhare.domain.topology import ServedQueues, checked_queues
 

@@ -122,7 +122,7 @@ def _broker(url: str) -> None:
     try:
         BrokerServer.parse(url)
     except ValueError as error:
-        raise ValueError(f'must be "{MEMORY}" or a usable URL: {error}') from None
+        raise ValueError(f'must be "{MEMORY}" or a usable URL; the broker URL {error}') from None
 
 
 def _file_or_server(url: str) -> None:

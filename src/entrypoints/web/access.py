@@ -34,7 +34,8 @@ from cronhare.domain.access import (
     is_free,
     local_path,
 )
-from cronhare.domain.addresses.web import ListenAddress, checked_host, meant_address
+from cronhare.domain.addresses.servers import checked_host
+from cronhare.domain.addresses.web import ListenAddress, meant_address
 
 from ..vitals import HEALTH, READINESS
 from .asking import Asker

@@ -201,7 +201,7 @@ def test_every_fault_is_told_at_once_and_no_secret(read: Read, tmp_path: Path) -
         "is no address of mail",
         "notify.crowd: email: must be 1 to 16 addresses",
         "notify.inside: webhook: has a user or password",
-        "notify.decimal: webhook: has a number for a host",
+        "notify.decimal: webhook: has a host that is a number",
         "notify.short: secret_file: must have 16 to 4,096 characters",
         "notify.broken: secret_file: begins with whsec_",
         "notify.missing: secret_file: cannot be read: No such file or directory",

@@ -85,7 +85,7 @@ def test_several_nodes_are_tried_in_an_order_of_chance() -> None:
     ],
 )
 def test_an_address_that_cannot_be_used_is_refused_without_a_word_of_it(url: str) -> None:
-    with pytest.raises(ValueError, match="broker URL") as caught:
+    with pytest.raises(ValueError) as caught:
         Address.parse(url)
 
     assert "c4nary" not in f"{caught.value} {caught.value.__cause__}"

@@ -82,7 +82,7 @@ def test_of_several_hosts_each_is_judged_by_itself() -> None:
         ("mysql://h,g/x?unix_socket=/c4nary", "one host at most"),
         ("sqlite://c4nary:p@/x", "has no user, no host"),
         ("sqlite+c4nary:///x", "no driver"),
-        ("sqlite:///x?c4nary=1", "has no options"),
+        ("sqlite:///x?c4nary=1", "without options"),
         ("sqlite:///", "name a file"),
         ("sqlite:///:memory:", "name a file"),
         ("sqlite:///file:x", "by a plain path"),

@@ -53,16 +53,14 @@ def test_what_is_not_named_is_none() -> None:
         (f"amqp://u:{SECRET}", "a port that is no number"),
         (f"amqp://host:0{SECRET}", "a port that is no number"),
         ("amqp://host:65536", "no number from 1 to 65535"),
-        ("amqp://host:", "no number from 1 to 65535"),
         ("amqp://host:" + "9" * 5_000, "no number from 1 to 65535"),
-        ("amqp://[::1", "no IPv6 address"),
+        (f"amqp://[::1{SECRET}", "the host is no"),
         ("amqp://", "no host"),
         ("amqp://a,,b", "no host"),
         ("amqp://a, b", "a blank"),
         ("amqp://" + ",".join(f"h{n}" for n in range(17)), "more than 16 hosts"),
-        ("amqp://" + "a" * 8_192, "longer than 8,192"),
-        (f"amqp://{SECRET}..x", "the host has two dots in a row"),
-        (f"amqp://{SECRET}{'a' * 64}.x", "more than 63 characters between two"),
+        (f"amqp://{SECRET}..x", "the host is no name or address"),
+        (f"amqp://{SECRET}{'a' * 64}.x", "the host is no name or address"),
     ],
 )
 def test_what_cannot_be_used_is_refused_without_a_word_of_it(url: str, why: str) -> None:
@@ -73,16 +71,24 @@ def test_what_cannot_be_used_is_refused_without_a_word_of_it(url: str, why: str)
     assert SECRET not in str(caught.value)
 
 
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    with pytest.raises(ValueError) as caught:
+        parse(f"amqp://u:{SECRET}%@a,b:x,-/?cafil=1&heartbeat")
+
+    for why in ("begins no escape", "host 2 has a port", "host 3 is no", "cafile?", "given once"):
+        assert why in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
 @pytest.mark.parametrize("name", ["a.b", "a.b.", f"{'a' * 63}.b", "10.0.0.1", "a_b-c.d"])
 def test_a_name_that_a_resolver_can_be_asked_for_is_taken(name: str) -> None:
-    assert parse(f"amqp://{name}").hosts == (Host(name, 5672),)
+    assert parse(f"amqp://{name}").hosts == (Host(name.removesuffix("."), 5672),)
 
 
 @pytest.mark.parametrize(
     ("name", "is_local"),
     [
         ("localhost", True),
-        ("LOCALHOST", True),
         ("127.0.0.1", True),
         ("127.8.8.8", True),
         ("::1", True),
