@@ -18,7 +18,6 @@ from cronhare.domain.retries.outcome import ErrorClass
 from .completion import FAILURES, QUEUES, SCHEDULES, TASKS
 from .errors import Refusal
 from .times import IN_UTC, PAST, read_span
-from .typed_values import MOST_LINES
 
 P = ParamSpec("P")
 
@@ -81,7 +80,6 @@ Before = Annotated[
     int | None,
     typer.Option(min=1, max=LARGEST_ID, help="The next page: those before this number."),
 ]
-Limit = Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")]
 
 
 def numbers(listed_by: str) -> Any:  # noqa: ANN401 - typer's
@@ -110,11 +108,7 @@ class Asked:
         return any(value is not None for value in self.values.values())
 
     def filter(self, *, now: datetime, **more: Any) -> FailureFilter:  # noqa: ANN401 - its fields
-        """Make the filter.
-
-        Raises:
-            Refusal: with every fault at once.
-        """
+        """Make the filter."""
         asked = {**self.values, **more}
         faults: list[str] = []
         first, last = None, None
@@ -134,11 +128,7 @@ class Asked:
         return which
 
     def expect_one_choice(self, ids: list[int] | None, *, everything: bool, listed_by: str) -> None:
-        """Expect numbers, as the command *listed_by* has them, a filter, or everything.
-
-        Raises:
-            Refusal: it is none of them, or several.
-        """
+        """Expect numbers, as the command *listed_by* has them, a filter, or everything."""
         if [bool(ids), everything, self.says_something].count(True) != 1:
             raise Refusal(
                 f"say which: numbers from `{listed_by}`, a filter such as --schedule, or --all"

@@ -32,11 +32,7 @@ JobsArguments = Annotated[
 
 
 def named(jobs: Path | None, settings: "Settings", state: str, *, how: str, why: str = "") -> Path:
-    """Give the jobs file that the command names, else that of the settings.
-
-    Raises:
-        Refusal: there is neither; *how* says how the command names one.
-    """
+    """Give the jobs file that the command names, else that of the settings."""
     if (path := jobs or settings.jobs) is None:
         advice = f"{state} Name it: {how}, or CRON_JOBS."
         raise Refusal(f"no jobs file is named{why}", advice=advice)
@@ -44,11 +40,7 @@ def named(jobs: Path | None, settings: "Settings", state: str, *, how: str, why:
 
 
 def load(path: Path, settings: "Settings", *, state: str) -> "JobsFile":
-    """Read a jobs file; *state* says what was not done if it is faulty.
-
-    Raises:
-        Refusal: with every fault at once.
-    """
+    """Read a jobs file; *state* says what was not done if it is faulty."""
     from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
 
     try:

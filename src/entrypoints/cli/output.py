@@ -102,6 +102,15 @@ def print_line(sentence: str, *, style: str = "", indent: int = 0) -> None:
         _print(Padding(said, (0, 0, 0, indent), expand=False))
 
 
+def answer(value: Any, *sentences: str, json: bool) -> None:  # noqa: ANN401 - as `print_json`
+    """Print a value as JSON, or what there is to say of it."""
+    if json:
+        print_json(value)
+    else:
+        for sentence in sentences:
+            print_line(sentence)
+
+
 def print_notes(notes: Iterable[object]) -> None:
     """Print what is allowed and probably not meant."""
     for note in notes:

@@ -15,7 +15,7 @@ from cronhare.domain.texts.words import counted
 
 from ..node_identity import this_actor, this_user
 from .errors import Refusal, Status
-from .output import facts, json_line, print_json, print_line, state
+from .output import answer, facts, json_line, print_json, print_line, state
 from .progress import make_bar
 
 if TYPE_CHECKING:
@@ -62,11 +62,7 @@ def replay_order(
     author: str | None,
     **rules: Any,  # noqa: ANN401
 ) -> ReplayOrder:
-    """Make an order of the options that were given; the others have their defaults.
-
-    Raises:
-        Refusal: with every fault at once.
-    """
+    """Make an order of the options that were given; the others have their defaults."""
     faults: list[str] = []
     given = {name: value for name, value in rules.items() if value is not None}
     if rules.get("at_once") is not None and rules.get("key") is None:
@@ -85,11 +81,7 @@ def replay_order(
 
 
 def read_stop_at(text: str | None) -> dict[str, float | None]:
-    """Read `--stop-at`, as far as it is given.
-
-    Raises:
-        Refusal: it is neither a number nor never.
-    """
+    """Read `--stop-at`, as far as it is given."""
     if text is None:
         return {}
     try:
@@ -128,26 +120,21 @@ def tell_begun(
     json: bool,
 ) -> None:
     """Say in *lines* what was ordered, then how to watch and stop it; or watch it at once."""
+    how = (
+        f"How it goes on: cronhare replays show {begun.id} -f; "
+        f"to stop it: cronhare replays stop {begun.id}"
+    )
+    if not follow:
+        answer(begun, *lines, how, json=json)
+        return
     if not json:
         for line in lines:
             print_line(line)
-    if follow:
-        watch_replay(container, begun.id, json=json)
-    elif json:
-        print_json(begun)
-    else:
-        print_line(
-            f"How it goes on: cronhare replays show {begun.id} -f; "
-            f"to stop it: cronhare replays stop {begun.id}"
-        )
+    watch_replay(container, begun.id, json=json)
 
 
 def watch_replay(container: "Container", replay_id: int, *, json: bool) -> None:
-    """Watch one until it ends, with a bar on a terminal; then show it.
-
-    Raises:
-        NotFound: there is none of that number.
-    """
+    """Watch one until it ends, with a bar on a terminal; then show it."""
     replays, clock = container.replays(), container.ledger_time()
 
     def look() -> "ReplayView":
@@ -161,66 +148,51 @@ def show_replay(replay: "ReplayView", *, json: bool) -> None:
     if json:
         print_json(replay)
         return
-    is_backfill = replay.kind == "backfill"
+    one, is_backfill = replay, replay.kind == "backfill"
+    under_way = f"{one.released}, {one.failing} of them failing" if one.failing else one.released
+    if one.state == ReplayState.ACTIVE:
+        under_way = f"{under_way}, with a retry to come" if one.failing else under_way
+    elif one.released:  # nobody counts on: they may have ended since
+        under_way = f"{under_way}, when it {one.state}"
+    is_stopped = one.state == ReplayState.STOPPED and one.waiting
     facts(
         [
-            (replay.kind or "replay", replay.id),
-            ("state", state(replay.state)),
-            ("reason", replay.reason),
-            ("ordered", replay.created_at),
-            ("by", replay.author),
-            ("of", json_line(replay.which)),
-            ("waiting", _waiting(replay)),
-            ("under way", _under_way(replay)),
-            ("to its end", _say_left(replay)),
-            ("succeeded", replay.succeeded),
-            ("failed" if is_backfill else "failed again", replay.failed),
-            ("had a run before" if is_backfill else "cannot be replayed", replay.refused or None),
-            ("left out", _left_out(replay)),
-            ("rate", None if replay.rate_per_second is None else f"{replay.rate_per_second:g}/s"),
-            ("at once", _limit(replay)),
-            ("canary", replay.canary or None),
+            (one.kind or "replay", one.id),
+            ("state", state(one.state)),
+            ("reason", one.reason),
+            ("ordered", one.created_at),
+            ("by", one.author),
+            ("of", json_line(one.which)),
+            ("waiting", one.waiting if one.is_collected else f"{one.waiting}, and counting"),
+            ("under way", under_way if one.released else 0),
+            ("to its end", _say_left(one.seconds_left)),
+            ("succeeded", one.succeeded),
+            ("failed" if is_backfill else "failed again", one.failed),
+            ("had a run before" if is_backfill else "cannot be replayed", one.refused or None),
+            (
+                "left out",
+                f"{one.left_out} by calendars or blackout windows" if one.left_out else None,
+            ),
+            ("rate", None if one.rate_per_second is None else f"{one.rate_per_second:g}/s"),
+            ("at once", None if one.key is None else f"{one.at_once} with the same {one.key}"),
+            ("canary", one.canary or None),
             (
                 "stops above",
-                None if replay.stop_at is None else f"{100 * replay.stop_at:g} % going badly",
+                None if one.stop_at is None else f"{100 * one.stop_at:g} % going badly",
             ),
-            ("attempts", replay.attempts),
-            ("ended", replay.ended_at),
-            ("to go on", _how_to_go_on(replay)),
+            ("attempts", one.attempts),
+            ("ended", one.ended_at),
+            ("to go on", f"cronhare replays resume {one.id}" if is_stopped else None),
         ]
     )
 
 
-def _waiting(replay: "ReplayView") -> str:
-    return str(replay.waiting) if replay.is_collected else f"{replay.waiting}, and counting"
-
-
-def _under_way(replay: "ReplayView") -> str:
-    failing = f", {replay.failing} of them failing" if replay.failing else ""
-    if replay.state != ReplayState.ACTIVE:  # nobody counts on: they may have ended since
-        return f"{replay.released}{failing}, when it {replay.state}" if replay.released else "0"
-    return f"{replay.released}{failing}{', with a retry to come' if failing else ''}"
-
-
-def _say_left(replay: "ReplayView") -> str | None:
-    if replay.seconds_left is None:
+def _say_left(seconds: float | None) -> str | None:
+    if seconds is None:
         return None
-    if replay.seconds_left < _MINUTE:
+    if seconds < _MINUTE:
         return "about a minute at most"
-    return f"about {counted(round(replay.seconds_left / _MINUTE), 'minute')}, at its pace so far"
-
-
-def _left_out(replay: "ReplayView") -> str | None:
-    return f"{replay.left_out} by calendars or blackout windows" if replay.left_out else None
-
-
-def _limit(replay: "ReplayView") -> str | None:
-    return None if replay.key is None else f"{replay.at_once} with the same {replay.key}"
-
-
-def _how_to_go_on(replay: "ReplayView") -> str | None:
-    is_stopped = replay.state == ReplayState.STOPPED and replay.waiting
-    return f"cronhare replays resume {replay.id}" if is_stopped else None
+    return f"about {counted(round(seconds / _MINUTE), 'minute')}, at its pace so far"
 
 
 #: Seconds between two looks.
@@ -292,21 +264,15 @@ def replay_filtered(
     follow: bool = False,
     json: bool,
 ) -> None:
-    """Let what a filter takes begin in the background; *everything* was asked for without one.
-
-    Raises:
-        NotFound: it names a schedule that does not exist; nothing was changed.
-        Exit: a filter takes nothing.
-    """
+    """Let what a filter takes begin in the background; *everything* was asked for without one."""
     replays, now = container.replays(), container.ledger_time().now()
     if dry_run:
         _say_count(replays.count(order.which), words, json=json)
         return
     ordered = replays.order(order, now=now, actor=this_actor())
     if ordered.replay is None:
-        if json:
-            print_json({"failures": ordered.failures})
-        _end_with_none(words, everything=everything, json=json)
+        none = {"failures": ordered.failures}
+        _end_with_none(none, words, everything=everything, json=json)
         return
     said, pace = counted(ordered.failures, words.thing), f"at most {order.rate:g} a second"
     begun = f"Replay {ordered.replay.id}: {said}, {pace}, in the background."
@@ -322,12 +288,7 @@ def replay_named(
     dry_run: bool,
     json: bool,
 ) -> None:
-    """Let failures begin at once, and say of each that cannot why.
-
-    Raises:
-        NotFound: one of the ids does not exist; nothing was changed.
-        Exit: none of them begins.
-    """
+    """Let failures begin at once, and say of each that cannot why."""
     administrator = container.administrator()
     if dry_run:
         unresolved = [row for row in administrator.archived(ids) if row.resolution is None]
@@ -336,56 +297,41 @@ def replay_named(
     done = administrator.replay(
         ids, now=container.ledger_time().now(), attempts=attempts, actor=this_actor()
     )
-    if json:
-        print_json(done)
-    else:
-        again = done.executions
-        numbers = f": {', '.join(map(str, again))}" if again else ""
-        said = f"{words.begun} {counted(len(again), 'execution')}{numbers}"
-        print_line(f"{said}{_before(done.resolved_before)}.")
-        for id_, why in done.refused.items():
-            print_line(f"{id_} cannot be {words.done}: {why}.")
+    again = done.executions
+    numbers = f": {', '.join(map(str, again))}" if again else ""
+    said = f"{words.begun} {counted(len(again), 'execution')}{numbers}"
+    answer(
+        done,
+        f"{said}{_before(done.resolved_before)}.",
+        *(f"{id_} cannot be {words.done}: {why}." for id_, why in done.refused.items()),
+        json=json,
+    )
     if done.asked and not done.executions:
         raise typer.Exit(Status.WRONG_INPUT)
 
 
 def show_discarded(done: "DiscardedView", words: Words, *, everything: bool, json: bool) -> None:
-    """Say what was discarded; *everything* was asked for without a filter.
-
-    Raises:
-        Exit: nothing was, of what was named, or of a filter.
-    """
-    if json:
-        print_json(done)
+    """Say what was discarded; *everything* was asked for without a filter."""
     if not done.asked:
-        _end_with_none(words, everything=everything, json=json)
+        _end_with_none(done, words, everything=everything, json=json)
         return
-    if not json:
-        said = counted(done.failures, words.thing)
-        print_line(f"Discarded {said}{_before(done.resolved_before)}.")
+    said = counted(done.failures, words.thing)
+    answer(done, f"Discarded {said}{_before(done.resolved_before)}.", json=json)
     if not done.failures:
         raise typer.Exit(Status.WRONG_INPUT)
 
 
-def _end_with_none(words: Words, *, everything: bool, json: bool) -> None:
-    """Say that there was nothing to do; a filter that takes nothing may be a slip of the hand.
-
-    Raises:
-        Exit: it was a filter.
-    """
-    if not json:
-        none = words.none if everything else f"No {words.thing} matches"
-        print_line(f"{none}: nothing was changed.")
+def _end_with_none(done: object, words: Words, *, everything: bool, json: bool) -> None:
+    """Say that there was nothing to do; a filter that takes nothing may be a slip of the hand."""
+    none = words.none if everything else f"No {words.thing} matches"
+    answer(done, f"{none}: nothing was changed.", json=json)
     if not everything:
         raise typer.Exit(Status.WRONG_INPUT)
 
 
 def _say_count(count: int, words: Words, *, json: bool) -> None:
-    if json:
-        print_json({"failures": count})
-    else:
-        said = f"{counted(count, words.thing)} would be {words.done}"
-        print_line(f"{said}; nothing was changed.")
+    said = f"{counted(count, words.thing)} would be {words.done}; nothing was changed."
+    answer({"failures": count}, said, json=json)
 
 
 def _before(count: int) -> str:

@@ -6,11 +6,10 @@ Each imports what the others do without where it is used.
 # ruff: noqa: PLC0415 - as said above
 
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from socket import socket
 from typing import Final
 
 from cronhare.adapters.extras import ExtraMissing, require
@@ -18,7 +17,6 @@ from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
 from cronhare.adapters.sql.dialects.sqlite_file import Occupied, occupy
 from cronhare.application.logs import say
 from cronhare.domain.addresses.servers import LedgerFile
-from cronhare.domain.addresses.web import ListenAddress
 from cronhare.domain.events.targets import Subscriptions
 from cronhare.domain.schedules.keys import is_standalone, standalone_queue
 from cronhare.domain.texts.words import counted, listed
@@ -56,11 +54,7 @@ FAILS: Final = "all that is due would fail for good"
 
 
 def jobs_file(jobs: Path | None, settings: Settings, *, without: str = FAILS) -> JobsFile:
-    """Read the tasks of a process; *without* says what would be without any.
-
-    Raises:
-        Refusal: it is faulty, is not named, or has no task.
-    """
+    """Read the tasks of a process; *without* says what would be without any."""
     state, why = "Nothing was started.", f", and without tasks {without}"
     path = named(jobs, settings, state, how="--jobs jobs.toml", why=why)
     file = load(path, settings, state=state)
@@ -169,11 +163,22 @@ def run_worker(
     settings = read_settings()
     refuse_memory_broker(settings)
     if standalone is not None:
-        _refuse_beside(queues, concurrency)
+        beside = {"--queues": queues, "--concurrency": concurrency}
+        if given := [option for option, value in beside.items() if value is not None]:
+            raise Refusal(
+                f"--standalone: such a worker serves one queue, one run at a time; "
+                f"{' and '.join(given)} cannot be given as well",
+                advice="Nothing was started.",
+            )
         served = ServedQueues({standalone_queue(standalone): DEFAULT_WEIGHT})
     else:
         served = _served(queues) if queues else settings.served
-    _refuse_foreign(served.names, settings)
+    if foreign := [name for name in served.names if name in settings.foreign_queues]:
+        # What arrives there has ended for us.
+        raise Refusal(
+            f"{', '.join(foreign)}: another program serves it, by CRON_FOREIGN_QUEUES",
+            advice="Name other queues (--queues, CRON_QUEUES), or take it out there.",
+        )
     file = jobs_file(jobs, settings)
     container = usable(
         WorkingContainer(
@@ -192,7 +197,12 @@ def run_worker(
     life = Lifetime(container, grace=settings.shutdown_grace.total_seconds())
     shutdown = life.shutdown
     reloading = Reloading(container, forced_exit=shutdown.forced_exit, jobs=jobs, last=file)
-    _warn_of_on_start(file)
+    if file.on_start:
+        text = (
+            f"on_start is for `cronhare up`; no worker begins {', '.join(file.on_start)}. "
+            "on_boot = true runs once per boot of the host"
+        )
+        say(log, logging.WARNING, "jobs.on-start", text)
     begin = partial(process.run, container, shutdown, life.state)
     kept = () if standalone is None else (standalone,)
     on_boot = () if kept else file.on_boot
@@ -206,25 +216,6 @@ def run_worker(
     life.run(with_ledger(container, shutdown, run), on_hangup=reloading.reload)
 
 
-def _warn_of_on_start(file: JobsFile) -> None:
-    if file.on_start:
-        text = (
-            f"on_start is for `cronhare up`; no worker begins {', '.join(file.on_start)}. "
-            "on_boot = true runs once per boot of the host"
-        )
-        say(log, logging.WARNING, "jobs.on-start", text)
-
-
-def _refuse_beside(queues: str | None, concurrency: int | None) -> None:
-    beside = {"--queues": queues, "--concurrency": concurrency}
-    if given := [option for option, value in beside.items() if value is not None]:
-        raise Refusal(
-            f"--standalone: such a worker serves one queue, one run at a time; "
-            f"{' and '.join(given)} cannot be given as well",
-            advice="Nothing was started.",
-        )
-
-
 def _served(queues: str) -> ServedQueues:
     try:
         served = forms.served_queues(queues)
@@ -236,15 +227,6 @@ def _served(queues: str) -> ServedQueues:
             advice="Start it with --standalone NAME.",
         )
     return served
-
-
-def _refuse_foreign(names: Sequence[str], settings: Settings) -> None:
-    """Refuse queues of another program: what arrives there has ended for us."""
-    if foreign := [name for name in names if name in settings.foreign_queues]:
-        raise Refusal(
-            f"{', '.join(foreign)}: another program serves it, by CRON_FOREIGN_QUEUES",
-            advice="Name other queues (--queues, CRON_QUEUES), or take it out there.",
-        )
 
 
 def run_up(jobs: Path | None, concurrency: int | None, *, web: bool) -> None:
@@ -284,6 +266,11 @@ def run_up(jobs: Path | None, concurrency: int | None, *, web: bool) -> None:
         last=file,
         take=partial(embedded.take, container),
     )
+
+    def has_begun() -> bool:
+        looked_at, _ = container.dispatcher().outlook
+        return looked_at is not None
+
     on_hangup = shutdown.hang_up if on_a_terminal() else reloading.reload
     process = embedded.run(
         container,
@@ -292,14 +279,9 @@ def run_up(jobs: Path | None, concurrency: int | None, *, web: bool) -> None:
         concurrency=at_a_time,
         read_again=reloading.reload_if_changed,
         on_boot=file.on_boot,
-        beside=WebBeside(container, has_begun=partial(_has_begun, container)) if web else None,
+        beside=WebBeside(container, has_begun=has_begun) if web else None,
     )
     life.run(process, on_hangup=on_hangup)
-
-
-def _has_begun(container: WorkingContainer) -> bool:
-    looked_at, _ = container.dispatcher().outlook
-    return looked_at is not None
 
 
 _WITHOUT_TASKS = "nothing could be created, and no number of a task be called by its name"
@@ -308,7 +290,10 @@ _WITHOUT_TASKS = "nothing could be created, and no number of a task be called by
 def run_web(jobs: Path | None) -> None:
     """Answer over HTTP until it is told to end."""
     settings = read_settings()
-    _require_libraries()
+    try:
+        require("web")
+    except ExtraMissing as error:
+        raise Refusal(f"web: {error}", advice="Nothing was started.") from error
     from ..web import server
 
     file = jobs_file(jobs, settings, without=_WITHOUT_TASKS)
@@ -322,43 +307,25 @@ def run_web(jobs: Path | None) -> None:
     )
     with suppress(LedgerUnavailable):  # then it is asked before anything is answered
         refuse_without_token(container)
-    bound = _bound(server.bind, settings)
-    _announce_web(container, settings, file)
-    life = Lifetime(container, grace=2 * server.ENDING, with_page=True)
-    reloading = Reloading(container, forced_exit=life.shutdown.forced_exit, jobs=jobs)
-    run = partial(server.run, container, life.shutdown, bound)
-    life.run(_once_there_is_a_ledger(container, life.shutdown, run), on_hangup=reloading.reload)
-
-
-def _require_libraries() -> None:
     try:
-        require("web")
-    except ExtraMissing as error:
-        raise Refusal(f"web: {error}", advice="Nothing was started.") from error
-
-
-def _bound(bind: Callable[[ListenAddress], socket], settings: Settings) -> socket:
-    try:
-        return bind(settings.listen_address)
+        bound = server.bind(settings.listen_address)
     except OSError as error:
         raise Refusal(
             f"{settings.called('web_address')}: {settings.listen_address}: {error.strerror}",
             advice="Nothing was started. Name another port; is a `cronhare up` there, or another "
             "`cronhare web`?",
         ) from error
-
-
-def _announce_web(container: Container, settings: Settings, file: JobsFile) -> None:
     logs.sign_as(container.node())
     tasks = f"{counted(len(file.tasks), 'task')} of {file.path}"
     text = f"Web {container.node()}: ledger {settings.ledger}; {tasks}"
     say(log, logging.INFO, "process.start", text)
+    life = Lifetime(container, grace=2 * server.ENDING, with_page=True)
+    reloading = Reloading(container, forced_exit=life.shutdown.forced_exit, jobs=jobs)
 
+    async def run() -> None:
+        # It works on no queue, so it may stand beside an `up` that is alone on its ledger.
+        if await ledger_is_ready(container.engine(), life.shutdown):
+            refuse_without_token(container)
+            await server.run(container, life.shutdown, bound)
 
-async def _once_there_is_a_ledger(
-    container: Container, shutdown: Shutdown, run: Callable[[], Coroutine[None, None, None]]
-) -> None:
-    # It works on no queue, so it may stand beside an `up` that is alone on its ledger.
-    if await ledger_is_ready(container.engine(), shutdown):
-        refuse_without_token(container)
-        await run()
+    life.run(run(), on_hangup=reloading.reload)

@@ -43,9 +43,6 @@ def read_time(
     '2026-03-29T06:00:00+00:00'
     >>> read_time("08:00Z", ZoneInfo("Europe/Berlin"), now=now).isoformat()
     '2026-03-28T08:00:00+00:00'
-
-    Raises:
-        Refusal: it is none.
     """
     try:
         moment = read_iso(text)
@@ -62,9 +59,6 @@ def read_past(text: str, zone: ZoneInfo = _UTC, *, now: datetime) -> datetime:
     ('2026-03-27T08:30:00+00:00', '2026-03-28T08:00:00+00:00')
     >>> read_past("22:00", now=now).isoformat(), read_past("yesterday", now=now).isoformat()
     ('2026-03-27T22:00:00+00:00', '2026-03-27T00:00:00+00:00')
-
-    Raises:
-        Refusal: it is neither.
     """
     if text == "yesterday":
         day = now.astimezone(zone) - timedelta(days=1)
@@ -78,11 +72,7 @@ def read_past(text: str, zone: ZoneInfo = _UTC, *, now: datetime) -> datetime:
 def read_span(
     since: str | None, until: str | None, zone: ZoneInfo = _UTC, *, now: datetime
 ) -> tuple[datetime | None, datetime | None]:
-    """Read `--since` and `--until`.
-
-    Raises:
-        Refusal: either is no time, or the first is still to come; *details* has each fault.
-    """
+    """Read `--since` and `--until`."""
     faults, read = list[str](), list[datetime | None]()
     for option, text in (("--since", since), ("--until", until)):
         try:
@@ -109,9 +99,6 @@ def read_future(text: str, zone: ZoneInfo, *, now: datetime) -> datetime:
     >>> now = datetime(2026, 3, 28, 23, 30, tzinfo=UTC)
     >>> read_future("2h", ZoneInfo("Europe/Berlin"), now=now).isoformat()
     '2026-03-29T01:30:00+00:00'
-
-    Raises:
-        Refusal: it is neither.
     """
     try:
         return _far_from_the_edge(text, now + parse_duration(text))

@@ -2,14 +2,17 @@
 
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final, get_args, get_origin
+from typing import Annotated, Any, Final, get_args, get_origin
 
+import typer
 from typer import BadParameter
 from typer._coercion import RuntimeParam, build_runtime_param
 from typer.core import TyperCommand
 
 #: The most rows or instants that can be asked for at once.
 MOST_LINES: Final = 10_000
+
+Limit = Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")]
 
 #: Python itself refuses numbers of very many digits.
 _DIGITS: Final = 100

@@ -1,7 +1,8 @@
 """What most commands begin with: settings, and a container on the ledger.
 
 All of it is imported where it is used: a page of help and a completion need nothing of it, and what
-asks no ledger needs no adapter.
+asks no ledger needs no adapter. Settings that cannot be used are raised as `SettingsInvalid`, a
+ledger that is away or needs `cronhare db upgrade` as `LedgerUnavailable`.
 """
 
 # ruff: noqa: PLC0415 - as said above
@@ -24,20 +25,12 @@ C = TypeVar("C", bound="Container")
 
 
 def open_ledger() -> "Container":
-    """Wire the container on a ledger whose schema fits.
-
-    Raises:
-        LedgerUnavailable: it is away, or needs `cronhare db upgrade`.
-    """
+    """Wire the container on a ledger whose schema fits."""
     return opened(wire())  # first: settings that cannot be used need no ledger to say so
 
 
 def opened(container: "Container") -> "Container":
-    """Return the container if the schema of its ledger fits.
-
-    Raises:
-        LedgerUnavailable: as `open_ledger`.
-    """
+    """Return the container if the schema of its ledger fits."""
     from cronhare.adapters.sql.migrations.upgrade import check_schema
 
     check_schema(container.engine())
@@ -45,20 +38,12 @@ def opened(container: "Container") -> "Container":
 
 
 def wire() -> "Container":
-    """Read the settings, begin to log, and wire the container.
-
-    Raises:
-        SettingsInvalid: with every fault at once.
-    """
+    """Read the settings, begin to log, and wire the container."""
     return wire_with(read_settings())
 
 
 def wire_with(settings: "Settings") -> "Container":
-    """Wire the container, for a command that ends soon.
-
-    Raises:
-        SettingsInvalid: with every fault at once.
-    """
+    """Wire the container, for a command that ends soon."""
     from ..container import Container
 
     container = usable(Container(settings=settings, registered=RegisteredTasks(settings)))
@@ -72,11 +57,7 @@ def close_at_exit(container: "Container") -> None:
 
 
 def read_settings() -> "Settings":
-    """Read the settings, begin to log, and warn of variables that are none.
-
-    Raises:
-        SettingsInvalid: with every fault at once.
-    """
+    """Read the settings, begin to log, and warn of variables that are none."""
     from cronhare.application.logs import say
 
     from .. import logs
@@ -90,11 +71,7 @@ def read_settings() -> "Settings":
 
 
 def usable(container: C) -> C:
-    """Return the container if its adapters can be made.
-
-    Raises:
-        SettingsInvalid: with every fault at once.
-    """
+    """Return the container if its adapters can be made."""
     from ..settings.settings import SettingsInvalid
 
     if faults := tuple(faults_of(container)):

@@ -4,7 +4,6 @@ import pytest
 
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.entrypoints.cli.commands.logs import MOST_WAITED, once_made
-from cronhare.entrypoints.container import Container
 from cronhare.ports import LedgerUnmade
 
 
@@ -13,16 +12,12 @@ class Ledger:
 
     def __init__(self, made: int | None, found: int | None = 0) -> None:
         self.made, self.found, self.looks, self.clock = made, found, 0, 0.0
-        self._container = Container()
 
-    def open(self) -> Container:
+    def find(self) -> str:
         self.looks += 1
         if self.made is None or self.looks <= self.made:
             raise LedgerUnmade("there is no ledger")
-        return self._container
-
-    def find(self, _: Container) -> str:
-        if self.made is None or self.found is None or self.looks <= self.made + self.found:
+        if self.found is None or self.looks <= self.made + self.found:
             raise NotFound("there is no schedule")
         return "found"
 
@@ -30,7 +25,7 @@ class Ledger:
         self.clock += seconds
 
     def once_made(self) -> str:
-        return once_made(self.open, self.find, pause=self.pause, monotonic=lambda: self.clock)
+        return once_made(self.find, pause=self.pause, monotonic=lambda: self.clock)
 
 
 def test_what_is_made_and_filled_meanwhile_is_waited_for(

@@ -13,7 +13,17 @@ from cronhare.domain.texts.moments import DurationInvalid, parse_duration
 
 from ...node_identity import this_actor
 from ..errors import Refusal
-from ..output import Columns, Json, json_line, moment, print_json, print_line, print_rows, state
+from ..output import (
+    Columns,
+    Json,
+    answer,
+    json_line,
+    moment,
+    print_json,
+    print_line,
+    print_rows,
+    state,
+)
 from ..times import IN_UTC, PAST, none_since, read_span
 from ..wiring import open_ledger
 
@@ -97,10 +107,8 @@ def revoke(name: Name, *, json: Json = False) -> None:
     container = open_ledger()
     now = container.ledger_time().now()
     revoked = container.token_desk().revoke(name, now=now, actor=this_actor())
-    if json:
-        print_json(revoked)
-        return
-    print_line(f"The token {name} is no more valid, nor is a session that was begun with it.")
+    said = f"The token {name} is no more valid, nor is a session that was begun with it."
+    answer(revoked, said, json=json)
 
 
 #: Letters of a value in a table; `--json` has it as it is kept.

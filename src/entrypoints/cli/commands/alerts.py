@@ -33,7 +33,7 @@ from ..completion import SCHEDULES
 from ..errors import Refusal, Status
 from ..jobs_files import Jobs, load
 from ..output import Columns, Json, facts, moment, print_json, print_line, print_rows, state
-from ..typed_values import MOST_LINES
+from ..typed_values import Limit
 from ..wiring import open_ledger, read_settings, wire_with
 
 if TYPE_CHECKING:
@@ -169,8 +169,7 @@ def try_(
 
     tried = asyncio.run(_try_all(wire_with(settings).notifier(), targets, file.source))
     if json:
-        columns: Columns[TriedView] = {"TARGET": "target", "TOLD": "told", "ERROR": "error"}
-        print_rows(tried, columns, json=True, empty="")
+        print_json(tried)
     for view in () if json else tried:
         if view.told:
             print_line(f"{view.target} was told.")
@@ -297,7 +296,7 @@ def events(
     schedule: Annotated[
         str | None, typer.Option(help="Only those of this schedule.", autocompletion=SCHEDULES)
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")] = 100,
+    limit: Limit = 100,
     json: Json = False,
 ) -> None:
     """List events and who is told of them, newest first.

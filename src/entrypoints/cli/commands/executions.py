@@ -23,7 +23,7 @@ from ..errors import Refusal, Status
 from ..failure_options import OfSchedule, OfTask
 from ..output import Columns, Json, Styled, local_time, print_json, print_line, print_rows, state
 from ..times import IN_UTC, PAST, none_since, read_span, read_time
-from ..typed_values import MOST_LINES
+from ..typed_values import MOST_LINES, Limit
 from ..wiring import open_ledger, said_ledger
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def list_(
     until: Annotated[
         str | None, typer.Option(help="Claimed before this time, written the same way.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")] = 20,
+    limit: Limit = 20,
     watch: Watch = False,
     json: Json = False,
 ) -> None:

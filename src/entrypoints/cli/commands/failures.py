@@ -22,7 +22,6 @@ from ..failure_options import (
     FEW_OPTIONS,
     Asked,
     Before,
-    Limit,
     Note,
     chosen_by,
     number,
@@ -59,6 +58,7 @@ from ..replaying import (
     this_author,
 )
 from ..times import none_since
+from ..typed_values import Limit
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
@@ -67,8 +67,6 @@ if TYPE_CHECKING:
     from cronhare.application.administration.views.failures import FailureView, FailureWithDetails
     from cronhare.application.administration.views.schedules import ScheduleView
     from cronhare.application.administration.views.values import ErrorView
-
-    from ...container import Container
 
 
 _FAILED, _QUARANTINE = "failed list", "quarantine list"
@@ -162,7 +160,7 @@ def list_quarantined(
 
 def show_failed(archived_id: Annotated[int, number(_FAILED)], *, json: Json = False) -> None:
     """Show one row of the archive: its attempts, its last output, and whose it is."""
-    _show(open_ledger(), archived_id, json=json)
+    _show(open_ledger().queries().failure(archived_id), json=json)
 
 
 def show_quarantined(
@@ -171,7 +169,7 @@ def show_quarantined(
     """Show one of them: its crashes, its attempts, its last output, and whose it is."""
     container = open_ledger()
     container.administrator().quarantined([archived_id])
-    _show(container, archived_id, json=json)
+    _show(container.queries().failure(archived_id), json=json)
 
 
 @chosen_by(*EVERY_OPTION)
@@ -300,14 +298,6 @@ def _discard(
     show_discarded(done, words, everything=everything, json=json)
 
 
-def _show(container: "Container", archived_id: int, *, json: bool) -> None:
-    found = container.queries().failure(archived_id)
-    if json:
-        print_json(found)
-    else:
-        show_failure(found)
-
-
 def _say_older(found: "Sequence[FailureView]", limit: int) -> None:
     if len(found) == limit:
         print_line(f"There may be older ones: --before {found[-1].id}", style="bright_black")
@@ -363,8 +353,11 @@ def failure_line(archived: "FailureView") -> "Text":
     )
 
 
-def show_failure(found: "FailureWithDetails") -> None:
+def _show(found: "FailureWithDetails", *, json: bool) -> None:
     """Print one row of the archive with its attempts, and the end of what the last one wrote."""
+    if json:
+        print_json(found)
+        return
     failure, output = found.failure, found.last_output
     facts([*_failure_facts(failure), *_whose(found.schedule)])
     if found.attempts:

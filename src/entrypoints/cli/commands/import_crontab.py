@@ -135,11 +135,7 @@ def _home(user: str) -> str | None:
 
 
 def _read_all(files: Sequence[Path], kind: CrontabKind | None) -> tuple[list[Crontab], list[str]]:
-    """Read the files that can be read, and say why the others cannot.
-
-    Raises:
-        Refusal: none can.
-    """
+    """Read the files that can be read, and say why the others cannot."""
     crontabs: list[Crontab] = []
     unread: list[str] = []
     for path in (each for file in files for each in _expand(file)):

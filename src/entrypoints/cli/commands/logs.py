@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from cronhare.application.administration.views.schedules import ScheduleView
     from cronhare.ports.runner import Captured
 
-    from ...container import Container
-
 
 Raw = Annotated[
     bool,
@@ -64,12 +62,9 @@ def logs(
     """
     if follow:
         container = wire()
-        queries = container.queries()
-        execution_id = once_made(
-            lambda: opened(container), lambda _: _number(queries, which, waits=True)
-        )
+        execution_id = once_made(lambda: _number(opened(container).queries(), which, waits=True))
         looks = Looks()
-        events = queries.follow(execution_id, pause=looks.pause)
+        events = container.queries().follow(execution_id, pause=looks.pause)
         if json or raw:
             (as_json_lines if json else as_it_was_written)(events)
         else:
@@ -273,24 +268,16 @@ _LOOK_EVERY: Final = 0.5
 
 
 def once_made(
-    open_ledger: Callable[[], "Container"],
-    find: Callable[["Container"], Found],
+    find: Callable[[], Found],
     *,
     pause: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Found:
-    """Open the ledger and *find* something in it; wait for both if there is none yet.
-
-    Where the ledger is there from the first, nothing is waited for.
-
-    Raises:
-        LedgerUnmade: it was not made meanwhile.
-        NotFound: it is not in there.
-    """
+    """Find something in a ledger; wait for both if there is no ledger yet."""
     until = None
     while True:
         try:
-            return find(open_ledger())
+            return find()
         except (LedgerUnmade, NotFound) as error:
             if until is None:
                 if isinstance(error, NotFound):

@@ -31,7 +31,7 @@ from ..replaying import (
     watch_replay,
 )
 from ..times import PAST, read_span
-from ..typed_values import MOST_LINES
+from ..typed_values import Limit
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ Id = Annotated[
 
 def list_(
     *,
-    limit: Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")] = 20,
+    limit: Limit = 20,
     json: Json = False,
 ) -> None:
     """List replays, newest first."""

@@ -4,8 +4,7 @@ import sys
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
-from zoneinfo import ZoneInfo
+from typing import Annotated, Final
 
 import typer
 
@@ -29,10 +28,6 @@ from ..jobs_files import load
 from ..output import Columns, Json, facts, json_line, print_json, print_line, print_rows, state
 from ..times import read_future
 from ..wiring import open_ledger, said_ledger
-
-if TYPE_CHECKING:
-    from cronhare.application.administration.changing.runs import Switched
-
 
 _NONE = "No schedules. `cronhare init` begins a jobs file, `cronhare apply` puts one here."
 
@@ -148,36 +143,46 @@ def _facts(schedule: ScheduleView) -> list[tuple[str, object]]:
         ("description", schedule.description),
         ("when", _when(schedule)),
         ("zone", schedule.timezone),
-        ("gap, fold", _clock(schedule)),
+        (
+            "gap, fold",
+            f"{schedule.gap_policy}, {schedule.fold_policy}"
+            if schedule.schedule and schedule.gap_policy
+            else None,
+        ),
         ("status", _status(schedule)),
         ("pause", pause_of(schedule)),
-        ("task", schedule.task and _task(schedule)),
+        (
+            "task",
+            schedule.task
+            and called_in_full(schedule.task, name=schedule.task_name, source=schedule.source),
+        ),
         ("topic", schedule.topic and f"{schedule.topic} (unheard: {schedule.no_listener})"),
         ("queue", schedule.queue),
         ("params", None if schedule.task is None else json_line(schedule.params)),
         ("retry", schedule.retry_facts),
         ("misfire", _misfire(schedule)),
         ("overlap", schedule.overlap_policy),
-        ("concurrency", _concurrency(schedule)),
-        ("stay alive", _stay_alive(schedule)),
+        (
+            "concurrency",
+            f"{schedule.concurrency_limit} at once, by {schedule.concurrency_key}"
+            if schedule.concurrency_key
+            else None,
+        ),
+        ("stay alive", f"yes, by {keeps_alive(schedule.name)}" if schedule.stay_alive else None),
         ("timeout", _duration(schedule.timeout_seconds)),
         ("jitter", _duration(schedule.jitter_seconds)),
         ("starts", schedule.starts_at),
         ("ends", schedule.ends_at),
         ("max runs", schedule.max_runs and f"{schedule.max_runs}, {schedule.runs_claimed} so far"),
         ("expires", _duration(schedule.expires_seconds)),
-        ("skip on", _joined(schedule.skip_on)),
-        ("only on", _joined(schedule.only_on)),
-        ("blackout", _joined(schedule.blackout)),
+        ("skip on", ", ".join(schedule.skip_on or ()) or None),
+        ("only on", ", ".join(schedule.only_on or ()) or None),
+        ("blackout", ", ".join(schedule.blackout or ()) or None),
         ("edited", schedule.updated_at),
         ("planned", None if schedule.planned else "no scheduler has looked at the newest edit yet"),
         ("last run", _last(schedule)),
         ("next due", schedule.next_due_at),
     ]
-
-
-def _task(schedule: ScheduleView) -> str:
-    return called_in_full(schedule.task, name=schedule.task_name, source=schedule.source)
 
 
 def _when(schedule: ScheduleView) -> str | None:
@@ -191,18 +196,6 @@ def _when(schedule: ScheduleView) -> str | None:
     return f"{text}, which is {CronExpression.parse(text, schedule.name).plain} by its name"
 
 
-def _concurrency(schedule: ScheduleView) -> str | None:
-    if schedule.concurrency_key is None:
-        return None
-    return f"{schedule.concurrency_limit} at once, by {schedule.concurrency_key}"
-
-
-def _stay_alive(schedule: ScheduleView) -> str | None:
-    if not schedule.stay_alive:
-        return None
-    return f"yes, by {keeps_alive(schedule.name)}"
-
-
 def _without_times(schedule: ScheduleView) -> str:
     short = say_no_times(source=schedule.source, stay_alive=schedule.stay_alive)
     if schedule.stay_alive:
@@ -210,12 +203,6 @@ def _without_times(schedule: ScheduleView) -> str:
     if schedule.source is None:
         return short
     return f"{short}: {say_ways(schedule.source)} (`cronhare explain`)"
-
-
-def _clock(schedule: ScheduleView) -> str | None:
-    if schedule.schedule is None or schedule.gap_policy is None:
-        return None
-    return f"{schedule.gap_policy}, {schedule.fold_policy}"
 
 
 def _status(schedule: ScheduleView) -> object:
@@ -248,10 +235,6 @@ def _last(schedule: ScheduleView) -> str | None:
 
 def _duration(seconds: float | None) -> str | None:
     return None if not seconds else say_duration(timedelta(seconds=seconds))
-
-
-def _joined(words: Sequence[str] | None) -> str | None:
-    return ", ".join(words) if words else None
 
 
 Names = Annotated[
@@ -306,7 +289,9 @@ def _switch(names: Sequence[str], *, on: bool, json: bool) -> None:
         print_json(switched)
         return
     for each in switched:
-        print_line(_said(each))
+        was = "" if each.changed else " already"
+        broken = f", but its row is broken: {each.problem}" if each.problem else ""
+        print_line(f"{each.name} is {'on' if each.on else 'off'}{was}{broken}.")
     for source in dict.fromkeys(each.source for each in switched if each.source):
         of_file = [each.name for each in switched if each.source == source]
         status = str(on).lower()
@@ -314,13 +299,6 @@ def _switch(names: Sequence[str], *, on: bool, json: bool) -> None:
             f"{source} has the last word on {listed(of_file)}: its next `cronhare apply`, or start "
             f"of `up`, makes that as the file says. To keep it: status = {status} there."
         )
-
-
-def _said(each: "Switched") -> str:
-    word = "on" if each.on else "off"
-    was = "" if each.changed else " already"
-    broken = f", but its row is broken: {each.problem}" if each.problem else ""
-    return f"{each.name} is {word}{was}{broken}."
 
 
 def pause(
@@ -345,10 +323,10 @@ def pause(
     container = open_ledger()
     queries, now = container.queries(), container.ledger_time().now()
     found = {name: queries.schedule(name) for name in names}
-    ends = {
-        name: None if until is None else read_future(until, _zone_of(schedule), now=now)
-        for name, schedule in found.items()
-    }
+    ends = dict[str, datetime | None]()
+    for name, schedule in found.items():
+        zone = find_zone(schedule.timezone or "UTC")
+        ends[name] = None if until is None else read_future(until, zone, now=now)
     kept = container.administrator().pause(
         ends, reason=reason, by=by or this_user(), now=now, actor=this_actor()
     )
@@ -379,7 +357,3 @@ def resume(names: Names, *, json: Json = False) -> None:
             print_line(f"{name} goes on. What was due meanwhile does not run; it was {each}.")
         else:
             print_line(f"{name} was not paused.")
-
-
-def _zone_of(schedule: ScheduleView) -> ZoneInfo:
-    return find_zone(schedule.timezone or "UTC")

@@ -13,7 +13,7 @@ from cronhare.domain.texts.words import counted, listed
 from ...node_identity import this_actor
 from ..completion import NODES, TASKS
 from ..errors import file_refusal
-from ..output import Columns, Json, moment, print_json, print_line, print_rows, state
+from ..output import Columns, Json, answer, moment, print_line, print_rows, state
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
@@ -101,12 +101,13 @@ def drain(name: Node, *, json: Json = False) -> None:
     """
     container = open_ledger()
     node = container.node_desk().drain(name, actor=this_actor(), now=container.ledger_time().now())
-    if json:
-        print_json(node)
-        return
     runs = f"it runs {node.running or 0} of {node.concurrency}"
-    print_line(f"{node.name} is {node.state}: {runs}, and takes no more within 3 s.")
-    print_line(f"To take it back: cronhare nodes undrain {node.name}")
+    answer(
+        node,
+        f"{node.name} is {node.state}: {runs}, and takes no more within 3 s.",
+        f"To take it back: cronhare nodes undrain {node.name}",
+        json=json,
+    )
 
 
 def undrain(name: Node, *, json: Json = False) -> None:
@@ -115,10 +116,7 @@ def undrain(name: Node, *, json: Json = False) -> None:
     node = container.node_desk().undrain(
         name, actor=this_actor(), now=container.ledger_time().now()
     )
-    if json:
-        print_json(node)
-        return
-    print_line(f"{node.name} takes work again, within 3 s.")
+    answer(node, f"{node.name} takes work again, within 3 s.", json=json)
 
 
 def _left_runs(found: "NodesView") -> Iterator[str]:
@@ -197,11 +195,9 @@ def reset(task: Task, *, json: Json = False) -> None:
     What it let fail stays in the archive: see `cronhare failed replay`.
     """
     was = open_ledger().limit_desk().reset(" ".join(task), actor=this_actor())
-    if json:
-        print_json(was)
-        return
     since = f", open since {moment(was.opened_at)}" if was.opened_at else ""
-    print_line(f"The circuit breaker of {was.called} counts anew; it was {was.state}{since}.")
+    said = f"The circuit breaker of {was.called} counts anew; it was {was.state}{since}."
+    answer(was, said, json=json)
 
 
 def _failed(breaker: "BreakerView") -> str:
