@@ -314,7 +314,6 @@ BOUNDS: dict[str, list[str]] = {
         f"a description of {web_schedulers.LONGEST_DESCRIPTION:,} letters",
         f"a controller of {web_reports.LONGEST_CONTROLLER}",
         f"{MOST_FAULTS} faults",
-        f"{web_bodies.MOST_VALUES:,} values",
         f"{jobs_limits.LONGEST_STEP} letters",
     ],
     "what is asked of the HTTP API in a query": [

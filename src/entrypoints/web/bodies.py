@@ -20,10 +20,6 @@ from .problems import Problem, invalid_request
 #: Bytes of a body: params of the largest size, and 64 KiB for all else.
 LARGEST_BODY: Final = LARGEST_PARAMS + 64 * 1024
 
-#: Values of a body, those in lists and objects and these themselves: an empty list of three bytes
-#: costs the readers a hundred times as much.
-MOST_VALUES: Final = 40_000
-
 
 async def read_object(
     request: Request, faults: list[Fault], *, may_be_empty: bool = False
@@ -72,16 +68,13 @@ def too_large() -> Problem:
 
 
 def decoded(body: bytes) -> Any:  # noqa: ANN401 - any JSON value
-    """Read JSON in which no name stands twice, and of no more than `MOST_VALUES`.
+    """Read JSON in which no name stands twice.
 
     Raises:
-        Problem: it is no JSON, or has more values.
+        Problem: it is no JSON.
     """
     try:
         content = msgspec.json.decode(body)
-        if has_more_than(MOST_VALUES, content):  # before anything that costs more per value
-            detail = f"the body is to have at most {MOST_VALUES:,} values"
-            raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
         # It keeps the last of several members with one name, and what else reads this the first.
         json.loads(body, object_pairs_hook=_without_repetition)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -90,19 +83,6 @@ def decoded(body: bytes) -> Any:  # noqa: ANN401 - any JSON value
         )
         raise Problem(HTTPStatus.BAD_REQUEST, f"the body is no JSON: {problem}") from error
     return content
-
-
-def has_more_than(most: int, content: object) -> bool:
-    """Tell whether lists and objects have more members than that, all of them together."""
-    waiting, count = [content], 0
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict | list):
-            count += len(value)
-            if count > most:
-                return True
-            waiting += value.values() if isinstance(value, dict) else value
-    return False
 
 
 def _without_repetition(members: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -4,8 +4,6 @@ import pytest
 
 from cronhare.adapters.jobs.reader import beyond_toml
 from cronhare.domain.schedules.catalog import DEEPEST
-from cronhare.entrypoints.web.bodies import LARGEST_BODY, MOST_VALUES, decoded
-from cronhare.entrypoints.web.problems import Problem
 
 
 def _nested(inmost: object, depth: int) -> object:
@@ -23,13 +21,3 @@ def test_a_value_beyond_the_limits_is_named_by_its_place() -> None:
 @pytest.mark.parametrize(("depth", "faults"), [(DEEPEST - 1, 0), (DEEPEST, 1), (900, 1)])
 def test_what_lies_too_deep_is_told_once_and_not_looked_into(depth: int, faults: int) -> None:
     assert len(list(beyond_toml({"a": _nested(1, depth)}))) == faults
-
-
-@pytest.mark.parametrize("each", [b"[]", b"{}", b'""', b"[[[[]]]]", b"1"])
-def test_a_body_of_very_many_small_values_is_refused(each: bytes) -> None:
-    body = b'{"params":[' + b",".join([each] * ((LARGEST_BODY - 20) // (len(each) + 1))) + b"]}"
-
-    with pytest.raises(Problem, match=f"{MOST_VALUES:,} values") as refused:
-        decoded(body)
-
-    assert refused.value.status == 413

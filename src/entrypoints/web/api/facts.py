@@ -59,9 +59,7 @@ class Work(Asking):
             ("/breakers", self.list_breakers, BreakerView, True, "the circuit breakers of tasks"),
         )
         for path, endpoint, gives, many, what in lists:
-            yield operation(
-                "GET", path, endpoint, scope=Scope.READ, what=what, gives=gives, many=many
-            )
+            yield operation("GET", path, endpoint, what=what, gives=gives, many=many)
         for path, endpoint, gives, what in (
             ("/nodes/{name}/drain", self.drain_node, NodeView, "it takes no more work"),
             ("/nodes/{name}/undrain", self.undrain_node, NodeView, "it takes work again"),
@@ -139,7 +137,6 @@ class Alerts(Asking):
             "GET",
             "/alerts",
             self.list_alerts,
-            scope=Scope.READ,
             what="a page of alerts, newest first",
             gives=AlertView,
             many=True,
@@ -189,7 +186,6 @@ class Facts(Asking):
             "GET",
             "/calendars",
             self.list_calendars,
-            scope=Scope.READ,
             what="the calendars, by name",
             gives=CalendarView,
             many=True,
@@ -198,25 +194,17 @@ class Facts(Asking):
             "GET",
             "/calendars/{name}",
             self.show_calendar,
-            scope=Scope.READ,
             what="the calendar",
             gives=CalendarView,
             refuses=(404,),
         )
         yield operation(
-            "GET",
-            "/explain",
-            self.explain,
-            scope=Scope.READ,
-            what="why",
-            gives=ExplanationView,
-            refuses=(404,),
+            "GET", "/explain", self.explain, what="why", gives=ExplanationView, refuses=(404,)
         )
         yield operation(
             "GET",
             "/audit",
             self.list_audit,
-            scope=Scope.READ,
             what="a page of changes, newest first",
             gives=AuditView,
             many=True,

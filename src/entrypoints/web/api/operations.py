@@ -248,7 +248,7 @@ def operation(
     path: str,
     endpoint: Endpoint,
     *,
-    scope: Scope,
+    scope: Scope = Scope.READ,
     what: str,
     status: int = 200,
     takes: type[attrs.AttrsInstance] | None = None,
@@ -264,8 +264,8 @@ def operation(
 
     *takes* is what a body says, which *may_be_empty*; it *gives* one of these, or *many*. *what* is
     said of that answer, whose status that is, and of its *headers* by their names; *also* has what
-    it may answer as well. It *refuses* with these, and with `ALWAYS`. Of an answer that *is_tagged*
-    one may ask whether it is still so.
+    it may answer as well. What changes anything says its *scope*. It *refuses* with these, and with
+    `ALWAYS`. Of an answer that *is_tagged* one may ask whether it is still so.
     """
     answers = {status: _described(what, gives, many=many)}
     answers |= {other: _described(said, kind) for other, (said, kind) in (also or {}).items()}

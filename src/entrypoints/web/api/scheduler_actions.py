@@ -181,7 +181,6 @@ class SchedulerRuns(Asking):
             "GET",
             f"{one}/next",
             self.list_next_runs,
-            scope=Scope.READ,
             what="the next due instants; those that a change of the clock moves are marked",
             gives=DueView,
             many=True,

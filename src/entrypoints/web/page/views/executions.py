@@ -1,6 +1,7 @@
 """*Executions*: a list to look through, and each with its story, its output, and its end."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -44,9 +45,9 @@ _GROUPS: Final = {
 def routes(pages: Pages) -> Iterable[BaseRoute]:
     """Make the routes."""
     return [
-        pages.get(PATH, _list(pages), takes=(*_ASKED, "before")),
-        pages.get(f"{PATH}/{{id}}", _show(pages)),
-        pages.post(f"{PATH}/{{id}}/cancel", _cancel(pages), scope=Scope.OPERATE),
+        pages.get(PATH, partial(_list, pages), takes=(*_ASKED, "before")),
+        pages.get(f"{PATH}/{{id}}", partial(_show, pages)),
+        pages.post(f"{PATH}/{{id}}/cancel", partial(_cancel, pages), scope=Scope.OPERATE),
     ]
 
 
@@ -55,88 +56,77 @@ def execution_path(execution_id: int) -> str:
     return f"{PATH}/{execution_id}"
 
 
-def _list(pages: Pages) -> Any:  # noqa: ANN401 - a handler
-    async def show(request: Request) -> Response:
-        words = [*_GROUPS, *(state.value for state in State)]
-        word = asked_among(request, "state", words)
-        schedule, task = asked_text(request, "schedule"), asked_text(request, "task")
-        since, until = (asked_moment_or_none(request, name) for name in ("since", "until"))
-        before = asked_number(request, "before", IDS)
-        states = () if word is None else _GROUPS.get(word) or (State(word),)
-        which = ExecutionFilter(
-            schedule=schedule,
-            task=task,
-            states=states,
-            since=since,
-            until=until,
-            before=before,
-            limit=_LISTED + 1,
-        )
+async def _list(pages: Pages, request: Request) -> Response:
+    words = [*_GROUPS, *(state.value for state in State)]
+    word = asked_among(request, "state", words)
+    schedule, task = asked_text(request, "schedule"), asked_text(request, "task")
+    since, until = (asked_moment_or_none(request, name) for name in ("since", "until"))
+    before = asked_number(request, "before", IDS)
+    states = () if word is None else _GROUPS.get(word) or (State(word),)
+    which = ExecutionFilter(
+        schedule=schedule,
+        task=task,
+        states=states,
+        since=since,
+        until=until,
+        before=before,
+        limit=_LISTED + 1,
+    )
 
-        def look() -> dict[str, Any]:
-            queries = pages.container.queries()
-            try:
-                found = [*queries.executions(which)]
-            except NotFound as error:
-                return {"found": [], "now": queries.now(), "unknown": str(error)}
-            return {"found": found, "now": queries.now(), "unknown": None}
+    def look() -> dict[str, Any]:
+        queries = pages.container.queries()
+        try:
+            found = [*queries.executions(which)]
+        except NotFound as error:
+            return {"found": [], "now": queries.now(), "unknown": str(error)}
+        return {"found": found, "now": queries.now(), "unknown": None}
 
-        looked = await pages.ask(look)
-        found: list[ExecutionView] = looked["found"]
-        asked = {name: request.query_params.get(name, "") for name in _ASKED}
-        kept = {name: value for name, value in asked.items() if value}
-        more = urlencode({**kept, "before": found[_LISTED - 1].id}) if found[_LISTED:] else None
-        return pages.render(
-            request,
-            "executions.html",
-            status=status_of(looked["unknown"]),
-            **looked | {"found": found[:_LISTED]},
-            asked=asked,
-            words=words,
-            first=f"{PATH}?{urlencode(kept)}" if before is not None else None,
-            following=more and f"{PATH}?{more}",
-        )
-
-    return show
+    looked = await pages.ask(look)
+    found: list[ExecutionView] = looked["found"]
+    asked = {name: request.query_params.get(name, "") for name in _ASKED}
+    kept = {name: value for name, value in asked.items() if value}
+    more = urlencode({**kept, "before": found[_LISTED - 1].id}) if found[_LISTED:] else None
+    return pages.render(
+        request,
+        "executions.html",
+        status=status_of(looked["unknown"]),
+        **looked | {"found": found[:_LISTED]},
+        asked=asked,
+        words=words,
+        first=f"{PATH}?{urlencode(kept)}" if before is not None else None,
+        following=more and f"{PATH}?{more}",
+    )
 
 
-def _show(pages: Pages) -> Any:  # noqa: ANN401 - a handler
-    async def show(request: Request) -> Response:
-        id_ = number_in_path(request, "execution")
+async def _show(pages: Pages, request: Request) -> Response:
+    id_ = number_in_path(request, "execution")
 
-        def look() -> dict[str, Any]:
-            container = pages.container
-            stories = container.stories()
-            story = stories.of(id_)
-            return {
-                "story": story,
-                "one": story.execution,
-                "now": story.now,
-                "strip": strip(story),
-                "outputs": container.queries().output(id_).outputs,
-                "why": container.explanations().of_execution(id_),
-                "failure_id": stories.failure_of(story.execution),
-            }
+    def look() -> dict[str, Any]:
+        container = pages.container
+        stories = container.stories()
+        story = stories.of(id_)
+        return {
+            "story": story,
+            "one": story.execution,
+            "now": story.now,
+            "strip": strip(story),
+            "outputs": container.queries().output(id_).outputs,
+            "why": container.explanations().of_execution(id_),
+            "failure_id": stories.failure_of(story.execution),
+        }
 
-        return pages.render(
-            request, "execution.html", **await pages.ask(look), unfinished=UNFINISHED
-        )
-
-    return show
+    return pages.render(request, "execution.html", **await pages.ask(look), unfinished=UNFINISHED)
 
 
-def _cancel(pages: Pages) -> Any:  # noqa: ANN401 - a handler
-    async def cancel(request: Request) -> Response:
-        id_, actor = number_in_path(request, "execution"), actor_of(request)
+async def _cancel(pages: Pages, request: Request) -> Response:
+    id_, actor = number_in_path(request, "execution"), actor_of(request)
 
-        def change() -> State:
-            now = pages.container.ledger_time().now()
-            return pages.container.administrator().cancel(id_, now=now, actor=actor)
+    def change() -> State:
+        now = pages.container.ledger_time().now()
+        return pages.container.administrator().cancel(id_, now=now, actor=actor)
 
-        state = await pages.ask(change)
-        said = f"Execution {id_} is {state}."
-        if state is State.RUNNING:
-            said = f"Execution {id_} was asked to end: its worker stops it."
-        return pages.done(execution_path(id_), said)
-
-    return cancel
+    state = await pages.ask(change)
+    said = f"Execution {id_} is {state}."
+    if state is State.RUNNING:
+        said = f"Execution {id_} was asked to end: its worker stops it."
+    return pages.done(execution_path(id_), said)

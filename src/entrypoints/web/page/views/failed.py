@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -43,139 +44,127 @@ _LONGEST_NOTE: Final = 500
 def routes(pages: Pages) -> Iterable[BaseRoute]:
     """Make the routes."""
     return [
-        pages.get(PATH, _list(pages), takes=(*_ASKED, "before")),
+        pages.get(PATH, partial(_list, pages), takes=(*_ASKED, "before")),
         pages.post(
-            f"{PATH}/replay", _replay_many(pages), scope=Scope.OPERATE, takes=(*_ASKED, *ORDERED)
+            f"{PATH}/replay",
+            partial(_replay_many, pages),
+            scope=Scope.OPERATE,
+            takes=(*_ASKED, *ORDERED),
         ),
         pages.post(
-            f"{PATH}/discard", _discard_many(pages), scope=Scope.OPERATE, takes=(*_ASKED, "note")
+            f"{PATH}/discard",
+            partial(_discard_many, pages),
+            scope=Scope.OPERATE,
+            takes=(*_ASKED, "note"),
         ),
-        pages.get(f"{PATH}/{{id}}", _show(pages)),
-        pages.post(f"{PATH}/{{id}}/replay", _replay(pages), scope=Scope.OPERATE),
-        pages.post(f"{PATH}/{{id}}/discard", _discard(pages), scope=Scope.OPERATE, takes=("note",)),
-        pages.get(QUARANTINE, _quarantine(pages), takes=("schedule", "before")),
+        pages.get(f"{PATH}/{{id}}", partial(_show, pages)),
+        pages.post(f"{PATH}/{{id}}/replay", partial(_replay, pages), scope=Scope.OPERATE),
+        pages.post(
+            f"{PATH}/{{id}}/discard", partial(_discard, pages), scope=Scope.OPERATE, takes=("note",)
+        ),
+        pages.get(QUARANTINE, partial(_quarantine, pages), takes=("schedule", "before")),
     ]
 
 
-def _list(pages: Pages) -> Any:  # noqa: ANN401 - a handler
-    async def show(request: Request) -> Response:
-        asked = {name: request.query_params.get(name, "") for name in _ASKED}
-        which = filter_of(asked)
-        before = asked_number(request, "before", IDS)
+async def _list(pages: Pages, request: Request) -> Response:
+    asked = {name: request.query_params.get(name, "") for name in _ASKED}
+    which = filter_of(asked)
+    before = asked_number(request, "before", IDS)
 
-        def look() -> dict[str, Any]:
-            container = pages.container
-            queries, statistics, replays = (
-                container.queries(),
-                container.statistics(),
-                container.replays(),
-            )
-            now = queries.now()
-            shown = {"now": now, "replays": replays.list(limit=_REPLAYS, now=now), "unknown": None}
-            try:
-                return shown | {
-                    "found": [*queries.failures(which, before=before, limit=_LISTED + 1)],
-                    "count": replays.count(which),
-                    "reasons": statistics.failures(which, by=[By.REASON], limit=_GROUPS),
-                    "schedules": statistics.failures(which, by=[By.SCHEDULE], limit=_GROUPS),
-                }
-            except NotFound as error:
-                return shown | {"found": [], "count": 0, "unknown": str(error)}
-
-        looked = await pages.ask(look)
-        found = looked["found"]
-        kept = {name: value for name, value in asked.items() if value}
-        more = urlencode({**kept, "before": found[_LISTED - 1].id}) if found[_LISTED:] else None
-        return pages.render(
-            request,
-            "failed.html",
-            status=status_of(looked["unknown"]),
-            **looked | {"found": found[:_LISTED]},
-            asked=asked,
-            kept=kept,
-            classes=[each.value for each in ErrorClass],
-            first=f"{PATH}?{urlencode(kept)}" if before is not None else None,
-            following=more and f"{PATH}?{more}",
-            narrowed=lambda **more: f"{PATH}?{urlencode({**kept, **more})}",
+    def look() -> dict[str, Any]:
+        container = pages.container
+        queries, statistics, replays = (
+            container.queries(),
+            container.statistics(),
+            container.replays(),
         )
+        now = queries.now()
+        shown = {"now": now, "replays": replays.list(limit=_REPLAYS, now=now), "unknown": None}
+        try:
+            return shown | {
+                "found": [*queries.failures(which, before=before, limit=_LISTED + 1)],
+                "count": replays.count(which),
+                "reasons": statistics.failures(which, by=[By.REASON], limit=_GROUPS),
+                "schedules": statistics.failures(which, by=[By.SCHEDULE], limit=_GROUPS),
+            }
+        except NotFound as error:
+            return shown | {"found": [], "count": 0, "unknown": str(error)}
 
-    return show
-
-
-def _show(pages: Pages) -> Any:  # noqa: ANN401 - a handler
-    async def show(request: Request) -> Response:
-        id_, queries = number_in_path(request, "failure"), pages.container.queries()
-        found = await pages.ask(lambda: queries.failure(id_))
-        now = await pages.ask(queries.now)
-        return pages.render(request, "failure.html", found=found, one=found.failure, now=now)
-
-    return show
-
-
-def _replay(pages: Pages) -> Any:  # noqa: ANN401 - a handler
-    async def replay(request: Request) -> Response:
-        id_, actor = number_in_path(request, "failure"), actor_of(request)
-
-        def change() -> Any:  # noqa: ANN401 - what became of it
-            now = pages.container.ledger_time().now()
-            return pages.container.administrator().replay([id_], now=now, actor=actor)
-
-        done = await pages.ask(change)
-        if done.refused:
-            raise Problem(
-                HTTPStatus.CONFLICT, f"failure {id_} cannot run again: {done.refused[id_]}"
-            )
-        if not done.executions:
-            return pages.done(f"{PATH}/{id_}", f"Failure {id_} was resolved before.")
-        [execution_id] = done.executions
-        return pages.done(f"/ui/executions/{execution_id}", f"Execution {execution_id} runs again.")
-
-    return replay
+    looked = await pages.ask(look)
+    found = looked["found"]
+    kept = {name: value for name, value in asked.items() if value}
+    more = urlencode({**kept, "before": found[_LISTED - 1].id}) if found[_LISTED:] else None
+    return pages.render(
+        request,
+        "failed.html",
+        status=status_of(looked["unknown"]),
+        **looked | {"found": found[:_LISTED]},
+        asked=asked,
+        kept=kept,
+        classes=[each.value for each in ErrorClass],
+        first=f"{PATH}?{urlencode(kept)}" if before is not None else None,
+        following=more and f"{PATH}?{more}",
+        narrowed=lambda **more: f"{PATH}?{urlencode({**kept, **more})}",
+    )
 
 
-def _discard(pages: Pages) -> Any:  # noqa: ANN401 - a handler
-    async def discard(request: Request) -> Response:
-        id_, actor = number_in_path(request, "failure"), actor_of(request)
-        note = _note(form_of(request))
-
-        def change() -> Any:  # noqa: ANN401 - what became of it
-            now = pages.container.ledger_time().now()
-            desk = pages.container.administrator()
-            return desk.discard([id_], note=note, now=now, actor=actor)
-
-        done = await pages.ask(change)
-        said = "is discarded" if done.failures else "was resolved before"
-        return pages.done(f"{PATH}/{id_}", f"Failure {id_} {said}.")
-
-    return discard
+async def _show(pages: Pages, request: Request) -> Response:
+    id_, queries = number_in_path(request, "failure"), pages.container.queries()
+    found = await pages.ask(lambda: queries.failure(id_))
+    now = await pages.ask(queries.now)
+    return pages.render(request, "failure.html", found=found, one=found.failure, now=now)
 
 
-def _replay_many(pages: Pages) -> Any:  # noqa: ANN401 - a handler
-    async def replay(request: Request) -> Response:
-        form, actor = form_of(request), actor_of(request)
-        order = order_of(form, which=filter_of(form), author=actor.name)
+async def _replay(pages: Pages, request: Request) -> Response:
+    id_, actor = number_in_path(request, "failure"), actor_of(request)
 
-        def change() -> Any:  # noqa: ANN401 - what was ordered
-            now = pages.container.ledger_time().now()
-            return pages.container.replays().order(order, now=now, actor=actor)
+    def change() -> Any:  # noqa: ANN401 - what became of it
+        now = pages.container.ledger_time().now()
+        return pages.container.administrator().replay([id_], now=now, actor=actor)
 
-        ordered = await pages.ask(change)
-        if ordered.replay is None:
-            return pages.done(PATH, "No failure is like that any more: nothing was begun.")
-        many = counted(ordered.failures, "failure")
-        said = f"Replay {ordered.replay.id} has begun, of {many}."
-        return pages.done(replay_path(ordered.replay.id), said)
-
-    return replay
+    done = await pages.ask(change)
+    if done.refused:
+        raise Problem(HTTPStatus.CONFLICT, f"failure {id_} cannot run again: {done.refused[id_]}")
+    if not done.executions:
+        return pages.done(f"{PATH}/{id_}", f"Failure {id_} was resolved before.")
+    [execution_id] = done.executions
+    return pages.done(f"/ui/executions/{execution_id}", f"Execution {execution_id} runs again.")
 
 
-def _discard_many(pages: Pages) -> Any:  # noqa: ANN401 - a handler
-    async def discard(request: Request) -> Response:
-        form, actor = form_of(request), actor_of(request)
-        done = await pages.ask(lambda: _discarded(pages, form, actor))
-        return pages.done(PATH, f"{done.failures:,} failures are discarded.")
+async def _discard(pages: Pages, request: Request) -> Response:
+    id_, actor = number_in_path(request, "failure"), actor_of(request)
+    note = _note(form_of(request))
 
-    return discard
+    def change() -> Any:  # noqa: ANN401 - what became of it
+        now = pages.container.ledger_time().now()
+        desk = pages.container.administrator()
+        return desk.discard([id_], note=note, now=now, actor=actor)
+
+    done = await pages.ask(change)
+    said = "is discarded" if done.failures else "was resolved before"
+    return pages.done(f"{PATH}/{id_}", f"Failure {id_} {said}.")
+
+
+async def _replay_many(pages: Pages, request: Request) -> Response:
+    form, actor = form_of(request), actor_of(request)
+    order = order_of(form, which=filter_of(form), author=actor.name)
+
+    def change() -> Any:  # noqa: ANN401 - what was ordered
+        now = pages.container.ledger_time().now()
+        return pages.container.replays().order(order, now=now, actor=actor)
+
+    ordered = await pages.ask(change)
+    if ordered.replay is None:
+        return pages.done(PATH, "No failure is like that any more: nothing was begun.")
+    many = counted(ordered.failures, "failure")
+    said = f"Replay {ordered.replay.id} has begun, of {many}."
+    return pages.done(replay_path(ordered.replay.id), said)
+
+
+async def _discard_many(pages: Pages, request: Request) -> Response:
+    form, actor = form_of(request), actor_of(request)
+    done = await pages.ask(lambda: _discarded(pages, form, actor))
+    return pages.done(PATH, f"{done.failures:,} failures are discarded.")
 
 
 def _discarded(pages: Pages, form: Mapping[str, str], actor: Actor) -> Any:  # noqa: ANN401
@@ -240,33 +229,30 @@ def _note(form: Mapping[str, str]) -> str:
     return note
 
 
-def _quarantine(pages: Pages) -> Any:  # noqa: ANN401 - a handler
-    async def show(request: Request) -> Response:
-        schedule = request.query_params.get("schedule", "")
-        which = filter_of({"schedule": schedule})
-        before = asked_number(request, "before", IDS)
+async def _quarantine(pages: Pages, request: Request) -> Response:
+    schedule = request.query_params.get("schedule", "")
+    which = filter_of({"schedule": schedule})
+    before = asked_number(request, "before", IDS)
 
-        def look() -> dict[str, Any]:
-            queries = pages.container.queries()
-            try:
-                view = queries.quarantine(which, before=before, limit=_LISTED + 1)
-            except NotFound as error:
-                return {"view": None, "unknown": str(error), "now": queries.now()}
-            return {"view": view, "unknown": None, "now": queries.now()}
+    def look() -> dict[str, Any]:
+        queries = pages.container.queries()
+        try:
+            view = queries.quarantine(which, before=before, limit=_LISTED + 1)
+        except NotFound as error:
+            return {"view": None, "unknown": str(error), "now": queries.now()}
+        return {"view": view, "unknown": None, "now": queries.now()}
 
-        looked = await pages.ask(look)
-        found = [] if looked["view"] is None else [*looked["view"].quarantined]
-        kept = {"schedule": schedule} if schedule else {}
-        more = urlencode({**kept, "before": found[_LISTED - 1].id}) if found[_LISTED:] else None
-        return pages.render(
-            request,
-            "quarantine.html",
-            status=status_of(looked["unknown"]),
-            **looked,
-            found=found[:_LISTED],
-            schedule=schedule,
-            first=f"{QUARANTINE}?{urlencode(kept)}" if before is not None else None,
-            following=more and f"{QUARANTINE}?{more}",
-        )
-
-    return show
+    looked = await pages.ask(look)
+    found = [] if looked["view"] is None else [*looked["view"].quarantined]
+    kept = {"schedule": schedule} if schedule else {}
+    more = urlencode({**kept, "before": found[_LISTED - 1].id}) if found[_LISTED:] else None
+    return pages.render(
+        request,
+        "quarantine.html",
+        status=status_of(looked["unknown"]),
+        **looked,
+        found=found[:_LISTED],
+        schedule=schedule,
+        first=f"{QUARANTINE}?{urlencode(kept)}" if before is not None else None,
+        following=more and f"{QUARANTINE}?{more}",
+    )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -150,42 +151,39 @@ _STATES: Final = {
 }
 
 
-def _list(pages: Pages) -> Any:  # noqa: ANN401 - a handler
-    async def show(request: Request) -> Response:
-        search = request.query_params.get("search", "").strip()[:_LONGEST_SEARCH]
-        state = asked_among(request, "state", [*filter(None, _STATES)]) or ""
-        _, asked = _STATES[state]
-        which = attrs.evolve(asked, search=search or None)
-        after = request.query_params.get("after")
+async def _list(pages: Pages, request: Request) -> Response:
+    search = request.query_params.get("search", "").strip()[:_LONGEST_SEARCH]
+    state = asked_among(request, "state", [*filter(None, _STATES)]) or ""
+    _, asked = _STATES[state]
+    which = attrs.evolve(asked, search=search or None)
+    after = request.query_params.get("after")
 
-        def look() -> dict[str, Any]:
-            lists, overview = pages.container.schedule_pages(), pages.container.overview()
-            page = lists.page(which, after=after or None, limit=_LISTED)
-            runs = overview.sparks([each.id for each in page.schedules])
-            return {
-                "page": page,
-                "count": lists.count(which, first=None if after else page),
-                "sparks": {id_: sparkline(found, most=SPARKS) for id_, found in runs.items()},
-                "runs": runs,
-                "now": pages.container.queries().now(),
-            }
+    def look() -> dict[str, Any]:
+        lists, overview = pages.container.schedule_pages(), pages.container.overview()
+        page = lists.page(which, after=after or None, limit=_LISTED)
+        runs = overview.sparks([each.id for each in page.schedules])
+        return {
+            "page": page,
+            "count": lists.count(which, first=None if after else page),
+            "sparks": {id_: sparkline(found, most=SPARKS) for id_, found in runs.items()},
+            "runs": runs,
+            "now": pages.container.queries().now(),
+        }
 
-        kept = {"search": search, "state": state}
-        asked_again = urlencode({name: value for name, value in kept.items() if value})
-        return pages.render(
-            request,
-            "schedules.html",
-            **await pages.ask(look),
-            search=search,
-            state=state,
-            states={word: title for word, (title, _) in _STATES.items()},
-            most_counted=MOST_COUNTED,
-            spark=(SPARKS * SPARK_WIDTH, SPARK_HEIGHT),
-            after=after,
-            query=asked_again,
-        )
-
-    return show
+    kept = {"search": search, "state": state}
+    asked_again = urlencode({name: value for name, value in kept.items() if value})
+    return pages.render(
+        request,
+        "schedules.html",
+        **await pages.ask(look),
+        search=search,
+        state=state,
+        states={word: title for word, (title, _) in _STATES.items()},
+        most_counted=MOST_COUNTED,
+        spark=(SPARKS * SPARK_WIDTH, SPARK_HEIGHT),
+        after=after,
+        query=asked_again,
+    )
 
 
 _NAME: Final = "/ui/schedules/{name:path}"
@@ -194,22 +192,21 @@ _NAME: Final = "/ui/schedules/{name:path}"
 def routes(pages: Pages) -> Iterable[BaseRoute]:
     """Make the routes; those with a word after the name come before the one without."""
     return [
-        pages.get(PATH, _list(pages), takes=("search", "state", "after")),
-        pages.get(f"{_NAME}/explain", _explain(pages), takes=("at",)),
-        pages.post(f"{_NAME}/run", _run(pages), scope=Scope.OPERATE, takes=("params",)),
-        pages.post(f"{_NAME}/pause", _pause(pages), scope=Scope.OPERATE, takes=("reason", "for")),
+        pages.get(PATH, partial(_list, pages), takes=("search", "state", "after")),
+        pages.get(f"{_NAME}/explain", partial(_explain, pages), takes=("at",)),
+        pages.post(f"{_NAME}/run", partial(_run, pages), scope=Scope.OPERATE, takes=("params",)),
+        pages.post(
+            f"{_NAME}/pause", partial(_pause, pages), scope=Scope.OPERATE, takes=("reason", "for")
+        ),
         pages.post(f"{_NAME}/resume", _resume(pages), scope=Scope.OPERATE),
         pages.post(f"{_NAME}/enable", _switch(pages, on=True), scope=Scope.ADMIN),
         pages.post(f"{_NAME}/disable", _switch(pages, on=False), scope=Scope.ADMIN),
-        pages.get(_NAME, _show(pages), takes=("since", "until")),
+        pages.get(_NAME, partial(_show, pages), takes=("since", "until")),
     ]
 
 
-def _show(pages: Pages) -> Any:  # noqa: ANN401 - a handler
-    async def show(request: Request) -> Response:
-        return await _page(pages, request)
-
-    return show
+async def _show(pages: Pages, request: Request) -> Response:
+    return await _page(pages, request)
 
 
 async def _page(
@@ -235,60 +232,49 @@ async def _page(
     )
 
 
-def _explain(pages: Pages) -> Any:  # noqa: ANN401 - a handler
-    async def explain(request: Request) -> Response:
-        name = request.path_params["name"]
-        at = asked_moment_or_none(request, "at")
-        explanations, queries = pages.container.explanations(), pages.container.queries()
-        found = await pages.ask(lambda: explanations.of_instant(name, at))
-        now = await pages.ask(queries.now)
-        return pages.render(request, "explain.html", found=found, now=now)
-
-    return explain
+async def _explain(pages: Pages, request: Request) -> Response:
+    name = request.path_params["name"]
+    at = asked_moment_or_none(request, "at")
+    explanations, queries = pages.container.explanations(), pages.container.queries()
+    found = await pages.ask(lambda: explanations.of_instant(name, at))
+    now = await pages.ask(queries.now)
+    return pages.render(request, "explain.html", found=found, now=now)
 
 
-def _run(pages: Pages) -> Any:  # noqa: ANN401 - a handler
-    async def run(request: Request) -> Response:
-        name, form, actor = request.path_params["name"], form_of(request), actor_of(request)
-        params = form.get("params", "").strip() or None
+async def _run(pages: Pages, request: Request) -> Response:
+    name, form, actor = request.path_params["name"], form_of(request), actor_of(request)
+    params = form.get("params", "").strip() or None
 
-        def begin() -> int:
-            container = pages.container
-            now = container.ledger_time().now()
-            administrator = container.administrator()
-            return administrator.run_now(name, params=params, now=now, actor=actor).id
+    def begin() -> int:
+        container = pages.container
+        now = container.ledger_time().now()
+        administrator = container.administrator()
+        return administrator.run_now(name, params=params, now=now, actor=actor).id
 
-        id_ = await pages.ask(begin)
-        return pages.done(f"/ui/executions/{id_}", f"Execution {id_} of {name} has been asked for.")
-
-    return run
+    id_ = await pages.ask(begin)
+    return pages.done(f"/ui/executions/{id_}", f"Execution {id_} of {name} has been asked for.")
 
 
-def _pause(pages: Pages) -> Any:  # noqa: ANN401 - a handler
-    async def pause(request: Request) -> Response:
-        name, form, actor = request.path_params["name"], form_of(request), actor_of(request)
-        reason, length = form.get("reason", "").strip() or None, form.get("for", "").strip()
-        try:
-            lasts = parse_duration(length) if length else None
-        except DurationInvalid as error:
-            return await _page(pages, request, pause=form, fault=str(error))
+async def _pause(pages: Pages, request: Request) -> Response:
+    name, form, actor = request.path_params["name"], form_of(request), actor_of(request)
+    reason, length = form.get("reason", "").strip() or None, form.get("for", "").strip()
+    try:
+        lasts = parse_duration(length) if length else None
+    except DurationInvalid as error:
+        return await _page(pages, request, pause=form, fault=str(error))
 
-        def begin() -> None:
-            now = pages.container.ledger_time().now()
-            pages.container.administrator().pause(
-                {name: None if lasts is None else now + lasts},
-                reason=reason,
-                by=actor.name,
-                now=now,
-                actor=actor,
-            )
-
-        await pages.ask(begin)
-        return pages.done(
-            schedule_path(name), f"{name} is paused: what is due meanwhile is skipped."
+    def begin() -> None:
+        now = pages.container.ledger_time().now()
+        pages.container.administrator().pause(
+            {name: None if lasts is None else now + lasts},
+            reason=reason,
+            by=actor.name,
+            now=now,
+            actor=actor,
         )
 
-    return pause
+    await pages.ask(begin)
+    return pages.done(schedule_path(name), f"{name} is paused: what is due meanwhile is skipped.")
 
 
 def _resume(pages: Pages) -> Any:  # noqa: ANN401 - a handler
