@@ -198,7 +198,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{catalog.LONGEST_WORD:,} characters",
         f"{catalog.LARGEST_INTEGER.bit_length() + 1} bits",
     ],
-    "faults that are told of a jobs file, and of a settings file": [f"{MOST_FAULTS}"],
+    "faults that are told of a jobs file": [f"{MOST_FAULTS}"],
     "the name of a jobs file without `source`": [f"{catalog.LONGEST_SOURCE} printable letters"],
     "a crontab": [size(catalog.LARGEST_FILE), f"{reader.LONGEST_LINE:,} characters a line"],
     "a number of an execution or a failure": [f"2^{messages.LARGEST_ID.bit_length()}-1"],

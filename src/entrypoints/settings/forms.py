@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from cronhare.domain.addresses.servers import checked_host
 from cronhare.domain.addresses.web import AllowedHosts
@@ -16,9 +16,7 @@ N = TypeVar("N", int, float)
 #: Reads a text. A ValueError says what is allowed, and never quotes the text.
 Form = Callable[[str], T]
 
-_WHOLE: Final = re.compile(r"\d{1,18}", re.ASCII)
-_DECIMAL: Final = re.compile(r"\d{1,18}(\.\d{1,18})?", re.ASCII)
-_SWITCH: Final = {"on": True, "true": True, "yes": True, "1": True} | {
+_SWITCH = {"on": True, "true": True, "yes": True, "1": True} | {
     "off": False,
     "false": False,
     "no": False,
@@ -26,43 +24,43 @@ _SWITCH: Final = {"on": True, "true": True, "yes": True, "1": True} | {
 }
 
 
-def whole(least: int, most: int, *, of: str = "") -> Form[int]:
-    """Read a whole number, *of* some unit where it has one.
+def whole(least: int, most: int, *, of: str = "", off: bool = False) -> Form[int]:
+    """Read a whole number, *of* some unit where it has one; the word off is 0 where there is *off*.
 
-    >>> whole(0, 19)("3")
-    3
+    >>> whole(0, 19)("3"), whole(0, 19, off=True)("off")
+    (3, 0)
     """
-
-    def read(text: str) -> int:
-        if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
-            raise ValueError(f"must be a whole number{_of(of)} from {least:,} to {most:,}")
-        return int(text)
-
-    return read
+    what = f"a whole number{of and f' of {of}'} from {least:,} to {most:,}"
+    return _number(int, r"[0-9]{1,18}", least, most, what, off=off)
 
 
-def or_off(number: Form[N]) -> Form[N]:
-    """Read a number that may be 0, or the word off for that.
+def decimal(least: float, most: float, *, of: str = "", off: bool = False) -> Form[float]:
+    """Read a number, with a point or without; neither `nan` nor `1e3`."""
+    what = f"a number{of and f' of {of}'} from {least:,} to {most:,}"
+    return _number(float, r"[0-9]{1,18}(\.[0-9]{1,18})?", least, most, what, off=off)
 
-    >>> or_off(whole(0, 19))("off")
-    0
-    """
 
+def _number(
+    kind: Callable[[str], N], pattern: str, least: float, most: float, what: str, *, off: bool
+) -> Form[N]:
     def read(text: str) -> N:
-        try:
-            return number("0") if text.lower() == "off" else number(text)
-        except ValueError as error:
-            raise ValueError(f"{error}, or off") from None
+        digits = "0" if off and text.lower() == "off" else text
+        if not re.fullmatch(pattern, digits) or not least <= kind(digits) <= most:
+            raise ValueError(f"must be {what}{', or off' if off else ''}")
+        return kind(digits)
 
     return read
+
+
+def seconds(least: float, most: float | timedelta) -> Form[timedelta]:
+    """Read a time in seconds."""
+    longest = most.total_seconds() if isinstance(most, timedelta) else most
+    number = decimal(least, longest, of="seconds")
+    return lambda text: timedelta(seconds=number(text))
 
 
 def text(most: int) -> Form[str]:
-    """Read a text of so many characters at most.
-
-    >>> text(3)("abc")
-    'abc'
-    """
+    """Read a text of so many characters at most."""
 
     def read(given: str) -> str:
         if not 0 < len(given) <= most:
@@ -70,27 +68,6 @@ def text(most: int) -> Form[str]:
         return given
 
     return read
-
-
-def decimal(least: float, most: float, *, of: str = "") -> Form[float]:
-    """Read a number, with a point or without; neither `nan` nor `1e3`."""
-
-    def read(text: str) -> float:
-        if not _DECIMAL.fullmatch(text) or not least <= float(text) <= most:
-            raise ValueError(f"must be a number{_of(of)} from {least:,} to {most:,}")
-        return float(text)
-
-    return read
-
-
-def seconds(least: float, most: float) -> Form[timedelta]:
-    """Read a time in seconds."""
-    number = decimal(least, most, of="seconds")
-    return lambda text: timedelta(seconds=number(text))
-
-
-def _of(unit: str) -> str:
-    return unit and f" of {unit}"
 
 
 def one_of(*words: str) -> Form[str]:
@@ -111,6 +88,16 @@ def switch(text: str) -> bool:
     return said
 
 
+def checked(judge: Callable[[str], object]) -> Form[str]:
+    """Keep a text as it is; *judge* refuses it by a ValueError."""
+
+    def read(text: str) -> str:
+        judge(text)
+        return text
+
+    return read
+
+
 def served_queues(text: str) -> ServedQueues:
     """Read task queues with their weights, with commas between."""
     return ServedQueues.parse(_between_commas(text))
@@ -125,41 +112,35 @@ def _between_commas(text: str) -> Iterator[str]:
     return (each.strip() for each in text.split(","))
 
 
+def _words(text: str) -> tuple[str, ...]:
+    """Part what stands between commas or spaces."""
+    return tuple(text.replace(",", " ").split())
+
+
 def hosts(text: str) -> tuple[str, ...]:
-    """Read names, addresses and networks of hosts, with commas or spaces between."""
-    found = tuple(text.replace(",", " ").split())
-    AllowedHosts.parse(found)
-    return found
+    """Read names, addresses and networks of hosts."""
+    AllowedHosts.parse(_words(text))
+    return _words(text)
 
 
 def host_names(text: str) -> tuple[str, ...]:
-    """Read names of this host as others have them, with commas or spaces between.
+    """Read names of this host as others have them.
 
     >>> host_names("cron.example.org, CRON")
     ('cron.example.org', 'cron')
     """
     try:
-        return tuple(map(checked_host, text.replace(",", " ").split()))
+        return tuple(map(checked_host, _words(text)))
     except ValueError as error:
-        raise ValueError(f"{error}, without a port, with commas between") from None
+        raise ValueError(f"one {error}, without a port, with commas between") from None
 
 
 def keys(text: str) -> tuple[str, ...]:
-    """Read keys, with commas or spaces between."""
-    found = tuple(text.replace(",", " ").split())
+    """Read keys."""
+    found = _words(text)
     if any(len(key) < SHORTEST_KEY for key in found):
         raise ValueError(
             f"each key must have {SHORTEST_KEY} characters or more, with commas between: "
             "`openssl rand -hex 32` makes one"
         )
     return found
-
-
-def checked(judge: Callable[[str], object]) -> Form[str]:
-    """Keep a text as it is; *judge* refuses it by a ValueError."""
-
-    def read(text: str) -> str:
-        judge(text)
-        return text
-
-    return read

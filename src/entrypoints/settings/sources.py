@@ -19,11 +19,19 @@ from cronhare.adapters.plain_files import read_plain_file
 from cronhare.adapters.toml import read_toml
 from cronhare.domain.addresses.servers import certificates_beside
 from cronhare.domain.environment import ATTEMPT_VARIABLES, EVENT_VARIABLES
-from cronhare.domain.reading import MOST_FAULTS
-from cronhare.domain.texts.words import first_faults
 
 #: A setting, or a file of them, has so many bytes at most.
 LONGEST_FILE: Final = 65_536
+
+#: Names the settings file, as `--config` does.
+CONFIG: Final = "CRON_CONFIG"
+FILE_NAME: Final = "cronhare.toml"
+SYSTEM_FILE: Final = Path("/etc/cronhare") / FILE_NAME
+
+PREFIX: Final = "CRON_"
+FROM_FILE: Final = "_FILE"
+
+_NAME: Final = re.compile(r"[a-z0-9_]{1,40}")
 
 
 @attrs.frozen(kw_only=True)
@@ -35,51 +43,39 @@ class SettingText:
     source: str
 
 
-def add_from_file(
-    found: dict[str, SettingText], faults: list[str], key: str, name: str, path: Path
-) -> None:
-    """Add the text in the file that *name* names; or to *faults* why there is none."""
-    try:
-        text = read_text(path).strip()
-    except ValueError as error:
-        faults.append(f"{name}: {path} {error}")
-        return
-    if not text:
-        faults.append(f"{name}: {path} is empty")
-    else:
-        found[key] = SettingText(name=name, text=text, source=str(path))
+@attrs.frozen
+class Unknown:
+    """A variable that means nothing, and the one that was probably meant."""
+
+    name: str
+    meant: str | None
+
+    def __str__(self) -> str:
+        return f"{self.name} means nothing here{_hint(self.meant)}"
 
 
-def read_text(path: Path) -> str:
-    """Read a small file of text.
+@attrs.frozen
+class Sources:
+    """What was found: texts by setting, faults of the places, names that mean nothing."""
 
-    Raises:
-        ValueError: it cannot be read; its text continues the path.
-    """
-    try:
-        content = read_plain_file(path, most=LONGEST_FILE)
-    except OSError as error:
-        raise ValueError(f"cannot be read: {error.strerror}") from error
-    if len(content) > LONGEST_FILE:
-        raise ValueError(f"is longer than {LONGEST_FILE:,} bytes")
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        raise ValueError("is no UTF-8 text") from None
+    found: Mapping[str, SettingText]
+    faults: tuple[str, ...] = ()
+    file: Path | None = None
+    unknown: tuple[Unknown, ...] = ()
 
 
-def closest(name: str, known: Collection[str]) -> str | None:
-    """Give the known name that was probably meant."""
-    close = get_close_matches(name[:64], sorted(known), n=1, cutoff=0.6)
-    return close[0] if close else None
+def read_sources(known: Collection[str], secrets: Collection[str]) -> Sources:
+    """Look for the settings *known*, in lower case; of them *secrets* may hold passwords."""
+    faults: list[str] = []
+    found, file = _from_settings_file(known, secrets, faults)
+    found.update(_from_environment(known, faults))
+    return Sources(found, tuple(faults), file, tuple(_unknown(known)))
 
 
-#: Names the settings file, as `--config` does.
-CONFIG: Final = "CRON_CONFIG"
-FILE_NAME: Final = "cronhare.toml"
-SYSTEM_FILE: Final = Path("/etc/cronhare") / FILE_NAME
-
-_NAME: Final = re.compile(r"[a-z0-9_]{1,40}")
+def find_setting(name: str, default: str) -> str:
+    """Look for one setting alone, for whoever has no time to read the others."""
+    found = read_sources({name}, {name}).found
+    return found[name].text if name in found else default
 
 
 def settings_files() -> Iterator[Path]:
@@ -88,50 +84,47 @@ def settings_files() -> Iterator[Path]:
         yield Path(named)
         return
     yield Path(FILE_NAME)
-    home = os.environ.get("XDG_CONFIG_HOME", "")
-    yield (Path(home) if home else _home() / ".config") / "cronhare" / FILE_NAME
+    # Without a home, as some users of containers are, this names a place where nothing is.
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111 - it never fails
+    yield Path(home) / "cronhare" / FILE_NAME
     yield SYSTEM_FILE
 
 
-def read_settings_file(
+def _from_environment(known: Collection[str], faults: list[str]) -> dict[str, SettingText]:
+    found: dict[str, SettingText] = {}
+    for key in known:
+        name = f"{PREFIX}{key.upper()}"
+        plain, path = (os.environ.get(each, "").strip() for each in (name, name + FROM_FILE))
+        if plain and path:
+            faults.append(f"{name}: {name}{FROM_FILE} is set as well: keep one of them")
+        elif plain:
+            found[key] = SettingText(name=name, text=plain, source="environment")
+        elif path:
+            _add_from_file(found, faults, key, f"{name}{FROM_FILE}", Path(path))
+    return found
+
+
+def _from_settings_file(
     known: Collection[str], secrets: Collection[str], faults: list[str]
 ) -> tuple[dict[str, SettingText], Path | None]:
-    """Read the settings *known* from the first file that is there; adds to *faults*."""
-    is_named = bool(os.environ.get(CONFIG, "").strip())
-    path = next((path for path in settings_files() if is_named or _is_there(path)), None)
+    files = [*settings_files()]
+    is_named = len(files) == 1
+    # A link that leads nowhere is there, too.
+    path = next((each for each in files if is_named or os.path.lexists(each)), None)
     if path is None:
         return {}, None
     try:
-        table = read_toml(read_text(path))
-    except tomllib.TOMLDecodeError as error:
-        faults.append(f"{path}: {_place_of(error)}")
+        table = read_toml(_read_text(path))
+    except tomllib.TOMLDecodeError as error:  # its text may quote a piece of a password
+        place = str(error).rpartition("(")[2].removesuffix(")")
+        text = 'a text stands between quotes: queue_type = "classic"'
+        faults.append(f"{path}: is not TOML ({place}); {text}")
     except ValueError as error:
         faults.append(f"{path} {error}")
     else:
-        faults.extend(_not_safe(path, [key for key in secrets if _holds_password(table, key)]))
+        faults += _not_safe(path, [key for key in secrets if _holds_password(table.get(key, ""))])
         return _texts(table, path, known, faults), path
     return {}, path
-
-
-def _home() -> Path:
-    try:
-        return Path.home()
-    except RuntimeError:  # neither HOME nor an entry of this user
-        return Path("/")
-
-
-def _is_there(path: Path) -> bool:
-    """Whether there is anything of that name, a link that leads nowhere included."""
-    try:
-        return path.is_symlink() or path.exists()
-    except OSError:  # a folder that is closed to us, a name that is too long
-        return False
-
-
-def _place_of(error: tomllib.TOMLDecodeError) -> str:
-    """Name a fault of the form by its place: its text may quote a piece of a password."""
-    place = str(error).rpartition("(")[2].removesuffix(")")
-    return f'is not TOML ({place}); a text stands between quotes: queue_type = "classic"'
 
 
 def _texts(
@@ -139,8 +132,6 @@ def _texts(
 ) -> dict[str, SettingText]:
     found: dict[str, SettingText] = {}
     for key, value in table.items():
-        if len(faults) > MOST_FAULTS:
-            break
         setting = key if key in known else key.removesuffix("_file")
         name, text = f"{key} in {path}", _text(value)
         if setting not in known:
@@ -155,39 +146,36 @@ def _texts(
         elif setting in table:
             faults.append(f"{path}: {key}: {setting} is there as well: keep one of them")
         else:
-            add_from_file(found, faults, setting, name, path.parent / text)
+            _add_from_file(found, faults, setting, name, path.parent / text)
     return found
-
-
-def _unknown_key(key: str, known: Collection[str]) -> str:
-    """Quote what could be a name, and nothing else: a URL may stand where its name should."""
-    if not _NAME.fullmatch(key):
-        return "a key is no name of a setting: these have a-z, 0-9 and _, as in queue_type"
-    close = closest(key, known)
-    return f"'{key}' is not known{f'; did you mean {close}?' if close else ''}"
-
-
-def _beside(key: str, text: str, folder: Path) -> str:
-    """Let a relative path begin where the file is that names it."""
-    if key == "jobs":
-        return str(folder / text)
-    head = "sqlite:///"
-    if text.startswith(head) and text not in {head, f"{head}:memory:"}:
-        return f"{head}{folder / text.removeprefix(head)}"
-    return certificates_beside(text, folder.absolute()) if key.endswith("_url") else text
 
 
 def _text(value: object) -> str | None:
     match value:
         case bool():
             return "on" if value else "off"
-        case str():
-            return value.strip()
-        case int() | float():
-            return str(value) if abs(value) < 10**18 else "too large"
+        case str() | int() | float():
+            return str(value).strip()
         case list() if all(isinstance(each, str) and "," not in each for each in value):
             return ",".join(value)
     return None
+
+
+def _beside(key: str, text: str, folder: Path) -> str:
+    """Let a relative path begin where the file is that names it."""
+    head = "sqlite:///"
+    if key == "jobs":
+        return str(folder / text)
+    if text.startswith(head) and text not in {head, f"{head}:memory:"}:
+        return f"{head}{folder / text.removeprefix(head)}"
+    return certificates_beside(text, folder.absolute()) if key.endswith("_url") else text
+
+
+def _unknown_key(key: str, known: Collection[str]) -> str:
+    """Quote what could be a name, and nothing else: a URL may stand where its name should."""
+    if not _NAME.fullmatch(key):
+        return "a key is no name of a setting: these have a-z, 0-9 and _, as in queue_type"
+    return f"'{key}' is not known{_hint(_closest(key, known))}"
 
 
 def _not_safe(path: Path, secrets: Collection[str]) -> Iterator[str]:
@@ -205,76 +193,55 @@ def _not_safe(path: Path, secrets: Collection[str]) -> Iterator[str]:
         )
 
 
-def _holds_password(table: Mapping[str, Any], key: str) -> bool:
+def _holds_password(value: object) -> bool:
     """Whether a secret is one, in whatever form: a URL without a user is none."""
-    text = _text(table[key]) if key in table else ""
+    text = _text(value)
     return text is None or bool(text and ("@" in text or "://" not in text))
 
 
-PREFIX: Final = "CRON_"
-FROM_FILE: Final = "_FILE"
+def _add_from_file(
+    found: dict[str, SettingText], faults: list[str], key: str, name: str, path: Path
+) -> None:
+    """Add the text in the file that *name* names; or to *faults* why there is none."""
+    try:
+        if text := _read_text(path).strip():
+            found[key] = SettingText(name=name, text=text, source=str(path))
+        else:
+            faults.append(f"{name}: {path} is empty")
+    except ValueError as error:
+        faults.append(f"{name}: {path} {error}")
 
 
-@attrs.frozen
-class Unknown:
-    """A variable that means nothing, and the one that was probably meant."""
+def _read_text(path: Path) -> str:
+    """Read a small file of text.
 
-    name: str
-    meant: str | None
-
-    def __str__(self) -> str:
-        hint = f"; did you mean {self.meant}?" if self.meant else ""
-        return f"{self.name} means nothing here{hint}"
-
-
-@attrs.frozen
-class Sources:
-    """What was found: texts by setting, faults of the places, names that mean nothing."""
-
-    found: Mapping[str, SettingText]
-    faults: tuple[str, ...] = ()
-    file: Path | None = None
-    unknown: tuple[Unknown, ...] = ()
-
-
-def read_sources(known: Collection[str], secrets: Collection[str]) -> Sources:
-    """Look for the settings *known*, in lower case; of them *secrets* may hold passwords."""
-    faults: list[str] = []
-    found, file = read_settings_file(known, secrets, faults)
-    found.update(_from_environment(known, faults))
-    first = first_faults(faults, MOST_FAULTS, as_fault=str)
-    return Sources(found, first, file, tuple(_unknown(known)))
-
-
-def _from_environment(known: Collection[str], faults: list[str]) -> dict[str, SettingText]:
-    found: dict[str, SettingText] = {}
-    for key in known:
-        name = f"{PREFIX}{key.upper()}"
-        plain, path = (os.environ.get(each, "").strip() for each in (name, name + FROM_FILE))
-        if plain and path:
-            faults.append(f"{name}: {name}{FROM_FILE} is set as well: keep one of them")
-        elif plain:
-            found[key] = SettingText(name=name, text=plain, source="environment")
-        elif path:
-            add_from_file(found, faults, key, f"{name}{FROM_FILE}", Path(path))
-    return found
-
-
-def _variables(known: Collection[str]) -> frozenset[str]:
-    """Name all variables that mean something; some are a task's, which may call a command."""
-    settings = (f"{PREFIX}{key.upper()}{end}" for key in known for end in ("", FROM_FILE))
-    return frozenset({CONFIG, *ATTEMPT_VARIABLES, *EVENT_VARIABLES, *settings})
+    Raises:
+        ValueError: it cannot be read; its text continues the path.
+    """
+    try:
+        content = read_plain_file(path, most=LONGEST_FILE)
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}") from error
+    if len(content) > LONGEST_FILE:
+        raise ValueError(f"is longer than {LONGEST_FILE:,} bytes")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise ValueError("is no UTF-8 text") from None
 
 
 def _unknown(known: Collection[str]) -> Iterator[Unknown]:
-    variables = _variables(known)
+    """Find variables that mean nothing; some are a task's, which may call a command."""
+    settings = (f"{PREFIX}{key.upper()}{end}" for key in known for end in ("", FROM_FILE))
+    variables = {CONFIG, *ATTEMPT_VARIABLES, *EVENT_VARIABLES, *settings}
     for name in sorted(os.environ):
         if name.startswith(PREFIX) and name not in variables:
-            yield Unknown(name, closest(name, variables))
+            yield Unknown(name, _closest(name, variables))
 
 
-def find_setting(name: str, default: str) -> str:
-    """Look for one setting alone, for whoever has no time to read the others."""
-    found, _ = read_settings_file({name}, {name}, [])
-    found.update(_from_environment({name}, []))
-    return found[name].text if name in found else default
+def _closest(name: str, known: Collection[str]) -> str | None:
+    return next(iter(get_close_matches(name[:64], sorted(known), n=1)), None)
+
+
+def _hint(meant: str | None) -> str:
+    return f"; did you mean {meant}?" if meant else ""

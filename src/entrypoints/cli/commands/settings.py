@@ -6,9 +6,8 @@ from typing import Final
 from cronhare.domain.addresses.servers import LedgerFile
 
 from ...settings.bounds import IN_A_WORKER, IN_UP
-from ...settings.settings import Settings
+from ...settings.settings import Settings, SettingsView
 from ...settings.sources import settings_files
-from ...settings.view import SettingsView
 from ..output import Json, print_json, print_line, table
 from ..wiring import wire_with
 
