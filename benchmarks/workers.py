@@ -170,7 +170,7 @@ async def _work(container: Container, at_once: int, runner: TaskRunnerPort, post
         keeper.renew()
         return every
 
-    renewing = Loop("lease keeper", renew)
+    renewing = Loop("lease keeper", renew, ends_within=PATIENCE)
     renewing.start()
     under_way = DeliveryTasks(handle)
     post.ready.set()
@@ -179,7 +179,7 @@ async def _work(container: Container, at_once: int, runner: TaskRunnerPort, post
     await connection.consume([MAIN_QUEUE], prefetch=at_once, on_delivery=under_way.accept)
     await asyncio.to_thread(post.end.wait)
     await under_way.settled()
-    await renewing.stop(seconds=PATIENCE)
+    await renewing.stop()
     await runner.close()
     await connection.close()
     post.cpu.value = _cpu() - began

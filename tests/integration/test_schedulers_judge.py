@@ -37,7 +37,7 @@ def test_a_scheduler_judges_without_a_jobs_file_or_a_worker(
     loop = alert_loop(container)
     loop.start()
     wait_until(lambda: bool(raised(container)), seconds=30, what="the alert")
-    asyncio.run(loop.stop(seconds=5))
+    asyncio.run(loop.stop())
 
     assert [each.rule for each in raised(container)] == ["failed"]
 
@@ -59,4 +59,4 @@ def test_who_stands_in_gives_up_what_no_worker_was_there_to_tell(on_sqlite: Sett
     loop = alert_loop(container, stands_in=True)
     loop.start()
     wait_until(is_given_up, seconds=30, what="the end of what is old")
-    asyncio.run(loop.stop(seconds=5))
+    asyncio.run(loop.stop())

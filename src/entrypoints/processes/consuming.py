@@ -115,15 +115,34 @@ class WorkerConsumer:
         While the broker is away it is asked again, until a shutdown is requested: then False. While
         it rests it is not asked.
         """
-        accept = self._under_way.accept
-        ask = partial(
-            self._consume, queues, prefetch=concurrency, on_delivery=accept, weights=weights
-        )
-        return await answered("broker", ask, shutdown=shutdown)
+        accept, consume = self._under_way.accept, self._broker.consume
+        ask = partial(consume, queues, prefetch=concurrency, on_delivery=accept, weights=weights)
+        return await self._begin(ask, shutdown)
 
     async def begin_apart(self, queue: str, *, shutdown: Shutdown) -> None:
         """Start to consume a queue beside the others, one delivery at a time, until it is left."""
-        await answered("broker", partial(self._consume_apart, queue), shutdown=shutdown)
+        accept = self._under_way.accept
+        await self._begin(partial(self._broker.consume_apart, queue, on_delivery=accept), shutdown)
+
+    async def bring_back(self, shutdown: Shutdown) -> None:
+        """Start to bring back what was deferred, beside the tasks: it takes none of their places.
+
+        The queue may not be there, where this user may declare none: it is asked for again.
+        """
+        accept, consume = self._resting.accept, self._broker.consume
+        ask = partial(consume, [WAITING_QUEUE], prefetch=PLACES, on_delivery=accept)
+        await self._begin(ask, shutdown)
+
+    async def _begin(self, consume: Callable[[], Awaitable[None]], shutdown: Shutdown) -> bool:
+        """Ask until the broker answers, unless it rests."""
+
+        async def ask() -> None:
+            await self._may_consume.wait()
+            await consume()
+            if not self._may_consume.is_set():  # asked for while the broker was answering
+                await self._broker.pause()
+
+        return await answered("broker", ask, shutdown=shutdown)
 
     async def leave(self, queue: str) -> None:
         """Consume it no more; what is at hand of it goes on."""
@@ -141,39 +160,6 @@ class WorkerConsumer:
         self._may_consume.set()
         self.rests = False
 
-    async def bring_back(self, shutdown: Shutdown) -> None:
-        """Start to bring back what was deferred, beside the tasks: it takes none of their places.
-
-        The queue may not be there, where this user may declare none: it is asked for again.
-        """
-        accept = self._resting.accept
-        ask = partial(self._consume, [WAITING_QUEUE], prefetch=PLACES, on_delivery=accept)
-        await answered("broker", ask, shutdown=shutdown)
-
-    async def _consume(
-        self,
-        queues: Sequence[str],
-        *,
-        prefetch: int,
-        on_delivery: Callable[[Delivery], None],
-        weights: Mapping[str, int] | None = None,
-    ) -> None:
-        """Consume, unless it rests: it may have been asked to while the broker was away."""
-        await self._may_consume.wait()
-        await self._broker.consume(
-            queues, prefetch=prefetch, on_delivery=on_delivery, weights=weights
-        )
-        await self._rest_again()
-
-    async def _consume_apart(self, queue: str) -> None:
-        await self._may_consume.wait()
-        await self._broker.consume_apart(queue, on_delivery=self._under_way.accept)
-        await self._rest_again()
-
-    async def _rest_again(self) -> None:
-        if not self._may_consume.is_set():  # asked for while the broker was answering
-            await self._broker.pause()
-
     async def drain(self, *, grace: timedelta, force: asyncio.Event) -> None:
         """Give back what has not begun, and let the rest finish within *grace*.
 
@@ -188,7 +174,7 @@ class WorkerConsumer:
                 "a second signal ends it at once"
             )
             say(log, logging.INFO, "shutdown.wait", text)
-            await self._settled(grace, force)
+            await wait_unless(force, self._all_settled(), seconds=grace.total_seconds())
 
     async def interrupt(self) -> None:
         """End what still runs. What cannot be recorded is found by its lease."""
@@ -208,17 +194,6 @@ class WorkerConsumer:
         """Wait for what is under way, and then for the results that it left waiting."""
         await self._under_way.settled()
         await self._worker.settled()
-
-    async def _settled(self, grace: timedelta, force: asyncio.Event) -> None:
-        waits = [
-            asyncio.create_task(force.wait(), name="force"),
-            asyncio.create_task(self._all_settled(), name="settled"),
-        ]
-        await asyncio.wait(
-            waits, timeout=grace.total_seconds(), return_when=asyncio.FIRST_COMPLETED
-        )
-        for each in waits:
-            each.cancel()
 
 
 def warn_of_unsettled(keeper: LeaseKeeper) -> None:
@@ -340,15 +315,12 @@ class Draining:
 
     async def follow(self) -> None:
         """Do as is wanted, until a shutdown: that waits for no broker that hangs meanwhile."""
-        drained = False
-        while not self._shutdown.requested.is_set():
+        requested, drained = self._shutdown.requested, False
+        while await wait_unless(requested, self._changed.wait()):
+            self._changed.clear()
             if self._wanted != drained:
                 drained = self._wanted
-                change = self._drain() if drained else self._undrain()
-                await wait_unless(self._shutdown.requested, change)
-                continue
-            self._changed.clear()
-            await wait_unless(self._shutdown.requested, self._changed.wait())
+                await wait_unless(requested, self._drain() if drained else self._undrain())
 
     async def _drain(self) -> None:
         text = "Draining: no more work is taken, what runs goes on, until `cronhare nodes undrain`"
@@ -360,6 +332,5 @@ class Draining:
         say(log, logging.INFO, "node.undrain", "Drained no longer: work is taken again")
 
     def _note(self, drain: bool) -> None:  # noqa: FBT001
-        if drain != self._wanted:
-            self._wanted = drain
-            self._changed.set()
+        self._wanted = drain
+        self._changed.set()

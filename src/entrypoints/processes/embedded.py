@@ -28,7 +28,8 @@ from ..signals import Shutdown
 from ..working import WorkingContainer
 from . import worker
 from .lifetime import StateReport
-from .scheduler import ROUND, alert_loop, replay_loop, scheduler_loop, state_lines, watch_scheduler
+from .loops import start_all, stop_all
+from .scheduler import scheduler_loops, state_lines
 from .starting import run_at_start
 
 log = logging.getLogger(__name__)
@@ -138,7 +139,7 @@ async def run(
         text += f"; in a browser, in a moment: http://{container.settings().listen_address}"
     say(log, logging.INFO, "running", text)
     bell = _listen(container)
-    loop = scheduler_loop(container, rings=bell)
+    loops = scheduler_loops(container, rings=bell)
     working = asyncio.create_task(
         worker.run(
             container,
@@ -151,15 +152,12 @@ async def run(
             role="up",
         )
     )
-    loops = (loop, replay_loop(container), alert_loop(container))
-    watch_scheduler(container, *loops)
-    for each in loops:
-        each.start()
+    start_all(loops, container.vitals())
     if beside is not None:
         beside.start()
     await shutdown.requested.wait()
     leaving = None if beside is None else asyncio.create_task(beside.stop())
-    await asyncio.gather(*(each.stop(seconds=ROUND) for each in loops))
+    await stop_all(loops)
     if bell is not None:
         bell.remove()
     await working

@@ -1,25 +1,25 @@
-"""A thread that calls a function again and again until it is stopped; and waits with an end."""
+"""The loops of a process, each in its thread, and waits with an end."""
 
 import asyncio
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from sqlalchemy import Engine
 
 from cronhare.adapters.sql.migrations.upgrade import check_schema
 from cronhare.application.logs import say
 from cronhare.application.outages import Outage
+from cronhare.domain.nodes import CLOSING
 from cronhare.domain.retries.policy import Waits
 from cronhare.ports import LedgerNewer, LedgerOutdated, LedgerUnavailable
 from cronhare.ports.broker import BrokerUnavailable
 
 from ..signals import Shutdown
-from ..vitals import Turn
+from ..vitals import Turn, Vitals
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Rings(Protocol):
 class Loop:
     """Calls *work*, which answers how many seconds to rest, or None to end; survives its errors.
 
-    A ring ends its rest, unless *work* has failed.
+    After an error it rests longer each time. A ring ends its rest, unless *work* has failed.
     """
 
     def __init__(
@@ -56,17 +56,19 @@ class Loop:
         name: str,
         work: Callable[[], float | None],
         *,
+        ends_within: float = CLOSING,
         at_end: Callable[[], object] = lambda: None,
         rings: Rings | None = None,
         on_ring: Callable[[], object] = lambda: None,
     ) -> None:
-        """*name* is the thread's; *at_end* is called once it has been stopped.
+        """*ends_within* is how many seconds a stop waits for the round under way.
 
-        *on_ring* is called in the thread, before *work*.
+        *at_end* is called once it has been stopped, *on_ring* before *work*; both in the thread.
         """
         self.name = name
         self.turn = Turn(name)
         self._work = work
+        self._ends_within = ends_within
         self._at_end = at_end
         self._rings = rings
         self._on_ring = on_ring
@@ -79,15 +81,12 @@ class Loop:
         self.turn.rest(0.0)
         self._thread.start()
 
-    async def stop(self, *, seconds: float) -> None:
-        """Begin no other round, and wait at most so long for the one under way.
-
-        A round that takes longer is logged, and ends with the process: the thread is a daemon.
-        """
+    async def stop(self) -> None:
+        """Begin no other round. One that takes too long is logged, and ends with the process."""
         self._stopped.set()
         if self._rings is not None:
             self._rings.wake()
-        await wait_at_most(seconds, f"the last round of the {self.name}", self._over())
+        await wait_at_most(self._ends_within, f"the last round of the {self.name}", self._over())
 
     async def _over(self) -> None:
         """Poll: the event loop's threads, one of which could join it, may all wait for a server."""
@@ -122,7 +121,6 @@ class Loop:
         self._at_end()
 
     def _rest(self, seconds: float) -> None:
-        """Rest, or until it rings."""
         self.turn.rest(seconds)
         if self._rings is None:
             self._stopped.wait(seconds)
@@ -132,6 +130,18 @@ class Loop:
             return
         self._deaf_until = time.monotonic() + DEAF
         self._on_ring()
+
+
+def start_all(loops: Iterable[Loop], vitals: Vitals) -> None:
+    """Begin them, and have the probes watch them."""
+    for loop in loops:
+        vitals.turns.watch([loop.turn])
+        loop.start()
+
+
+async def stop_all(loops: Iterable[Loop]) -> None:
+    """Stop them beside each other."""
+    await asyncio.gather(*(loop.stop() for loop in loops))
 
 
 async def answered(server: str, ask: Callable[[], Awaitable[None]], *, shutdown: Shutdown) -> bool:
@@ -154,9 +164,7 @@ async def answered(server: str, ask: Callable[[], Awaitable[None]], *, shutdown:
         else:
             outage.is_over()
             return True
-        with suppress(TimeoutError):
-            async with asyncio.timeout(pauses.next()):
-                await shutdown.requested.wait()
+        await wait_unless(shutdown.requested, asyncio.sleep(pauses.next()))
     return False
 
 
@@ -181,34 +189,27 @@ def _check(engine: Engine) -> None:
         say(log, logging.WARNING, "schema.newer", text)
 
 
-async def wait_at_most(seconds: float, what: str, waiting: Coroutine[Any, Any, object]) -> bool:
-    """Wait for *waiting* at most so long; False if it was given up.
+async def wait_at_most(seconds: float, what: str, waiting: Awaitable[object]) -> bool:
+    """Wait for *waiting* at most so long; False, and a line in the log, if it was given up."""
+    if await wait_unless(asyncio.Event(), waiting, seconds=seconds):
+        return True
+    text = f"Not waited for any longer than {seconds:g} s: {what}"
+    say(log, logging.WARNING, "shutdown.given-up", text)
+    return False
 
-    It is then cancelled, and not waited for: that may take as long again.
+
+async def wait_unless(
+    stop: asyncio.Event, waiting: Awaitable[object], *, seconds: float | None = None
+) -> bool:
+    """Wait for *waiting* unless *stop* or the end of so many *seconds* comes first.
+
+    False if it was given up. It is then cancelled, and not waited for: a server that hangs would
+    hold up what comes next.
     """
-    task = asyncio.create_task(waiting, name=what)
+    task, stopping = asyncio.ensure_future(waiting), asyncio.create_task(stop.wait())
+    first = asyncio.FIRST_COMPLETED
     try:
-        done, _ = await asyncio.wait({task}, timeout=seconds)
-    finally:
-        task.cancel()
-    if not done:
-        text = f"Not waited for any longer than {seconds:g} s: {what}"
-        say(log, logging.WARNING, "shutdown.given-up", text)
-        task.add_done_callback(_forget)
-        return False
-    await task
-    return True
-
-
-async def wait_unless(stop: asyncio.Event, waiting: Awaitable[object]) -> bool:
-    """Wait for *waiting* unless *stop* comes first; False if it was given up.
-
-    It is then cancelled, and not waited for: a server that hangs would hold up what comes next.
-    """
-    task = asyncio.ensure_future(waiting)
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task, stopping}, timeout=seconds, return_when=first)
     finally:
         stopping.cancel()
         task.cancel()
@@ -219,7 +220,7 @@ async def wait_unless(stop: asyncio.Event, waiting: Awaitable[object]) -> bool:
     return True
 
 
-def _forget(task: "asyncio.Future[object]") -> None:
+def _forget(task: asyncio.Future[object]) -> None:
     """Retrieve its exception, or Python would warn that it never was."""
     if not task.cancelled():
         task.exception()

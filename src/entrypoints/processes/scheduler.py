@@ -23,7 +23,7 @@ from cronhare.ports.system import ClockPort
 from ..signals import Shutdown
 from ..working import WorkingContainer
 from .lifetime import StateLine, StateReport, answers, offset_of
-from .loops import Loop, Rings, wait_at_most
+from .loops import Loop, Rings, start_all, stop_all, wait_at_most
 from .reloading import warn_of_untellable
 
 log = logging.getLogger(__name__)
@@ -128,15 +128,23 @@ def scheduler_round(container: WorkingContainer) -> SchedulerRound:
     )
 
 
-def scheduler_loop(container: WorkingContainer, *, rings: Rings | None = None) -> Loop:
-    """Make the loop of a scheduler; it survives whatever its servers do. *rings* call it."""
+def scheduler_loops(
+    container: WorkingContainer, *, rings: Rings | None = None, stands_in: bool = False
+) -> list[Loop]:
+    """Make the loops of a scheduler, and let the probes ask for what they need.
+
+    *rings* call the first one. Who *stands in* for workers is as in `alert_loop`.
+    """
+    vitals = container.vitals()
+    vitals.proofs.need("ledger", partial(answers, container.claims()))
+    vitals.proofs.need("broker", container.broker().is_reachable)
+    vitals.measures_ledger = True
     scheduler = scheduler_round(container)
-    return Loop("scheduler", scheduler.round, rings=rings, on_ring=scheduler.call)
-
-
-def replay_loop(container: WorkingContainer) -> Loop:
-    """Make the loop that takes replays of many failures on."""
-    return Loop("replay", container.replayer().round)
+    return [
+        Loop("scheduler", scheduler.round, ends_within=ROUND, rings=rings, on_ring=scheduler.call),
+        Loop("replay", container.replayer().round, ends_within=ROUND),
+        alert_loop(container, stands_in=stands_in),
+    ]
 
 
 def alert_loop(container: WorkingContainer, *, stands_in: bool = False) -> Loop:
@@ -146,11 +154,8 @@ def alert_loop(container: WorkingContainer, *, stands_in: bool = False) -> Loop:
     What nobody was there to tell it gives up as they would: a worker that comes back after days
     would tell it.
     """
-    judge, claims, subscribers = (
-        container.ledger_judge(),
-        container.claims(),
-        container.subscribers(),
-    )
+    judge, claims = container.ledger_judge(), container.claims()
+    subscribers = container.subscribers()
 
     def look() -> float:
         now, subscriptions = claims.now(), subscribers.current
@@ -162,16 +167,7 @@ def alert_loop(container: WorkingContainer, *, stands_in: bool = False) -> Loop:
             judge.look(now)
         return LOOK_FOR_ALERTS_EVERY
 
-    return Loop("alerts", look)
-
-
-def watch_scheduler(container: WorkingContainer, *loops: Loop) -> None:
-    """Let the probes ask for what a scheduler needs."""
-    vitals = container.vitals()
-    vitals.turns.watch(loop.turn for loop in loops)
-    vitals.proofs.need("ledger", partial(answers, container.claims()))
-    vitals.proofs.need("broker", container.broker().is_reachable)
-    vitals.measures_ledger = True
+    return Loop("alerts", look, ends_within=ROUND)
 
 
 def state_lines(container: WorkingContainer) -> Iterator[StateLine]:
@@ -210,37 +206,30 @@ async def run(
 ) -> None:
     """Be a scheduler until a signal comes; *stand_in* tells of alerts what no worker tells."""
     state.add(partial(state_lines, container))
-    broker = container.broker()
-    declaring = Loop("declaration", partial(_declare, container))
-    loop = scheduler_loop(container)
-    replaying, alerting = replay_loop(container), alert_loop(container, stands_in=True)
+    broker, vitals, forced_exit = container.broker(), container.vitals(), shutdown.forced_exit
     heartbeat = container.heartbeat(role="scheduler", queues=container.queues())
-    reporting = Loop("heartbeat", heartbeat.round, at_end=heartbeat.leave)
-    watch_scheduler(container, loop, replaying, alerting, reporting)
-    vitals = container.vitals()
     vitals.clock_offset = offset_of(heartbeat)
+    # Beside the first rounds, which do not wait for it. It ends, so no probe watches it.
+    declaring = Loop("declaration", partial(_declare, container), ends_within=LAST_WORDS)
     declaring.start()
-    loop.start()
-    reporting.start()
-    replaying.start()
-    alerting.start()
+    loops = [
+        *scheduler_loops(container, stands_in=True),
+        Loop("heartbeat", heartbeat.round, ends_within=LEAVING, at_end=heartbeat.leave),
+    ]
+    start_all(loops, vitals)
     telling = asyncio.create_task(stand_in.run(shutdown.requested), name="events")
     refresh = container.settings().refresh.total_seconds()
     say(log, logging.INFO, "begun", f"Scheduling; edits are seen within {refresh:g} s")
     await shutdown.requested.wait()
-    shutdown.forced_exit.waits_for("the round under way")
-    await asyncio.gather(
-        *(each.stop(seconds=ROUND) for each in (loop, replaying, alerting)),
-        reporting.stop(seconds=LEAVING),
-        asyncio.wait([telling], timeout=LAST_WORDS),
-    )
-    shutdown.forced_exit.waits_for("the broker's farewell")
-    await declaring.stop(seconds=LAST_WORDS)
+    forced_exit.waits_for("the round under way")
+    told = asyncio.wait([telling], timeout=LAST_WORDS)
+    await asyncio.gather(stop_all([declaring, *loops]), told)
+    forced_exit.waits_for("the broker's farewell")
     await wait_at_most(CLOSING, "the broker's farewell", asyncio.to_thread(broker.close))
-    shutdown.forced_exit.leaving()
+    forced_exit.leaving()
 
 
 def _declare(container: WorkingContainer) -> None:
-    """Declare, then try the lanes: beside the first rounds, which wait for neither."""
+    """Declare, then try the lanes."""
     container.broker().declare(container.queues())
     probe_lanes(container.broker_inspection())

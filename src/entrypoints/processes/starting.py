@@ -11,7 +11,6 @@ from cronhare.application.administration.changing.runs import (
 )
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.logs import place_of, say
-from cronhare.domain.schedules.keys import Boot
 
 from ..working import WorkingContainer
 
@@ -43,21 +42,14 @@ def run_at_boot(container: WorkingContainer, names: Sequence[str]) -> None:
         text = f"Nothing runs at boot: the kernel does not tell when that was: {error}"
         say(log, logging.WARNING, "boot.unknown", text)
         return
-    run_for(boot, container.administrator(), names, now=container.ledger_time().now())
-
-
-def run_for(
-    boot: Boot, administrator: Administrator, names: Sequence[str], *, now: datetime
-) -> None:
-    """Ask for the runs of one boot."""
+    administrator, now = container.administrator(), container.ledger_time().now()
     for name in names:
         try:
             execution = administrator.run_at_boot(name, boot, now=now)
         except NotOfThisBoot as error:
             say(log, logging.INFO, "boot.passed", str(error))
-            continue
         except (NotFound, CannotRun) as error:
             say(log, logging.WARNING, "boot.refused", f"{name} cannot run at boot: {error}")
-            continue
-        text = f"{name} has its run of this boot of the host"
-        say(log, logging.INFO, "boot", text, **place_of(execution))
+        else:
+            text = f"{name} has its run of this boot of the host"
+            say(log, logging.INFO, "boot", text, **place_of(execution))

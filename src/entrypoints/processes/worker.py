@@ -25,7 +25,7 @@ from ..signals import Shutdown
 from ..working import WorkingContainer
 from .consuming import Draining, FailedQueueConsumer, ServingApart, WorkerConsumer
 from .lifetime import StateLine, StateReport, answers, offset_of
-from .loops import Loop
+from .loops import Loop, start_all, stop_all
 from .reloading import warn_of_untellable
 
 log = logging.getLogger(__name__)
@@ -97,8 +97,8 @@ async def run(
         told=draining.told,
         file=container.file_version,
     )
-    reporting = Loop("heartbeat", heartbeat.round, at_end=heartbeat.leave)
     loops = [
+        Loop("heartbeat", heartbeat.round, ends_within=LEAVING, at_end=heartbeat.leave),
         *_lease_loops(keeper, renewed_every(settings.lease).total_seconds()),
         Loop("output", outputs.round),
         Loop("clock", ClockWatch(container.ledger_clock(), lease=settings.lease).round),
@@ -117,13 +117,11 @@ async def run(
         )
         loops.append(Loop("standalone", _finding(container, serving)))
     vitals = container.vitals()
-    vitals.turns.watch(loop.turn for loop in (reporting, *loops))
     vitals.clock_offset, vitals.slots = offset_of(heartbeat), lambda: places.count
     vitals.running = lambda: consumer.at_hand
     vitals.proofs.need("ledger", partial(answers, container.claims()))
     vitals.proofs.need("consumer", consumer.is_proven)
-    for loop in (reporting, *loops):
-        loop.start()
+    start_all(loops, vitals)
     telling = asyncio.create_task(container.outbox_relay().run(shutdown.requested), name="events")
 
     async def consume() -> None:
@@ -142,10 +140,8 @@ async def run(
     await consumer.drain(grace=container.settings().shutdown_grace, force=shutdown.force)
     await asyncio.gather(consumer.interrupt(), monitoring.drain())
     shutdown.forced_exit.waits_for("servers, to take leave of them")
-    stops = [loop.stop(seconds=CLOSING) for loop in loops]
-    stops.append(reporting.stop(seconds=LEAVING))
     told = asyncio.wait([telling], timeout=CLOSING)
-    await asyncio.gather(consumer.close(), monitoring.close(), told, *stops)
+    await asyncio.gather(consumer.close(), monitoring.close(), told, stop_all(loops))
     shutdown.forced_exit.leaving()
 
 

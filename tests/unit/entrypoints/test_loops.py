@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from cronhare.entrypoints.processes.loops import DEAF, Loop
+from cronhare.entrypoints.processes.loops import DEAF, Loop, stop_all
 from cronhare.ports import LedgerUnavailable
 
 #: Seconds: whoever waits for so long hangs.
@@ -26,11 +26,11 @@ async def test_each_loop_that_does_not_end_is_told(caplog: pytest.LogCaptureFixt
     def hang() -> None:
         servers_answer.wait(HANGS)
 
-    loops = [Loop(name, hang) for name in names]
+    loops = [Loop(name, hang, ends_within=0.05) for name in names]
     for loop in loops:
         loop.start()
 
-    await asyncio.gather(*(loop.stop(seconds=0.05) for loop in loops))
+    await stop_all(loops)
 
     servers_answer.set()
     assert given_up(caplog) == [f"the last round of the {name}" for name in names]
@@ -46,11 +46,11 @@ async def test_a_loop_that_ends_is_not_told_and_begins_no_other_round(
         begun.set()
         return HANGS
 
-    loop = Loop("clock", work, at_end=lambda: rounds.append(0))
+    loop = Loop("clock", work, ends_within=HANGS, at_end=lambda: rounds.append(0))
     loop.start()
     begun.wait(HANGS)
 
-    await loop.stop(seconds=HANGS)
+    await loop.stop()
 
     assert rounds == [1, 0]
     assert given_up(caplog) == []
@@ -83,14 +83,14 @@ async def test_a_ring_ends_a_rest_and_so_does_a_stop() -> None:
     def note() -> None:
         rung[0] += 1
 
-    loop = Loop("scheduler", work, rings=rings, on_ring=note)
+    loop = Loop("scheduler", work, ends_within=HANGS / 2, rings=rings, on_ring=note)
     loop.start()
     begun.wait(HANGS)
     rings.wake()
 
     assert again.wait(HANGS / 2)
     assert rung == [1]
-    await loop.stop(seconds=HANGS / 2)
+    await loop.stop()
 
 
 async def test_who_has_failed_is_not_called_sooner_by_a_ring() -> None:
@@ -102,10 +102,10 @@ async def test_who_has_failed_is_not_called_sooner_by_a_ring() -> None:
         failed.set()
         raise LedgerUnavailable
 
-    loop = Loop("scheduler", work, rings=rings)
+    loop = Loop("scheduler", work, ends_within=HANGS, rings=rings)
     loop.start()
     failed.wait(HANGS)
     await asyncio.sleep(DEAF)
-    await loop.stop(seconds=HANGS)
+    await loop.stop()
 
     assert rounds == [1]
