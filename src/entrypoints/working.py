@@ -12,7 +12,7 @@ from cronhare.application.events.announce import Announcer
 from cronhare.application.events.relay import OutboxRelay
 from cronhare.application.heartbeat import Heartbeat
 from cronhare.application.publish import ExecutionPublisher
-from cronhare.application.scheduling.chores import Housekeeper
+from cronhare.application.scheduling.chores import BackgroundExecutor, Housekeeper
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.application.scheduling.replays import Replayer
@@ -23,7 +23,6 @@ from cronhare.application.worker.leases import LeaseKeeper, OutputKeeper
 from cronhare.application.worker.ledger import WorkerLedger
 from cronhare.application.worker.standalone import StandaloneFinder, StandaloneKeeper
 
-from .background import BackgroundExecutor
 from .container import Container
 from .injection import providers
 from .node_identity import is_alive, this_holder, this_version

@@ -53,8 +53,13 @@ class DeliveryTasks:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (fault := task.exception()) is not None:
-            log.error("A delivery met a fault of ours", exc_info=fault, extra={"action": "fault"})
+        _log_fault("A delivery", task)
+
+
+def _log_fault(what: str, done: "Future[None] | asyncio.Task[None]") -> None:
+    """Nobody waits for it."""
+    if not done.cancelled() and (fault := done.exception()) is not None:
+        log.error("%s met a fault of ours", what, exc_info=fault, extra={"action": "fault"})
 
 
 class WorkerConsumer:
@@ -232,6 +237,9 @@ class FailedQueueConsumer:
         await wait_at_most(CLOSING, "the farewell of the failed queue", self._broker.close())
 
 
+_log_fault_apart = partial(_log_fault, "Serving a queue apart")
+
+
 class ServingApart:
     """Lets one other thread have queues served, and left, in the worker's event loop.
 
@@ -264,7 +272,7 @@ class ServingApart:
         self._in_loop(self._end(queue))
 
     def _in_loop(self, doing: Coroutine[None, None, None]) -> None:
-        asyncio.run_coroutine_threadsafe(doing, self._loop).add_done_callback(_log_fault)
+        asyncio.run_coroutine_threadsafe(doing, self._loop).add_done_callback(_log_fault_apart)
 
     def _report(self, queues: tuple[str, ...]) -> None:
         self._heartbeat.queues, self._heartbeat.concurrency = queues, self._places.count
@@ -273,7 +281,7 @@ class ServingApart:
         async with self._turns[queue]:
             begun = self._consumer.begin_apart(queue, shutdown=self._shutdown)
             self._beginning[queue] = asyncio.create_task(begun, name=f"serving {queue}")
-            self._beginning[queue].add_done_callback(_log_fault)
+            self._beginning[queue].add_done_callback(_log_fault_apart)
 
     async def _end(self, queue: str) -> None:
         async with self._turns[queue]:
@@ -281,13 +289,6 @@ class ServingApart:
             beginning.cancel()  # it may still wait, as the worker rests
             await asyncio.wait({beginning})
             await self._consumer.leave(queue)
-
-
-def _log_fault(done: "Future[None] | asyncio.Task[None]") -> None:
-    """Nobody waits for it."""
-    if not done.cancelled() and (fault := done.exception()) is not None:
-        text = "Serving a queue apart met a fault of ours"
-        log.error("%s", text, exc_info=fault, extra={"action": "fault"})
 
 
 class Draining:
@@ -320,16 +321,16 @@ class Draining:
             self._changed.clear()
             if self._wanted != drained:
                 drained = self._wanted
-                await wait_unless(requested, self._drain() if drained else self._undrain())
+                await wait_unless(requested, self._change(drain=drained))
 
-    async def _drain(self) -> None:
+    async def _change(self, *, drain: bool) -> None:
+        if not drain:
+            await self._resume()
+            say(log, logging.INFO, "node.undrain", "Drained no longer: work is taken again")
+            return
         text = "Draining: no more work is taken, what runs goes on, until `cronhare nodes undrain`"
         say(log, logging.INFO, "node.drain", text)
         await self._rest()
-
-    async def _undrain(self) -> None:
-        await self._resume()
-        say(log, logging.INFO, "node.undrain", "Drained no longer: work is taken again")
 
     def _note(self, drain: bool) -> None:  # noqa: FBT001
         self._wanted = drain

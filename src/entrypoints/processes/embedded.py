@@ -18,7 +18,6 @@ from cronhare.application.reports.clashes import Namesake, say_disabled
 from cronhare.domain.addresses.servers import LedgerFile
 from cronhare.domain.nodes import departed
 from cronhare.domain.reading import Fault
-from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.texts.words import counted
 from cronhare.domain.topology import MAIN_QUEUE
 
@@ -78,15 +77,14 @@ def take(container: Container, jobs: JobsFile) -> None:
     served = container.queues()
     # What stays alive is found, and its queue served, while we run.
     found = [draft for draft in jobs.drafts if not draft.stay_alive]
-    strange = [draft for draft in found if draft.runs_on not in served]
-    if strange:
-        raise JobsFileInvalid(jobs.path, tuple(map(_is_new, strange)))
+    text = "{} is new, and is served from a start on: restart `cronhare up`"
+    if faults := [
+        FileFault(f"schedules.{draft.name}", Fault("queue", text.format(draft.runs_on)))
+        for draft in found
+        if draft.runs_on not in served
+    ]:
+        raise JobsFileInvalid(jobs.path, tuple(faults))
     apply(container, jobs)
-
-
-def _is_new(draft: ScheduleDraft) -> FileFault:
-    text = f"{draft.runs_on} is new, and is served from a start on: restart `cronhare up`"
-    return FileFault(f"schedules.{draft.name}", Fault("queue", text))
 
 
 def apply(container: Container, jobs: JobsFile) -> None:

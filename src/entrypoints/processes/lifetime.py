@@ -8,7 +8,7 @@ import linecache
 import logging
 import signal
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +22,7 @@ from cronhare.adapters.system.host import be_private
 from cronhare.application.heartbeat import Heartbeat
 from cronhare.application.logs import say
 from cronhare.domain.addresses.servers import BrokerServer
-from cronhare.domain.facts import BrokerFacts, InMemory, Kind, Unreachable
+from cronhare.domain.facts import InMemory, Kind, Unreachable
 from cronhare.domain.topology import topology
 from cronhare.ports import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.claims import ClaimStorePort
@@ -72,16 +72,31 @@ BEAT = 5.0
 class Probes:
     """Answers at `CRON_PROBE_ADDRESS`, if there is one."""
 
+    _server: "ProbeServer | None" = None
+
     def __init__(self, container: Container, shutdown: Shutdown) -> None:
         """Take the address.
 
         Raises:
             SettingsInvalid: it cannot be had.
         """
-        self._container = container
         self._vitals = container.vitals()
         self._vitals.proofs.ends_with(shutdown.requested.is_set)
-        self._server = _bound(container)
+        settings = container.settings()
+        if (address := settings.probes) is None:
+            return
+        from ..probes import ProbeServer  # noqa: PLC0415 - 20 ms, for which others do not wait
+
+        container.counting()  # it joins the registry
+        health, readiness = self._vitals.turns.faults, self._vitals.proofs.faults
+        registry = container.registry()
+        try:
+            self._server = ProbeServer(
+                address, health=health, readiness=readiness, registry=registry
+            )
+        except OSError as error:
+            fault = f"{settings.called('probe_address')}: {address}: {error.strerror}"
+            raise SettingsInvalid((fault,)) from error
 
     def start(self) -> None:
         """Begin to answer, and to look at the servers."""
@@ -135,22 +150,6 @@ def offset_of(heartbeat: Heartbeat) -> Callable[[], float | None]:
     return lambda: None if heartbeat.offset is None else heartbeat.offset.total_seconds()
 
 
-def _bound(container: Container) -> "ProbeServer | None":
-    settings = container.settings()
-    if (address := settings.probes) is None:
-        return None
-    from ..probes import ProbeServer  # noqa: PLC0415 - 20 ms, for which others do not wait
-
-    container.counting()  # it joins the registry
-    vitals, registry = container.vitals(), container.registry()
-    health, readiness = vitals.turns.faults, vitals.proofs.faults
-    try:
-        return ProbeServer(address, health=health, readiness=readiness, registry=registry)
-    except OSError as error:
-        fault = f"{settings.called('probe_address')}: {address}: {error.strerror}"
-        raise SettingsInvalid((fault,)) from error
-
-
 #: Seconds that a server has for its answer; what runs is reported before.
 TIMEOUT: Final = 10.0
 
@@ -179,8 +178,8 @@ class StateReport:
         for part in self._parts:
             for text, context in part():
                 _say(text, **context)
-        looks = {"ledger": self._look_at_ledger, "broker": self._look_at_broker}
-        await asyncio.gather(*(_look(server, look) for server, look in looks.items()))
+        ledger, broker = self._look_at_ledger, self._look_at_broker
+        await asyncio.gather(_look("ledger", ledger), _look("broker", broker))
 
     def _look_at_ledger(self) -> str:
         began = time.monotonic()
@@ -192,27 +191,24 @@ class StateReport:
 
     def _look_at_broker(self) -> str:
         queues: tuple[str, ...] = self._container.queues()
-        retry_delay = self._container.settings().retry_delay
-        wanted = topology(retry_delay=retry_delay, queues=queues)
-        found = self._container.broker_inspection().inspect(wanted)
-        if isinstance(found, Unreachable):
-            return f"unreachable: {found.said}"
-        if isinstance(found, InMemory):
-            if not queues:
+        wanted = topology(retry_delay=self._container.settings().retry_delay, queues=queues)
+        match self._container.broker_inspection().inspect(wanted):
+            case Unreachable(said=said):
+                return f"unreachable: {said}"
+            case InMemory() if not queues:
                 return "in memory, inside of `cronhare up`"
-            broker: MemoryBroker = self._container.memory_broker()
-            waiting = "; ".join(f"{each}: {broker.depth(each)} waiting" for each in queues)
-            return f"in this process; {waiting}"
-        alarm = f", takes no messages: {found.alarm}" if found.alarm else ""
-        return f"{found.product} {found.version} answers{alarm}; {_waiting(found, queues)}"
-
-
-def _waiting(facts: BrokerFacts, queues: Sequence[str]) -> str:
-    return "; ".join(
-        f"{thing.name}: {thing.messages} waiting, {thing.consumers} consumers"
-        for thing in facts.things
-        if thing.kind is Kind.QUEUE and thing.name in queues
-    )
+            case InMemory():
+                broker: MemoryBroker = self._container.memory_broker()
+                waiting = [f"{each}: {broker.depth(each)} waiting" for each in queues]
+                return f"in this process; {'; '.join(waiting)}"
+            case found:
+                alarm = f", takes no messages: {found.alarm}" if found.alarm else ""
+                waiting = [
+                    f"{thing.name}: {thing.messages} waiting, {thing.consumers} consumers"
+                    for thing in found.things
+                    if thing.kind is Kind.QUEUE and thing.name in queues
+                ]
+                return f"{found.product} {found.version} answers{alarm}; {'; '.join(waiting)}"
 
 
 async def _look(server: str, look: Callable[[], str]) -> None:

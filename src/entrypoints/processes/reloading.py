@@ -148,7 +148,13 @@ class Reloading:
             logs.sign_as(self._container.node())
         if "shutdown_grace" in live and self._has_tasks:
             self._forced_exit.allow(read.shutdown_grace.total_seconds())
-        _log_changes(changed, live.keys())
+        # They are named without their values, which may hold passwords.
+        now = sorted(changed[field] for field in live)
+        later = sorted(name for field, name in changed.items() if field not in live)
+        say(log, logging.INFO, "reload", f"Settings that changed: {', '.join(now) or 'none'}")
+        if later:
+            text = f"Settings that changed and take effect at the next start: {', '.join(later)}"
+            say(log, logging.WARNING, "reload.restart", text)
 
     async def _take_file(self, file: JobsFile, take: _Take) -> str:
         """Take what this process needs of the file, all or nothing, and describe the changes."""
@@ -184,7 +190,12 @@ async def _take_until_answered(file: JobsFile, take: _Take) -> None:
             return await asyncio.to_thread(take, file)
         except LedgerUnavailable as error:
             if not is_logged:
-                _warn_unknown(file, error)
+                text = (
+                    f"It is not known whether the schedules are those of {file.path} by now: "
+                    f"{error}. Tasks from before and new ones are both at hand, and the ledger is "
+                    "asked again until it answers"
+                )
+                say(log, logging.WARNING, "reload.unknown", text)
                 is_logged = True
             await asyncio.sleep(pauses.next())
 
@@ -197,24 +208,6 @@ def _replace(given: providers.Provider[Any], value: object) -> None:
     last = given.last_overriding
     assert isinstance(last, providers.Object), last
     last.set_provides(value)
-
-
-def _warn_unknown(file: JobsFile, error: LedgerUnavailable) -> None:
-    text = (
-        f"It is not known whether the schedules are those of {file.path} by now: {error}. Tasks "
-        "from before and new ones are both at hand, and the ledger is asked again until it answers"
-    )
-    say(log, logging.WARNING, "reload.unknown", text)
-
-
-def _log_changes(changed: Mapping[str, str], live: Collection[str]) -> None:
-    """Name settings without their values, which may hold passwords."""
-    now = sorted(changed[field] for field in live)
-    later = sorted(name for field, name in changed.items() if field not in live)
-    say(log, logging.INFO, "reload", f"Settings that changed: {', '.join(now) or 'none'}")
-    if later:
-        text = f"Settings that changed and take effect at the next start: {', '.join(later)}"
-        say(log, logging.WARNING, "reload.restart", text)
 
 
 def _difference(before: Mapping[str, Task], after: Mapping[str, Task]) -> Iterator[str]:

@@ -99,7 +99,8 @@ async def run(
     )
     loops = [
         Loop("heartbeat", heartbeat.round, ends_within=LEAVING, at_end=heartbeat.leave),
-        *_lease_loops(keeper, renewed_every(settings.lease).total_seconds()),
+        Loop("lease keeper", _every(renewed_every(settings.lease), keeper.renew)),
+        Loop("lease watch", _every(renewed_every(settings.lease), keeper.watch)),
         Loop("output", outputs.round),
         Loop("clock", ClockWatch(container.ledger_clock(), lease=settings.lease).round),
         Loop("settling", _settling(container).round),
@@ -199,15 +200,12 @@ def _reading(runner: TaskRunnerPort, loop: asyncio.AbstractEventLoop) -> Reading
     return lambda wanted: asyncio.run_coroutine_threadsafe(some(wanted), loop).result(READING)
 
 
-def _lease_loops(keeper: LeaseKeeper, every: float) -> Iterator[Loop]:
-    """Renew the leases *every* so many seconds, and look beside it for those that are too old."""
-    for name, act in (("lease keeper", keeper.renew), ("lease watch", keeper.watch)):
-        yield Loop(name, partial(_act, act, every))
+def _every(rest: timedelta, act: Callable[[], None]) -> Callable[[], float]:
+    def round_() -> float:
+        act()
+        return rest.total_seconds()
 
-
-def _act(act: Callable[[], None], every: float) -> float:
-    act()
-    return every
+    return round_
 
 
 def _settling(container: WorkingContainer) -> PredecessorCleanup:

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from cronhare.application.scheduling.chores import BackgroundExecutor
 from cronhare.domain.execution import Execution
-from cronhare.entrypoints.background import BackgroundExecutor
 from cronhare.ports import LedgerUnavailable
 from tests.unit.application.house import NOON, House, Inline
 
