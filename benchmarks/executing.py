@@ -82,10 +82,9 @@ async def _rate(
             room=WaitingRoom(connection, in_memory=False),
             runner=runs,
             keeper=keeper,
+            shutdown=Shutdown(ForcedExit(grace=0.0)),
         )
-        await working.begin(
-            [MAIN_QUEUE], {}, concurrency=at_once, shutdown=Shutdown(ForcedExit(grace=0.0))
-        )
+        await working.begin([MAIN_QUEUE], {}, concurrency=at_once)
         began = time.perf_counter()
         await asyncio.to_thread(container.dispatcher().tick, BUSY)
         while worker.counters.succeeded < count:  # noqa: ASYNC110 - it counts, and tells nobody

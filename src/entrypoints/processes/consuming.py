@@ -73,12 +73,14 @@ class WorkerConsumer:
         room: WaitingRoom,
         runner: TaskRunnerPort,
         keeper: LeaseKeeper,
+        shutdown: Shutdown,
     ) -> None:
-        """All of it runs in one event loop."""
+        """All of it runs in one event loop. The broker is asked for until a *shutdown*."""
         self._broker = broker
         self._worker = worker
         self._runner = runner
         self._keeper = keeper
+        self._shutdown = shutdown
         self._under_way = DeliveryTasks(worker.handle)
         self._room = room
         self._resting = DeliveryTasks(room.handle)
@@ -108,12 +110,7 @@ class WorkerConsumer:
         return self._broker.left_out()
 
     async def begin(
-        self,
-        queues: Sequence[str],
-        weights: Mapping[str, int],
-        *,
-        concurrency: int,
-        shutdown: Shutdown,
+        self, queues: Sequence[str], weights: Mapping[str, int], *, concurrency: int
     ) -> bool:
         """Start to consume, as many deliveries at a time as may run at a time.
 
@@ -122,23 +119,23 @@ class WorkerConsumer:
         """
         accept, consume = self._under_way.accept, self._broker.consume
         ask = partial(consume, queues, prefetch=concurrency, on_delivery=accept, weights=weights)
-        return await self._begin(ask, shutdown)
+        return await self._begin(ask)
 
-    async def begin_apart(self, queue: str, *, shutdown: Shutdown) -> None:
+    async def begin_apart(self, queue: str) -> None:
         """Start to consume a queue beside the others, one delivery at a time, until it is left."""
         accept = self._under_way.accept
-        await self._begin(partial(self._broker.consume_apart, queue, on_delivery=accept), shutdown)
+        await self._begin(partial(self._broker.consume_apart, queue, on_delivery=accept))
 
-    async def bring_back(self, shutdown: Shutdown) -> None:
+    async def bring_back(self) -> None:
         """Start to bring back what was deferred, beside the tasks: it takes none of their places.
 
         The queue may not be there, where this user may declare none: it is asked for again.
         """
         accept, consume = self._resting.accept, self._broker.consume
         ask = partial(consume, [WAITING_QUEUE], prefetch=PLACES, on_delivery=accept)
-        await self._begin(ask, shutdown)
+        await self._begin(ask)
 
-    async def _begin(self, consume: Callable[[], Awaitable[None]], shutdown: Shutdown) -> bool:
+    async def _begin(self, consume: Callable[[], Awaitable[None]]) -> bool:
         """Ask until the broker answers, unless it rests."""
 
         async def ask() -> None:
@@ -147,7 +144,7 @@ class WorkerConsumer:
             if not self._may_consume.is_set():  # asked for while the broker was answering
                 await self._broker.pause()
 
-        return await answered("broker", ask, shutdown=shutdown)
+        return await answered("broker", ask, shutdown=self._shutdown)
 
     async def leave(self, queue: str) -> None:
         """Consume it no more; what is at hand of it goes on."""
@@ -246,14 +243,11 @@ class ServingApart:
     What is served is reported, with its place.
     """
 
-    def __init__(
-        self, *, consumer: WorkerConsumer, places: Places, heartbeat: Heartbeat, shutdown: Shutdown
-    ) -> None:
+    def __init__(self, *, consumer: WorkerConsumer, places: Places, heartbeat: Heartbeat) -> None:
         """Make it in the worker's event loop."""
         self._consumer = consumer
         self._places = places
         self._heartbeat = heartbeat
-        self._shutdown = shutdown
         self._loop = asyncio.get_running_loop()
         self._beginning: dict[str, asyncio.Task[None]] = {}
         #: One that is left may be asked for again before it has been: each thing in its turn.
@@ -279,7 +273,7 @@ class ServingApart:
 
     async def _begin(self, queue: str) -> None:
         async with self._turns[queue]:
-            begun = self._consumer.begin_apart(queue, shutdown=self._shutdown)
+            begun = self._consumer.begin_apart(queue)
             self._beginning[queue] = asyncio.create_task(begun, name=f"serving {queue}")
             self._beginning[queue].add_done_callback(_log_fault_apart)
 

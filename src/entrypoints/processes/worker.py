@@ -80,7 +80,7 @@ async def run(
         queues = tuple(queue for queue in queues if not is_standalone(queue))
     warn_of_untellable(container.subscribers().current, settings)
     places = Places(concurrency)
-    consumer, keeper, outputs = _wire(container, places, read_again)
+    consumer, keeper, outputs = _wire(container, places, shutdown, read_again)
     state.add(partial(_state_lines, consumer, keeper, places))
     watched = container.connection()
     monitoring = FailedQueueConsumer(broker=watched, monitor=container.monitor(broker=watched))
@@ -113,9 +113,7 @@ async def run(
     if standalone:
         loops.append(Loop("standalone", container.standalone(names=standalone).round))
     if finds_standalone:
-        serving = ServingApart(
-            consumer=consumer, places=places, heartbeat=heartbeat, shutdown=shutdown
-        )
+        serving = ServingApart(consumer=consumer, places=places, heartbeat=heartbeat)
         loops.append(Loop("standalone", _finding(container, serving)))
     vitals = container.vitals()
     vitals.clock_offset, vitals.slots = offset_of(heartbeat), lambda: places.count
@@ -127,9 +125,9 @@ async def run(
 
     async def consume() -> None:
         weights = container.weights()
-        if await consumer.begin(queues, weights, concurrency=concurrency, shutdown=shutdown):
+        if await consumer.begin(queues, weights, concurrency=concurrency):
             say(log, logging.INFO, "begun", f"Consuming {listed(queues)}")
-        watches = [consumer.bring_back(shutdown)]
+        watches = [consumer.bring_back()]
         if settings.failed_monitor:
             watches.append(monitoring.begin(shutdown))
         await asyncio.gather(*watches)
@@ -171,7 +169,10 @@ def _state_lines(
 
 
 def _wire(
-    container: WorkingContainer, places: Places, read_again: Callable[[], Awaitable[None]]
+    container: WorkingContainer,
+    places: Places,
+    shutdown: Shutdown,
+    read_again: Callable[[], Awaitable[None]],
 ) -> tuple[WorkerConsumer, LeaseKeeper, OutputKeeper]:
     runner, connection = container.runner(), container.connection()
     loop = asyncio.get_running_loop()
@@ -186,7 +187,12 @@ def _wire(
     outputs = container.output_keeper(keeper=keeper, read=_reading(runner, loop))
     room = WaitingRoom(connection, in_memory=container.settings().in_memory)
     consumer = WorkerConsumer(
-        broker=connection, worker=worker, room=room, runner=runner, keeper=keeper
+        broker=connection,
+        worker=worker,
+        room=room,
+        runner=runner,
+        keeper=keeper,
+        shutdown=shutdown,
     )
     return consumer, keeper, outputs
 

@@ -21,6 +21,7 @@ async def consumer_of(house: House) -> WorkerConsumer:
         room=(await open_room(house)).room,
         runner=house.runner,
         keeper=house.keeper,
+        shutdown=Shutdown(ForcedExit(grace=0)),
     )
 
 
@@ -32,8 +33,7 @@ async def test_no_more_messages_are_at_hand_than_may_run_at_a_time(concurrency: 
     due(house)
     consumer = await consumer_of(house)
 
-    shutdown = Shutdown(ForcedExit(grace=0))
-    assert await consumer.begin([MAIN_QUEUE], {}, concurrency=concurrency, shutdown=shutdown)
+    assert await consumer.begin([MAIN_QUEUE], {}, concurrency=concurrency)
     await house.settle()
 
     assert consumer.at_hand == concurrency
@@ -48,7 +48,6 @@ async def test_who_is_drained_before_its_broker_is_there_takes_nothing_until_it_
     house.add("one", schedule="1 12 2 3 *")
     due(house)
     consumer = await consumer_of(house)
-    shutdown = Shutdown(ForcedExit(grace=0))
     consume, answers, asks = house.connection.consume, asyncio.Event(), asyncio.Event()
 
     async def slowly(queues: Sequence[str], **how: Any) -> None:  # noqa: ANN401
@@ -59,9 +58,7 @@ async def test_who_is_drained_before_its_broker_is_there_takes_nothing_until_it_
     monkeypatch.setattr(house.connection, "consume", slowly)
     if asked == "before":
         await consumer.rest()
-    beginning = asyncio.create_task(
-        consumer.begin([MAIN_QUEUE], {}, concurrency=1, shutdown=shutdown)
-    )
+    beginning = asyncio.create_task(consumer.begin([MAIN_QUEUE], {}, concurrency=1))
     if asked == "meanwhile":
         await asks.wait()
         await consumer.rest()
@@ -82,8 +79,7 @@ async def test_a_worker_that_is_taken_back_with_tasks_in_hand_runs_no_more_at_a_
         house.add(name, schedule="1 12 2 3 *")
     due(house)
     consumer = await consumer_of(house)
-    shutdown = Shutdown(ForcedExit(grace=0))
-    assert await consumer.begin([MAIN_QUEUE], {}, concurrency=1, shutdown=shutdown)
+    assert await consumer.begin([MAIN_QUEUE], {}, concurrency=1)
     await house.settle()
 
     for _ in range(2):

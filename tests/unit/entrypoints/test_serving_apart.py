@@ -17,7 +17,7 @@ class Slow:
     consumed: set[str] = attrs.field(factory=set[str])
     calls: asyncio.Queue[str] = attrs.field(factory=asyncio.Queue[str])
 
-    async def begin_apart(self, queue: str, **_how: Any) -> None:  # noqa: ANN401
+    async def begin_apart(self, queue: str) -> None:
         self.consumed.add(queue)
         self.calls.put_nowait("begin")
 
@@ -28,11 +28,8 @@ class Slow:
 
 
 def serving_by(consumer: Any) -> ServingApart:  # noqa: ANN401
-    parts: dict[str, Any] = {
-        "heartbeat": SimpleNamespace(queues=("mails",), concurrency=1),
-        "shutdown": None,
-    }
-    return ServingApart(consumer=consumer, places=Places(1), **parts)
+    heartbeat: Any = SimpleNamespace(queues=("mails",), concurrency=1)
+    return ServingApart(consumer=consumer, places=Places(1), heartbeat=heartbeat)
 
 
 async def test_what_is_served_again_before_it_has_been_left_is_consumed() -> None:
