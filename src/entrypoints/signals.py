@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from queue import Empty, SimpleQueue
 from typing import Final
@@ -138,22 +139,25 @@ class Shutdown:
         self.requested.set()
 
 
-#: Seconds after which an answer no longer delays others: a file system may hang.
+#: Seconds after which an answer that does not come is logged: a file system may hang.
 LONGEST_ANSWER: Final = 60.0
 
 Answer = Callable[[], Awaitable[None]]
 
 
 class SignalHandlers:
-    """Answers these signals once there is an event loop, and those that `pending` noted before."""
+    """Answers these signals once there is an event loop, and those that `pending` noted before.
+
+    Of each signal one answer is under way, and at most one waits for it, for all that came since.
+    One that hangs keeps no other signal waiting.
+    """
 
     def __init__(self, *, timeout: float = LONGEST_ANSWER) -> None:
-        """*timeout*, in seconds, is how long an answer keeps the others waiting."""
+        """An answer that takes longer than *timeout*, in seconds, is logged."""
         self._timeout = timeout
-        self._turn = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._waiting: set[signal.Signals] = set()
-        self._late: set[signal.Signals] = set()
+        self._turns = defaultdict[signal.Signals, asyncio.Lock](asyncio.Lock)
+        self._waiting: dict[signal.Signals, asyncio.Task[None]] = {}
+        self._answering: dict[signal.Signals, asyncio.Task[None]] = {}
         note_requests()
 
     def listen(self, answers: Mapping[signal.Signals, Answer]) -> None:
@@ -171,43 +175,25 @@ class SignalHandlers:
         PENDING.clear()
 
     def _begin(self, number: signal.Signals, answer: Answer) -> None:
-        """Queue a signal for its answer; one answer that has not begun serves both."""
-        if number in self._waiting:
-            return
-        self._waiting.add(number)
-        self._keep(asyncio.create_task(self._answer(number, answer)))
-
-    def _keep(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        if number not in self._waiting:
+            self._waiting[number] = asyncio.create_task(self._answer(number, answer))
 
     async def _answer(self, number: signal.Signals, answer: Answer) -> None:
-        async with self._turn:
-            self._waiting.discard(number)
-            if number in self._late:
-                text = f"{number.name} is not heeded: an earlier one has no answer yet"
-                say(log, logging.WARNING, "signal.late", text)
-                return
-            task = asyncio.create_task(self._try(answer))
-            self._keep(task)
-            done, _ = await asyncio.wait({task}, timeout=self._timeout)
-            if not done:
-                self._leave_behind(number, task)
+        async with self._turns[number]:
+            self._answering[number] = self._waiting.pop(number)
+            late = asyncio.get_running_loop().call_later(self._timeout, self._say_late, number)
+            try:
+                await answer()
+            except Exception:
+                text = "A signal met a fault of ours; all goes on as before"
+                log.exception("%s", text, extra={"action": "fault"})
+            finally:
+                late.cancel()
 
-    def _leave_behind(self, number: signal.Signals, task: "asyncio.Task[None]") -> None:
-        """Go on beside an answer that takes too long: a thread that hangs cannot be stopped."""
-        self._late.add(number)
-        task.add_done_callback(lambda _: self._late.discard(number))
+    def _say_late(self, number: signal.Signals) -> None:
         text = f"No answer to {number.name} within {self._timeout:g} s"
-        why = "does a file system hang, or is the ledger away? It goes on beside all others"
+        why = "does a file system hang, or is the ledger away? The next one waits for it"
         say(log, logging.WARNING, "signal.late", f"{text}: {why}")
-
-    async def _try(self, answer: Answer) -> None:
-        try:
-            await answer()
-        except Exception:
-            text = "A signal met a fault of ours; all goes on as before"
-            log.exception("%s", text, extra={"action": "fault"})
 
 
 def on_a_terminal() -> bool:
