@@ -67,8 +67,8 @@ def _clock(due: "DueView") -> str:
 LONGEST_RESULT = 2_000
 
 
-def show_execution(execution: "ExecutionView") -> None:
-    """Print one execution's facts."""
+def show_execution(execution: "ExecutionView", attempts: Sequence["AttemptView"]) -> None:
+    """Print one execution's facts, and a table of its attempts."""
     claimed = f"{moment(execution.executed_at)} by {execution.container_id}"
     facts(
         [
@@ -101,6 +101,7 @@ def show_execution(execution: "ExecutionView") -> None:
             ("problem", execution.problem),
         ]
     )
+    show_attempts(attempts)
 
 
 def show_attempts(attempts: Sequence["AttemptView"]) -> None:

@@ -5,7 +5,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Annotated, Any, Concatenate, Final, ParamSpec
+from typing import Annotated, Any, Concatenate, Final, ParamSpec, TypeVar
 
 import attrs
 import typer
@@ -20,6 +20,7 @@ from .errors import Refusal
 from .times import IN_UTC, PAST, read_span
 
 P = ParamSpec("P")
+G = TypeVar("G")
 
 OfSchedule = Annotated[
     str | None,
@@ -135,29 +136,34 @@ class Asked:
             )
 
 
+def with_options(
+    options: Mapping[str, Any], made: Callable[[Mapping[str, Any]], G]
+) -> Callable[[Callable[Concatenate[G, P], None]], Callable[..., None]]:
+    """Give a command these options; its first parameter is *made* of what they say."""
+
+    def taught(command: Callable[Concatenate[G, P], None]) -> Callable[..., None]:
+        given = [*inspect.signature(command).parameters.values()][1:]
+        by_name = inspect.Parameter.KEYWORD_ONLY
+        added = [
+            inspect.Parameter(name, by_name, default=None, annotation=option)
+            for name, option in options.items()
+        ]
+        by_place = [one for one in given if one.kind is not by_name]
+        parameters = [*by_place, *added, *(one for one in given if one.kind is by_name)]
+
+        @functools.wraps(command)
+        def taking(*args: Any, **values: Any) -> None:  # noqa: ANN401 - as typer calls it
+            command(made({name: values.pop(name) for name in options}), *args, **values)
+
+        taking.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        taking.__annotations__ = {one.name: one.annotation for one in parameters}
+        return taking
+
+    return taught
+
+
 def chosen_by(
     *fields: str,
 ) -> Callable[[Callable[Concatenate[Asked, P], None]], Callable[..., None]]:
     """Give a command the options of these fields; its first parameter is what they say."""
-
-    def taught(command: Callable[Concatenate[Asked, P], None]) -> Callable[..., None]:
-        given = [*inspect.signature(command).parameters.values()][1:]  # without *asked*
-        options = [
-            inspect.Parameter(
-                field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_OPTIONS[field]
-            )
-            for field in fields
-        ]
-        by_place = [one for one in given if one.kind is not one.KEYWORD_ONLY]
-        parameters = [*by_place, *options, *(one for one in given if one not in by_place)]
-
-        @functools.wraps(command)
-        def filtered(*args: Any, **values: Any) -> None:  # noqa: ANN401 - as typer calls it
-            asked = Asked({field: values.pop(field) for field in fields})
-            command(asked, *args, **values)
-
-        filtered.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        filtered.__annotations__ = {one.name: one.annotation for one in parameters}
-        return filtered
-
-    return taught
+    return with_options({field: _OPTIONS[field] for field in fields}, Asked)

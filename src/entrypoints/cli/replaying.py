@@ -15,6 +15,7 @@ from cronhare.domain.texts.words import counted
 
 from ..node_identity import this_actor, this_user
 from .errors import Refusal, Status
+from .failure_options import with_options
 from .output import answer, facts, json_line, print_json, print_line, state
 from .progress import make_bar
 
@@ -25,54 +26,57 @@ if TYPE_CHECKING:
     from ..container import Container
 
 
-Rate = Annotated[float | None, typer.Option("--rate", help="At most so many begin in a second.")]
-GapJitter = Annotated[
-    float | None,
-    typer.Option(
-        "--jitter", help="By how much of itself a gap grows at most, by chance: 0.2 is 20 %."
-    ),
-]
-Canary = Annotated[
-    int | None, typer.Option("--canary", help="Judge so many before any other begins.")
-]
-StopAt = Annotated[
-    str | None,
-    typer.Option(
-        "--stop-at", help="Stop if more than this part goes badly, such as 0.2; or never."
-    ),
-]
-Attempts = Annotated[
-    int | None,
-    typer.Option("--attempts", help="Try each so often in all; else as its policy says."),
-]
+By = Annotated[str | None, typer.Option("--by", help="Who asks; else the user of this host.")]
+
+#: How runs in the background are spread, by the fields of their order.
+_RULES: Final[Mapping[str, Any]] = {
+    "rate": Annotated[
+        float | None, typer.Option("--rate", help="At most so many begin in a second.")
+    ],
+    "jitter": Annotated[
+        float | None,
+        typer.Option(
+            "--jitter", help="By how much of itself a gap grows at most, by chance: 0.2 is 20 %."
+        ),
+    ],
+    "canary": Annotated[
+        int | None, typer.Option("--canary", help="Judge so many before any other begins.")
+    ],
+    "stop_at": Annotated[
+        str | None,
+        typer.Option(
+            "--stop-at", help="Stop if more than this part goes badly, such as 0.2; or never."
+        ),
+    ],
+    "attempts": Annotated[
+        int | None,
+        typer.Option("--attempts", help="Try each so often in all; else as its policy says."),
+    ],
+    "author": By,
+}
+spread = with_options(_RULES, dict)
+
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Say how many it would be, and change nothing.")
 ]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Watch it until it ends, or Ctrl-C.")]
-By = Annotated[str | None, typer.Option("--by", help="Who asks; else the user of this host.")]
 
 _NEVER: Final = "never"
 _OPTIONS: Final = {"key": "--per", "author": "--by"}
 
 
-def replay_order(
-    which: "FailureFilter",
-    *,
-    stop_at: str | None,
-    author: str | None,
-    **rules: Any,  # noqa: ANN401
-) -> ReplayOrder:
+def replay_order(which: "FailureFilter", rules: Mapping[str, Any]) -> ReplayOrder:
     """Make an order of the options that were given; the others have their defaults."""
     faults: list[str] = []
-    given = {name: value for name, value in rules.items() if value is not None}
-    if rules.get("at_once") is not None and rules.get("key") is None:
+    if rules["at_once"] is not None and rules["key"] is None:
         faults.append("--at-once: it is for --per, which says what they have in common")
     try:
-        given |= read_stop_at(stop_at)
+        given = rules_given(rules)
     except Refusal as refusal:
         faults.append(str(refusal))
+        given = rules_given({**rules, "stop_at": None})
     try:
-        order = ReplayOrder(which=which, author=this_author(author), **given)
+        order = ReplayOrder(which=which, **given)
     except ReplayOrderInvalid as error:
         raise refused_order("this replay cannot be ordered", error, _OPTIONS, *faults) from error
     if faults:
@@ -80,14 +84,16 @@ def replay_order(
     return order
 
 
-def read_stop_at(text: str | None) -> dict[str, float | None]:
-    """Read `--stop-at`, as far as it is given."""
-    if text is None:
-        return {}
+def rules_given(rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the rules that were given; who asks is always among them."""
+    given = {name: value for name, value in rules.items() if value is not None}
+    stop_at = given.get("stop_at")
     try:
-        return {"stop_at": None if text == _NEVER else float(text)}
+        if stop_at is not None:
+            given["stop_at"] = None if stop_at == _NEVER else float(stop_at)
     except ValueError:
-        raise Refusal(f"--stop-at: {text!r} is neither a number from 0 to 1 nor never") from None
+        raise Refusal(f"--stop-at: {stop_at!r} is neither a number from 0 to 1 nor never") from None
+    return {**given, "author": this_author(rules.get("author"))}
 
 
 def refused_order(

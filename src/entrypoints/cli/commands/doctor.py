@@ -1,6 +1,6 @@
 """`cronhare doctor`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,7 +59,7 @@ def doctor(
     try:
         settings = Settings.read()
     except SettingsInvalid as error:
-        _print([*_of_settings(error.faults)], json=json)
+        _print(_faults("settings", error.faults), json=json)
         raise typer.Exit(Status.WRONG_INPUT) from error
     logs.configure(style=settings.log_format, level=settings.log_level)
     from ...container import Container  # noqa: PLC0415 - settings may be at fault before
@@ -67,12 +67,12 @@ def doctor(
     container = Container(settings=settings, queues=settings.queues)
     path = jobs or settings.jobs
     read = _read_jobs(path, settings)
-    if faults := [*_of_settings(faults_of(container))]:
-        _print([*faults, *_of_jobs(read)], json=json)
+    if faults := _faults("settings", faults_of(container)):
+        _print([*faults, *_faults("tasks", read.faults)], json=json)
         raise typer.Exit(Status.WRONG_INPUT)
     close_at_exit(container)
     findings = [
-        *_of_jobs(read),
+        *_faults("tasks", read.faults),
         *container.doctor().examine(
             settings=_facts(settings),
             queues=settings.queues,
@@ -107,16 +107,13 @@ def _read_jobs(path: Path | None, settings: Settings) -> Jobs:
         return Jobs(faults=(f"{path}: {error.strerror or error}",))
 
 
-def _of_settings(faults: Iterable[str]) -> Iterator[Finding]:
-    for fault in faults:
-        cure = "correct it at the place that it names; see docs/reference/settings.md"
-        yield Finding(Severity.ERROR, "settings", fault, cure)
-
-
-def _of_jobs(jobs: Jobs) -> Iterator[Finding]:
-    for fault in jobs.faults:
-        cure = "correct the file, or name another one by --jobs or CRON_JOBS"
-        yield Finding(Severity.ERROR, "tasks", fault, cure)
+def _faults(subject: str, faults: Iterable[str]) -> Sequence[Finding]:
+    cure = (
+        "correct it at the place that it names; see docs/reference/settings.md"
+        if subject == "settings"
+        else "correct the file, or name another one by --jobs or CRON_JOBS"
+    )
+    return [Finding(Severity.ERROR, subject, fault, cure) for fault in faults]
 
 
 def _facts(settings: Settings) -> SettingsFacts:

@@ -21,7 +21,17 @@ from ..completion import EXECUTIONS, SCHEDULES, runs
 from ..described import Watch, change_line, print_changes, show_attempts, show_execution
 from ..errors import Refusal, Status
 from ..failure_options import OfSchedule, OfTask
-from ..output import Columns, Json, Styled, local_time, print_json, print_line, print_rows, state
+from ..output import (
+    Columns,
+    Json,
+    Styled,
+    answer,
+    local_time,
+    print_json,
+    print_line,
+    print_rows,
+    state,
+)
 from ..times import IN_UTC, PAST, none_since, read_span, read_time
 from ..typed_values import MOST_LINES, Limit
 from ..wiring import open_ledger, said_ledger
@@ -121,9 +131,8 @@ def show(execution_id: ID, *, json: Json = False) -> None:
     found = open_ledger().queries().execution(execution_id)
     if json:
         print_json(found)
-        return
-    show_execution(found.execution)
-    show_attempts(found.attempts)
+    else:
+        show_execution(found.execution, found.attempts)
 
 
 def cancel(
@@ -148,14 +157,14 @@ def cancel(
     if not ids:
         print_line(f"All executions of {schedule} have ended.")
     for id_ in ids or ():
-        answer = administrator.cancel(id_, now=now, actor=this_actor())
+        became = administrator.cancel(id_, now=now, actor=this_actor())
         texts = {
             State.CANCELLED: "is cancelled",
             State.RUNNING: "is running; its worker was asked to stop it",
         }
-        if answer in REPLAYABLE:
-            texts[answer] = f"has ended already: {answer}. Replays of many failures leave it out"
-        print_line(f"Execution {id_} {texts.get(answer, f'has ended already: {answer}')}.")
+        if became in REPLAYABLE:
+            texts[became] = f"has ended already: {became}. Replays of many failures leave it out"
+        print_line(f"Execution {id_} {texts.get(became, f'has ended already: {became}')}.")
 
 
 def _state(execution: ExecutionView) -> Styled:
@@ -209,15 +218,9 @@ def run(
             print_line(said)
             print_line(ledger)
         raise typer.Exit(_wait(container.queries(), began.id, json=json))
-    if json:
-        print_json(ExecutionView.of(began, now=now))
-    else:
-        print_line(text)
-        print_line(ledger)
-        if container.queries().schedule(name).status is False:
-            print_line(
-                f"Schedule {name} is disabled: it runs this once, and at no time of its own."
-            )
+    answer(ExecutionView.of(began, now=now), text, ledger, json=json)
+    if not json and container.queries().schedule(name).status is False:
+        print_line(f"Schedule {name} is disabled: it runs this once, and at no time of its own.")
 
 
 def _wait(queries: "Queries", execution_id: int, *, json: bool) -> Status:
@@ -225,8 +228,7 @@ def _wait(queries: "Queries", execution_id: int, *, json: bool) -> Status:
     if json:
         print_json(found.execution)
     else:
-        show_execution(found.execution)
-        show_attempts(found.attempts)
+        show_execution(found.execution, found.attempts)
     return Status.DONE if found.execution.state is State.SUCCEEDED else Status.RUN_FAILED
 
 

@@ -42,19 +42,14 @@ from ..output import (
 from ..replaying import (
     RELEASE,
     REPLAY,
-    Attempts,
-    By,
-    Canary,
     DryRun,
     Follow,
-    GapJitter,
-    Rate,
-    StopAt,
     Words,
     replay_filtered,
     replay_named,
     replay_order,
     show_discarded,
+    spread,
     this_author,
 )
 from ..times import none_since
@@ -173,13 +168,13 @@ def show_quarantined(
 
 
 @chosen_by(*EVERY_OPTION)
+@spread
 def replay(
+    rules: dict[str, Any],
     asked: Asked,
     ids: Failed = None,
     *,
     everything: AllFailed = False,
-    rate: Rate = None,
-    jitter: GapJitter = None,
     per: Annotated[
         str | None,
         typer.Option(
@@ -190,10 +185,6 @@ def replay(
     at_once: Annotated[
         int | None, typer.Option(help="So many of one --per are under way at a time.")
     ] = None,
-    canary: Canary = None,
-    stop_at: StopAt = None,
-    attempts: Attempts = None,
-    by: By = None,
     dry_run: DryRun = False,
     follow: Follow = False,
     json: Json = False,
@@ -204,21 +195,16 @@ def replay(
     second unless --rate says otherwise; `cronhare replays` shows and stops them, and --follow
     watches them at once.
     """
-    rules: dict[str, Any] = {
-        "rate": rate,
-        "jitter": jitter,
-        "key": per,
-        "at_once": at_once,
-        "canary": canary,
-    }
+    rules |= {"key": per, "at_once": at_once}
     asked.expect_one_choice(ids, everything=everything, listed_by=REPLAY.listed_by)
     if ids:
-        _expect_nothing_to_spread({**rules, "stop_at": stop_at, "follow": follow or None}, attempts)
+        attempts = rules.pop("attempts")
+        _expect_nothing_to_spread({**rules, "author": None, "follow": follow or None}, attempts)
         replay_named(open_ledger(), ids, REPLAY, attempts=attempts, dry_run=dry_run, json=json)
         return
     container = open_ledger()
     which = asked.filter(now=container.ledger_time().now())
-    order = replay_order(which, stop_at=stop_at, author=by, attempts=attempts, **rules)
+    order = replay_order(which, rules)
     replay_filtered(
         container,
         order,

@@ -69,7 +69,9 @@ def crontab(
     ] = None,
 ) -> None:
     """Turn crontabs into a jobs file, and say what could not be carried over, and why."""
-    user = _checked_user(run_as or _ourselves())
+    user = run_as or _ourselves()
+    if not _USER.fullmatch(user):
+        raise Refusal(f"--run-as: {user!r} cannot name a user", advice="Nothing was written.")
     host = Host(
         run_as=user, timezone=_checked_zone(timezone), home=_home(user), homes=dict(_homes())
     )
@@ -94,12 +96,6 @@ def _ourselves() -> str:
             f"this process runs as user {os.getuid()}, who has no name here",
             advice="Nothing was written. Name whom the worker will run as: --run-as NAME",
         ) from error
-
-
-def _checked_user(name: str) -> str:
-    if not _USER.fullmatch(name):
-        raise Refusal(f"--run-as: {name!r} cannot name a user", advice="Nothing was written.")
-    return name
 
 
 def _checked_zone(given: str | None) -> str | None:
@@ -152,13 +148,13 @@ def _read_all(files: Sequence[Path], kind: CrontabKind | None) -> tuple[list[Cro
 
 def _expand(path: Path) -> Sequence[Path]:
     try:
-        return sorted(filter(_is_crontab, path.iterdir())) if path.is_dir() else [path]
+        if not path.is_dir():
+            return [path]
+        return sorted(
+            each for each in path.iterdir() if each.is_file() and not each.name.startswith(".")
+        )
     except OSError:
         return [path]  # reading it raises the reason
-
-
-def _is_crontab(path: Path) -> bool:
-    return path.is_file() and not path.name.startswith(".")
 
 
 def _read(path: Path, kind: CrontabKind | None) -> Crontab:

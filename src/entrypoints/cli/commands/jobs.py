@@ -227,20 +227,16 @@ def _print_changes(
 
 def _counted(changes: Sequence[ScheduleChange]) -> str:
     counts = Counter(change.change for change in changes if change.kind is ChangedKind.SCHEDULE)
+    calendars = Counter(change.change for change in changes if change.kind is ChangedKind.CALENDAR)
+    said = {Change.ADD: "added", Change.CHANGE: "changed", Change.DISABLE: "removed"}
     return (
         f"{counts[Change.ADD]} added, {counts[Change.CHANGE]} changed, "
         f"{counts[Change.DISABLE]} disabled, {counts[Change.KEEP]} as they were"
-        f"{_count_calendars(changes)}"
-    )
-
-
-def _count_calendars(changes: Sequence[ScheduleChange]) -> str:
-    counts = Counter(change.change for change in changes if change.kind is ChangedKind.CALENDAR)
-    said = {Change.ADD: "added", Change.CHANGE: "changed", Change.DISABLE: "removed"}
-    return "".join(
-        f"; {counted(counts[kind], 'calendar')} {verb}"
-        for kind, verb in said.items()
-        if counts[kind]
+        + "".join(
+            f"; {counted(calendars[kind], 'calendar')} {verb}"
+            for kind, verb in said.items()
+            if calendars[kind]
+        )
     )
 
 

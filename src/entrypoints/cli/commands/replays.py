@@ -15,17 +15,13 @@ from ..completion import REPLAYS, SCHEDULES
 from ..output import Columns, Json, print_json, print_line, print_rows, state
 from ..progress import working
 from ..replaying import (
-    Attempts,
     By,
-    Canary,
     DryRun,
     Follow,
-    GapJitter,
-    Rate,
-    StopAt,
-    read_stop_at,
     refused_order,
+    rules_given,
     show_replay,
+    spread,
     tell_begun,
     this_author,
     watch_replay,
@@ -129,7 +125,9 @@ Name = Annotated[
 _BACKFILL_OPTIONS: Final = {"since": "--since", "schedule": "NAME", "author": "--by"}
 
 
+@spread
 def backfill(
+    rules: dict[str, Any],
     name: Name,
     *,
     since: Annotated[
@@ -142,15 +140,9 @@ def backfill(
             "--until", help="And before this one, which has passed, written the same way."
         ),
     ],
-    rate: Rate = None,
-    jitter: GapJitter = None,
     at_once: Annotated[
         int | None, typer.Option(help="So many are under way at a time: 1 by default.")
     ] = None,
-    canary: Canary = None,
-    stop_at: StopAt = None,
-    attempts: Attempts = None,
-    by: By = None,
     dry_run: DryRun = False,
     follow: Follow = False,
     json: Json = False,
@@ -163,19 +155,11 @@ def backfill(
     container = open_ledger()
     now = container.ledger_time().now()
     zone = find_zone(container.queries().schedule(name).timezone or "UTC")
-    rules: dict[str, float | None] = {
-        "rate": rate,
-        "jitter": jitter,
-        "at_once": at_once,
-        "canary": canary,
-        "attempts": attempts,
-    }
-    given: dict[str, Any] = {key: value for key, value in rules.items() if value is not None}
     backfills = container.backfills()
     first, last = read_span(since, until, zone, now=now)
     assert first is not None
     assert last is not None
-    given |= {"author": this_author(by), **read_stop_at(stop_at)}
+    given = rules_given({**rules, "at_once": at_once})
     try:
         with working(f"Looking for what was due of {name}") as on_progress:
             order, found = backfills.look(

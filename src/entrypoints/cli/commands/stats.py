@@ -1,7 +1,7 @@
 """`cronhare failed stats` and `cronhare executions stats`: how many, by day, type or reason."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from cronhare.application.administration.views.failures import (
         ExecutionCountView,
         FailureCountView,
-        GroupView,
     )
 
 Grouped = Annotated[
@@ -33,21 +32,15 @@ Limit = Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many
 #: The original's weekly report looks back so far.
 A_WEEK: Final = say_duration(WEEK)
 
-_HEADINGS: Final[Columns["GroupView"]] = {
-    "DATE": "date",
-    "TYPE": "type",
-    "TASK": "task",
-    "SCHEDULE": "schedule_name",
-    "QUEUE": "queue",
-}
-_COLUMN_OF: Final = {
-    By.DAY: "DATE",
-    By.TYPE: "TYPE",
-    By.TASK: "TASK",
-    By.SCHEDULE: "SCHEDULE",
-    By.QUEUE: "QUEUE",
-    By.REASON: "REASON",
-    By.CLASS: "CLASS",
+#: What can be counted by, with its column: its heading, and what stands in it.
+_COLUMNS: Final[Mapping[By, tuple[str, Any]]] = {
+    By.DAY: ("DATE", "date"),
+    By.TYPE: ("TYPE", "type"),
+    By.TASK: ("TASK", "task"),
+    By.SCHEDULE: ("SCHEDULE", "schedule_name"),
+    By.QUEUE: ("QUEUE", "queue"),
+    By.REASON: ("REASON", lambda counted: (counted.failed_reason or "").partition("\n")[0]),
+    By.CLASS: ("CLASS", "error_class"),
 }
 
 
@@ -69,13 +62,8 @@ def failures(
     now = container.queries().now()
     which = asked.filter(now=now, since=since, until=until, unresolved=False)
     found = container.statistics().failures(which, by=groups, limit=limit)
-    known: Columns[FailureCountView] = {
-        **_HEADINGS,
-        "CLASS": "error_class",
-        "REASON": lambda counted: (counted.failed_reason or "").partition("\n")[0],
-    }
     columns: Columns[FailureCountView] = {
-        **{_COLUMN_OF[each]: known[_COLUMN_OF[each]] for each in groups},
+        **dict(_COLUMNS[each] for each in groups),
         "FAILED": lambda counted: f"{counted.failed_count:,}",
         "MEAN RETRIES": lambda counted: f"{counted.avg_retries:.2f}",
         "QUARANTINED": lambda counted: f"{counted.quarantined:,}",
@@ -113,7 +101,7 @@ def executions(
     assert first is not None, "it was given, or is a week ago"
     found = container.statistics().executions(since=first, until=last, by=groups, limit=limit)
     columns: Columns[ExecutionCountView] = {
-        **{_COLUMN_OF[each]: _HEADINGS[_COLUMN_OF[each]] for each in groups},
+        **dict(_COLUMNS[each] for each in groups),
         "TOTAL": lambda counted: f"{counted.total:,}",
         "SUCCEEDED": lambda counted: f"{counted.succeeded:,}",
         "FAILED": lambda counted: f"{counted.failed:,}",
