@@ -73,11 +73,20 @@ class Described:
 _found: list[Described] = []
 
 
-def _metric(name: str, source: Source | Measure, help_: str, *labels: str, kind: Kind) -> Described:
-    """Describe a metric; in place of its source, one of the ledger has its measure."""
+def _metric(series: str, source: Source | Measure, help_: str, *, kind: Kind) -> Described:
+    """Describe a metric with its labels; in place of its source, one of the ledger has its measure.
+
+    *series* is like `cronhare_nodes{role, state}`.
+    """
+    name, _, labels = series.removesuffix("}").partition("{")
     where, measure = (source, None) if isinstance(source, Source) else (Source.LEDGER, source)
     found = Described(
-        name=name, kind=kind, source=where, help=help_, labels=labels, measure=measure
+        name=name,
+        kind=kind,
+        source=where,
+        help=help_,
+        labels=tuple(labels.split(", ")) if labels else (),
+        measure=measure,
     )
     _found.append(found)
     return found
@@ -89,18 +98,14 @@ _histogram = partial(_metric, kind=Kind.HISTOGRAM)
 PROCESS, SCHEDULER, WORKER = Source.PROCESS, Source.SCHEDULER, Source.WORKER
 
 # The process.
-BUILD = _gauge("cronhare_build_info", PROCESS, "The release that runs, always 1", "version")
+BUILD = _gauge("cronhare_build_info{version}", PROCESS, "The release that runs, always 1")
 CONNECTION_UP = _gauge(
-    "cronhare_connection_up",
+    "cronhare_connection_up{connection}",
     PROCESS,
     "Whether what /readyz needs was proven within 30 s: ledger, broker, consumer",
-    "connection",
 )
 LAST_TURN = _gauge(
-    "cronhare_loop_last_turn_timestamp_seconds",
-    PROCESS,
-    "When the last turn of a loop began",
-    "loop",
+    "cronhare_loop_last_turn_timestamp_seconds{loop}", PROCESS, "When the last turn of a loop began"
 )
 CLOCK_OFFSET = _gauge(
     "cronhare_clock_offset_seconds", PROCESS, "How far this host's clock is ahead of the ledger's"
@@ -113,25 +118,22 @@ LAST_TICK = _gauge(
     "When a scheduler last looked for what is due, and the ledger answered",
 )
 LATENESS = _histogram(
-    "cronhare_lateness_seconds",
+    "cronhare_lateness_seconds{stage}",
     PROCESS,
     "How long after its due instant a first attempt was claimed, published and started",
-    "stage",
 )
 CLAIMED = _counter(
     "cronhare_executions_claimed_total", SCHEDULER, "Executions claimed when they were due"
 )
 SKIPPED = _counter(
-    "cronhare_instants_skipped_total",
+    "cronhare_instants_skipped_total{reason}",
     SCHEDULER,
     "Due instants that were recorded as skipped, by the kind of reason",
-    "reason",
 )
 PUBLISHED = _counter(
-    "cronhare_messages_published_total",
+    "cronhare_messages_published_total{outcome}",
     SCHEDULER,
     "Messages published, by what is known of them: confirmed, returned, refused, unknown",
-    "outcome",
 )
 RESENT = _counter(
     "cronhare_executions_resent_total",
@@ -149,16 +151,15 @@ RUNNING = _gauge("cronhare_worker_running", WORKER, "Deliveries being handled no
 SLOTS = _gauge("cronhare_worker_slots", WORKER, "Deliveries that may be handled at a time")
 STARTED = _counter("cronhare_attempts_started_total", WORKER, "Attempts that the ledger let begin")
 ATTEMPTS = _counter(
-    "cronhare_attempts_total", WORKER, "Attempts that have ended, by how they ended", "outcome"
+    "cronhare_attempts_total{outcome}", WORKER, "Attempts that have ended, by how they ended"
 )
 DURATION = _histogram(
-    "cronhare_attempt_duration_seconds", WORKER, "How long attempts took", "outcome"
+    "cronhare_attempt_duration_seconds{outcome}", WORKER, "How long attempts took"
 )
 EXECUTIONS = _counter(
-    "cronhare_executions_total",
+    "cronhare_executions_total{state}",
     WORKER,
     "Ends of attempts, by the state that the ledger recorded: retrying is no end of the execution",
-    "state",
 )
 FENCED = _counter(
     "cronhare_fence_refusals_total",
@@ -188,11 +189,9 @@ _gauge(
     "When the ledger was counted for this answer",
 )
 _counter(
-    "job_queue_dlq_jobs_total",
+    "job_queue_dlq_jobs_total{source_queue, job_name}",
     lambda seen: seen.dead_letters,
     "Jobs moved to the dead letter queue that the archive has, resolved or not",
-    "source_queue",
-    "job_name",
 )
 _gauge(
     "job_queue_dlq_depth",
@@ -200,73 +199,60 @@ _gauge(
     "Jobs in the dead letter queue: failures that are unresolved",
 )
 _gauge(
-    "cronhare_executions_unfinished",
+    "cronhare_executions_unfinished{queue, state}",
     lambda seen: seen.unfinished,
     "Executions that have not ended",
-    "queue",
-    "state",
 )
 _counter(
-    "app_schedule_job_no_listener_total",
+    "app_schedule_job_no_listener_total{topic}",
     lambda seen: seen.unheard,
     "Events that were completed though no task listens to their topic",
-    "topic",
 )
 _gauge(
-    "cronhare_oldest_waiting_seconds",
+    "cronhare_oldest_waiting_seconds{queue}",
     lambda seen: seen.oldest_waiting,
     "For how long the oldest execution has been due that waits for its first start",
-    "queue",
 )
 _gauge(
-    "cronhare_failures_unresolved",
+    "cronhare_failures_unresolved{state}",
     lambda seen: seen.unresolved,
     "Failures in the archive that nobody has resolved: failed, quarantined",
-    "state",
 )
 _gauge(
-    "cronhare_nodes",
+    "cronhare_nodes{role, state}",
     lambda seen: seen.nodes,
     "Processes that reported themselves within the last hour, and whether in the last 45 s too",
-    "role",
-    "state",
 )
 _gauge(
-    "cronhare_queue_workers",
+    "cronhare_queue_workers{queue}",
     lambda seen: seen.queue_workers,
     "Processes that report themselves and serve a queue: not those drained, or cut off from the "
     "broker",
-    "queue",
 )
 _gauge(
-    "cronhare_retry_budget_limit",
+    "cronhare_retry_budget_limit{queue}",
     lambda seen: seen.budget_limits,
     "Retries that a window grants",
-    "queue",
 )
 _gauge(
-    "cronhare_retry_budget_remaining",
+    "cronhare_retry_budget_remaining{queue}",
     lambda seen: seen.budgets_left,
     "Retries of a queue that can be granted now",
-    "queue",
 )
 _gauge(
-    "cronhare_breaker_open",
+    "cronhare_breaker_open{task}",
     lambda seen: seen.breakers_open,
     "Whether the circuit breaker of a task is open, or half open",
-    "task",
 )
 _gauge(
-    "cronhare_schedule_last_success_timestamp_seconds",
+    "cronhare_schedule_last_success_timestamp_seconds{schedule}",
     lambda seen: seen.last_successes,
     "When a run of the schedule last succeeded; 0 if none has that the ledger keeps",
-    "schedule",
 )
 _gauge(
-    "cronhare_schedule_last_failure_timestamp_seconds",
+    "cronhare_schedule_last_failure_timestamp_seconds{schedule}",
     lambda seen: seen.last_failures,
     "When a run of the schedule last failed for good; 0 if none has that the ledger keeps",
-    "schedule",
 )
 _gauge(
     "cronhare_schedules_without_series",
@@ -274,10 +260,9 @@ _gauge(
     "Enabled schedules beyond CRON_METRICS_SCHEDULES, which have no series of their own",
 )
 _gauge(
-    "cronhare_ledger_rows",
+    "cronhare_ledger_rows{table}",
     lambda seen: seen.rows,
     "Rows of a table of the ledger, at most: the span of their ids",
-    "table",
 )
 
 CATALOGUE: Final = tuple(_found)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final, Self
@@ -138,14 +139,23 @@ class AllowedHosts:
         """Read names, `*.names`, addresses and networks.
 
         Raises:
-            ValueError: one is none of them; the text tells its number.
+            ValueError: some are none of them; the text tells their numbers.
         """
-        names, networks = set[str](), list[Network]()
+        names, networks, wrong = set[str](), list[Network](), list[str]()
         for number, rule in enumerate(rules, start=1):
-            try:
+            with suppress(ValueError):
                 networks.append(_network(rule))
+                continue
+            name = rule.removeprefix("*.")
+            try:
+                names.add(rule if rule == "*" else rule.replace(name, checked_host(name)))
             except ValueError:
-                names.add(_name(rule, number))
+                wrong.append(f"host {number}")
+        if wrong:
+            raise ValueError(
+                f"{', '.join(wrong)} is no name, address or network: they are like "
+                "hooks.example.org, *.example.org, 192.0.2.1, 10.0.0.0/8, with commas between"
+            )
         return cls(names=frozenset(names), networks=tuple(networks))
 
     def refusal(self, web: WebAddress) -> str | None:
@@ -205,18 +215,6 @@ def _network(rule: str) -> Network:
     if "/" in rule:
         return ip_network(rule)
     return ip_network(ip_address(rule.removeprefix("[").removesuffix("]")))
-
-
-def _name(rule: str, number: int) -> str:
-    if rule == "*":
-        return rule
-    try:
-        return f"*.{checked_host(rule[2:])}" if rule.startswith("*.") else checked_host(rule)
-    except ValueError:
-        raise ValueError(
-            f"host {number} is no name, address or network: they are like hooks.example.org, "
-            "*.example.org, 192.0.2.1, 10.0.0.0/8, with commas between"
-        ) from None
 
 
 _FORM: Final = re.compile(

@@ -7,14 +7,34 @@ import pytest
 from cronhare.domain.events.rules import AlertPolicy
 from cronhare.domain.retries.limits import BreakerPolicy, BudgetPolicy, OnExhausted, RetryLimits
 from cronhare.domain.retries.outcome import CrashPolicy
-from cronhare.domain.topology import RETRY_QUEUE, topology
+from cronhare.domain.retries.policy import Backoff, RetryPolicy
 from cronhare.entrypoints.settings.settings import Settings, SettingsInvalid
+
+SECOND = timedelta(seconds=1)
+BUDGET = BudgetPolicy(most=100, window=60 * SECOND, on_exhausted=OnExhausted.DEFER)
+RUNBOOK = "https://runbooks.example.com/dlq"
+
+BREAKER_SET = """
+    RETRY_BUDGET=off CIRCUIT_BREAKER=on CIRCUIT_BREAKER_ERROR_RATE=0.8
+    CIRCUIT_BREAKER_MIN_ATTEMPTS=20 CIRCUIT_BREAKER_WINDOW_SECONDS=60
+    CIRCUIT_BREAKER_PAUSE_SECONDS=5
+"""
+ALERTS_SET = f"""
+    ALERT_FAILED=off ALERT_WARNING=20 ALERT_CRITICAL=200 ALERT_RETRIES=0 ALERT_RETRY_RATE=0.5
+    ALERT_RUNBOOK={RUNBOOK}
+"""
 
 
 @pytest.fixture(autouse=True)
 def empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("CRON_")]:
         monkeypatch.delenv(name)
+
+
+def set_all(monkeypatch: pytest.MonkeyPatch, variables: str) -> None:
+    for each in variables.split():
+        name, _, value = each.partition("=")
+        monkeypatch.setenv(f"CRON_{name}", value)
 
 
 def test_the_defaults_are_the_embedded_system_with_the_original_retries() -> None:
@@ -24,129 +44,86 @@ def test_the_defaults_are_the_embedded_system_with_the_original_retries() -> Non
     assert settings.broker_url == "memory://"
     assert settings.policy.attempts == 4
     waits = [settings.policy.backoff.wait(retry) for retry in (1, 2, 3)]
-    assert waits == [timedelta(seconds=30), timedelta(seconds=60), timedelta(seconds=120)]
+    assert waits == [30 * SECOND, 60 * SECOND, 120 * SECOND]
 
 
-def test_how_often_and_when_tasks_are_retried_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CRON_MAX_RETRIES", "2")
-    monkeypatch.setenv("CRON_RETRY_DELAY_MS", "4000")
-    monkeypatch.setenv("CRON_RETRY_DELAY_MULTIPLIER", "3")
-
-    policy = Settings.read().policy
-
-    assert policy.attempts == 3
-    assert [policy.backoff.wait(retry) for retry in (1, 2)] == [
-        timedelta(seconds=4),
-        timedelta(seconds=12),
-    ]
-
-
-def test_by_default_a_hundred_retries_a_minute_are_granted_and_no_breaker_stops_them() -> None:
-    settings = Settings.read()
-
-    assert settings.limits == RetryLimits(
-        budget=BudgetPolicy(most=100, window=timedelta(seconds=60), on_exhausted=OnExhausted.DEFER),
-        breaker=None,
-    )
-
-
-def test_a_budget_of_retries_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CRON_RETRY_BUDGET", "7")
-    monkeypatch.setenv("CRON_RETRY_BUDGET_WINDOW_SECONDS", "30")
-    monkeypatch.setenv("CRON_RETRY_BUDGET_ON_EXHAUSTED", "fail")
-
-    assert Settings.read().limits.budget == BudgetPolicy(
-        most=7, window=timedelta(seconds=30), on_exhausted=OnExhausted.FAIL
-    )
-
-
-def test_a_breaker_that_is_asked_for_opens_above_a_half_unless_more_is_said(
+@pytest.mark.parametrize(
+    ("variables", "what", "by_default", "once_set"),
+    [
+        (
+            "MAX_RETRIES=2 RETRY_DELAY_MS=4000 RETRY_DELAY_MULTIPLIER=3",
+            "policy",
+            RetryPolicy(attempts=4, backoff=Backoff(delay=30_000, multiplier=2)),
+            RetryPolicy(attempts=3, backoff=Backoff(delay=4_000, multiplier=3)),
+        ),
+        ("RETRY_DELAY_MS=5000", "retry_delay", 30 * SECOND, 5 * SECOND),
+        (
+            "RETRY_BUDGET=7 RETRY_BUDGET_WINDOW_SECONDS=30 RETRY_BUDGET_ON_EXHAUSTED=fail",
+            "limits",
+            RetryLimits(budget=BUDGET, breaker=None),
+            RetryLimits(
+                budget=BudgetPolicy(most=7, window=30 * SECOND, on_exhausted=OnExhausted.FAIL),
+                breaker=None,
+            ),
+        ),
+        (
+            "CIRCUIT_BREAKER=on",
+            "limits",
+            RetryLimits(budget=BUDGET, breaker=None),
+            RetryLimits(
+                budget=BUDGET,
+                breaker=BreakerPolicy(
+                    error_rate=0.5, least=10, window=300 * SECOND, pause=60 * SECOND
+                ),
+            ),
+        ),
+        (
+            BREAKER_SET,
+            "limits",
+            RetryLimits(budget=BUDGET, breaker=None),
+            RetryLimits(
+                budget=None,
+                breaker=BreakerPolicy(
+                    error_rate=0.8, least=20, window=60 * SECOND, pause=5 * SECOND
+                ),
+            ),
+        ),
+        (
+            "CRASH_LIMIT=5 CRASH_WINDOW_SECONDS=60 TIMEOUT_IS_CRASH=off",
+            "crash_policy",
+            CrashPolicy(limit=3, window=300 * SECOND, timeouts=True),
+            CrashPolicy(limit=5, window=60 * SECOND, timeouts=False),
+        ),
+        (
+            ALERTS_SET,
+            "alert_policy",
+            AlertPolicy(failed=5, warning=10, critical=100, retries=2, retry_rate=0.2),
+            AlertPolicy(
+                failed=0, warning=20, critical=200, retries=0, retry_rate=0.5, runbook=RUNBOOK
+            ),
+        ),
+        ("QUEUE_TYPE=classic", "queue_type", "quorum", "classic"),
+        ("FAILED_MONITOR=off", "failed_monitor", True, False),
+        ("MESSAGE_DEDUPLICATION=on", "message_deduplication", False, True),
+        ("FOREIGN_MESSAGES=refuse", "accepts_foreign", True, False),
+    ],
+)
+def test_what_is_set_holds_in_place_of_the_default(
     monkeypatch: pytest.MonkeyPatch,
+    variables: str,
+    what: str,
+    by_default: object,
+    once_set: object,
 ) -> None:
-    monkeypatch.setenv("CRON_CIRCUIT_BREAKER", "on")
-    by_default = Settings.read().limits.breaker
-    monkeypatch.setenv("CRON_CIRCUIT_BREAKER_ERROR_RATE", "0.8")
-    monkeypatch.setenv("CRON_CIRCUIT_BREAKER_MIN_ATTEMPTS", "20")
-    monkeypatch.setenv("CRON_CIRCUIT_BREAKER_WINDOW_SECONDS", "60")
-    monkeypatch.setenv("CRON_CIRCUIT_BREAKER_PAUSE_SECONDS", "5")
+    assert getattr(Settings.read(), what) == by_default
 
-    assert by_default == BreakerPolicy(
-        error_rate=0.5, least=10, window=timedelta(seconds=300), pause=timedelta(seconds=60)
-    )
-    assert Settings.read().limits.breaker == BreakerPolicy(
-        error_rate=0.8, least=20, window=timedelta(seconds=60), pause=timedelta(seconds=5)
-    )
+    set_all(monkeypatch, variables)
 
-
-def test_queues_are_quorum_and_what_failed_is_watched_unless_told_otherwise(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    before = Settings.read()
-    monkeypatch.setenv("CRON_QUEUE_TYPE", "classic")
-    monkeypatch.setenv("CRON_FAILED_MONITOR", "off")
-    after = Settings.read()
-
-    assert (before.queue_type, after.queue_type) == ("quorum", "classic")
-    assert (before.failed_monitor, after.failed_monitor) == (True, False)
-
-
-def test_how_long_a_nacked_message_rests_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    def rest() -> timedelta | None:
-        queues = topology(retry_delay=Settings.read().retry_delay).queues
-        return next(queue.ttl for queue in queues if queue.name == RETRY_QUEUE)
-
-    by_default = rest()
-    monkeypatch.setenv("CRON_RETRY_DELAY_MS", "5000")
-
-    assert (by_default, rest()) == (timedelta(seconds=30), timedelta(seconds=5))
-
-
-def test_what_a_poison_pill_is_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    by_default = Settings.read().crash_policy
-    monkeypatch.setenv("CRON_CRASH_LIMIT", "5")
-    monkeypatch.setenv("CRON_CRASH_WINDOW_SECONDS", "60")
-    monkeypatch.setenv("CRON_TIMEOUT_IS_CRASH", "off")
-
-    assert by_default == CrashPolicy(limit=3, window=timedelta(seconds=300), timeouts=True)
-    assert Settings.read().crash_policy == CrashPolicy(
-        limit=5, window=timedelta(seconds=60), timeouts=False
-    )
-
-
-def test_above_which_numbers_there_is_an_alert_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    by_default = Settings.read().alert_policy
-    monkeypatch.setenv("CRON_ALERT_FAILED", "off")
-    monkeypatch.setenv("CRON_ALERT_WARNING", "20")
-    monkeypatch.setenv("CRON_ALERT_CRITICAL", "200")
-    monkeypatch.setenv("CRON_ALERT_RETRIES", "0")
-    monkeypatch.setenv("CRON_ALERT_RETRY_RATE", "0.5")
-    monkeypatch.setenv("CRON_ALERT_RUNBOOK", "https://runbooks.example.com/dlq")
-
-    assert by_default == AlertPolicy(failed=5, warning=10, critical=100, retries=2, retry_rate=0.2)
-    assert Settings.read().alert_policy == AlertPolicy(
-        failed=0,
-        warning=20,
-        critical=200,
-        retries=0,
-        retry_rate=0.5,
-        runbook="https://runbooks.example.com/dlq",
-    )
-
-
-def test_deduplication_by_the_broker_is_off_until_it_is_asked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    before = Settings.read()
-    monkeypatch.setenv("CRON_MESSAGE_DEDUPLICATION", "on")
-    after = Settings.read()
-
-    assert (before.message_deduplication, after.message_deduplication) == (False, True)
+    assert getattr(Settings.read(), what) == once_set
 
 
 def test_all_faults_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CRON_MAX_RETRIES", "many")
-    monkeypatch.setenv("CRON_LEASE_SECONDS", "1")
-    monkeypatch.setenv("CRON_DATABASE_URL", "oracle://secret@host/x")
+    set_all(monkeypatch, "MAX_RETRIES=many LEASE_SECONDS=1 DATABASE_URL=oracle://secret@host/x")
 
     with pytest.raises(SettingsInvalid) as caught:
         Settings.read()
@@ -183,14 +160,3 @@ def test_a_message_key_that_could_be_guessed_is_refused_and_not_shown(
         Settings.read()
 
     assert "hunter2" not in str(caught.value)
-
-
-def test_messages_of_others_are_accepted_unless_they_are_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    before = Settings.read()
-    monkeypatch.setenv("CRON_FOREIGN_MESSAGES", "refuse")
-    after = Settings.read()
-
-    assert (before.accepts_foreign, after.accepts_foreign) == (True, False)
-    assert (before.message_keys, after.message_keys) == ((), ())
