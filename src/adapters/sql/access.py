@@ -33,6 +33,7 @@ _REVOKE: Final = (
 )
 _OVER: Final = delete(page_sessions).where(page_sessions.c.expires_at <= moment_of("now"))
 _SESSION: Final = select(page_sessions).where(page_sessions.c.digest == bindparam("of"))
+_FORGET: Final = delete(tokens).where(_WITH_DIGEST)
 _TOKENS: Final = select(tokens).order_by(tokens.c.name)
 _BY_NAME: Final = select(tokens).where(_NAMED)
 _BY_DIGEST: Final = select(tokens).where(_WITH_DIGEST)
@@ -45,10 +46,12 @@ class SqlAccessStore(Store):
     def create(self, token: Token, *, now: datetime) -> bool:
         named = {"token_name": token.name}
         with self._database.write(f"making the token {token.name}") as connection:
-            for there in _read(connection.execute(_BY_NAME.with_for_update(), named)):
+            rows = connection.execute(_BY_NAME.with_for_update(), named).all()
+            for there in _read(rows):
                 if there.why_not(now) is None:
                     return there.digest == token.digest  # it was made, and its answer lost
-            connection.execute(delete(tokens).where(_NAMED), named)
+            for row in rows:  # and none that somebody else has made since
+                connection.execute(_FORGET, {"of": row.digest})
             connection.execute(insert(tokens), attrs.asdict(token) | {"scope": token.scope.word})
         return True
 
