@@ -28,7 +28,7 @@ class TooMuch(ValueError):
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """Parse a text, if its parts are within the bounds of `domain.jobs_file`.
+    """Parse a text, if its parts are within the bounds of `domain.schedules.catalog`.
 
     Raises:
         TooMuch: they are not.

@@ -1,4 +1,8 @@
-"""Logging how attempts ended, in the words of docs/compatibility.md, and what ends change."""
+"""Logging how attempts ended, in the words of docs/compatibility.md, and what ends change.
+
+A failed attempt is one line at ERROR, with its stack; what follows from it is logged at WARN. The
+monitor logs a last failure at ERROR again (S0.7).
+"""
 
 import logging
 from datetime import timedelta

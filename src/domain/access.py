@@ -134,7 +134,7 @@ class Token:
     """What the ledger knows of a token: never the token itself.
 
     It ends at *expires_at* or *revoked_at*; at that moment it is no more valid. *made_by* is the
-    name of who made it.
+    name of who made it. A token has 256 random bits: nobody guesses one, so a quick hash is enough.
     """
 
     name: str
@@ -223,7 +223,10 @@ LONGEST_SESSION: Final = timedelta(hours=12)
 
 @attrs.frozen(kw_only=True)
 class Session:
-    """A sign-in with a token; *digest* is of its cookie, *token* the name of the token."""
+    """A sign-in with a token; *digest* is of its cookie, *token* the name of the token.
+
+    The cookie is a secret of its own: a browser never keeps the token.
+    """
 
     digest: str = attrs.field(repr=False)
     token: str
@@ -264,7 +267,11 @@ MOST_REMEMBERED: Final = 1_000
 
 @attrs.define
 class Tries:
-    """Counts wrong tries; *now* is of a clock that only goes forward, in seconds."""
+    """Counts wrong tries; *now* is of a clock that only goes forward, in seconds.
+
+    Nobody can guess a token: this keeps the ledger idle. Whoever has a right one is not kept
+    waiting by those who try from the same address, which may be a proxy's.
+    """
 
     _of_one: OrderedDict[str, deque[float]] = attrs.field(factory=OrderedDict, init=False)
     _of_all: deque[float] = attrs.field(init=False, factory=lambda: deque(maxlen=MOST_FROM_ALL))

@@ -29,6 +29,9 @@ log = logging.getLogger(__name__)
 #: Seconds for which a connection may say nothing.
 WITHIN: Final = 10.0
 
+#: Connections that are answered at a time; another one is closed.
+MOST_AT_A_TIME: Final = 64
+
 Faults = Callable[[], Sequence[str]]
 
 
@@ -60,6 +63,7 @@ class ProbeServer(ThreadingHTTPServer):
         )
         self.faults_of = {HEALTH: health, READINESS: readiness}
         self.registry = registry
+        self._places = threading.BoundedSemaphore(MOST_AT_A_TIME)
         super().__init__((str(address.host), address.port), _Handler)
 
     def start(self) -> None:
@@ -70,6 +74,20 @@ class ProbeServer(ThreadingHTTPServer):
         """Bind, without a look for the host's name: a resolver may be slow."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = self.socket.getsockname()[:2]
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - theirs
+        """Answer on a thread of its own, where there is a place."""
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
+        """Answer, and give the place back."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as above
         """Say nothing of a connection that broke: whoever asked knows."""

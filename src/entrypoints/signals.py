@@ -31,7 +31,8 @@ _STATUS = 3
 class ForcedExit:
     """Ends the process the grace and `ENDING` after the first signal.
 
-    The second signal takes the grace away, the third one ends it at once.
+    The second signal takes the grace away, the third one ends it at once. Every wait of a shutdown
+    has a bound; this holds, on a thread, where they do not add up or one is missing.
     """
 
     def __init__(self, *, grace: float, clock: Callable[[], float] = time.monotonic) -> None:

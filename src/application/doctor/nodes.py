@@ -113,10 +113,6 @@ def no_scheduler(seen: Seen) -> Said:
         yield warning(what, f"start {_start(seen)}")
 
 
-def _nobody_reports(seen: Seen) -> bool:
-    return not seen.activity.nodes and not seen.activity.unread_nodes
-
-
 @NODES.rule("nodes")
 def next_due(seen: Seen) -> Said:
     activity, start = seen.activity, f"start {_start(seen)}"

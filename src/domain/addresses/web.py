@@ -24,7 +24,8 @@ class WebAddress:
     """`https://host:port/path?query`, and nothing else.
 
     *host* is in lower case, without brackets and without a last dot. *target* is path and query as
-    they were written. Printed, it shows scheme, host and port alone.
+    they were written. Printed, it shows scheme, host and port alone, and no error quotes it: the
+    path of a webhook is a secret.
     """
 
     scheme: str
@@ -128,7 +129,8 @@ class AllowedHosts:
     """Names and networks that may be asked; without any, all that is public may.
 
     `*.example.org` is each name below example.org, `*` is each name. A network allows its
-    addresses, public or not, under any name. A name allows itself at public addresses.
+    addresses, public or not, under any name. A name allows itself at public addresses, and is
+    judged once it is resolved: its owner may point it at 127.0.0.1 or a cloud's metadata.
     """
 
     names: frozenset[str] = frozenset()

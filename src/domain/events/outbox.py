@@ -350,7 +350,7 @@ class _PingDocument(msgspec.Struct):
 
 
 def start_of(execution: Execution, target: str, *, source: str, now: datetime) -> OutboxRow:
-    """Tell of a run that has begun."""
+    """Tell of a run that has begun; told after its end, it would look like one that never ends."""
     ping = Ping(path="/start", run=_run(execution), is_start=True)
     return _row(f"start:{_name(execution)}", execution, target, ping, source=source, now=now)
 

@@ -1,4 +1,7 @@
-"""Who is told of a schedule's events: the targets of a jobs file, and who names them."""
+"""Who is told of a schedule's events: the targets of a jobs file, and who names them.
+
+What a target does, a command above all, comes from that file alone, never from a row or a message.
+"""
 
 import enum
 from collections.abc import Collection, Iterable, Iterator, Mapping

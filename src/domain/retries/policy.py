@@ -370,7 +370,10 @@ LONGEST_STRATEGY: Final = 255
 
 @attrs.frozen
 class Strategy:
-    """A function that chooses the wait before a retry; its module is looked for in *folder* too."""
+    """A function that chooses the wait before a retry; its module is looked for in *folder* too.
+
+    It is code, so it comes from the worker's own file: no row and no message can name one.
+    """
 
     module: str
     function: str

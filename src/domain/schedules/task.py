@@ -1,6 +1,7 @@
 """A task: a command, a request or a reminder that a worker may run, and how it is run.
 
-Tasks come from files, never from messages.
+Tasks come from files, never from messages. Of what is said of how they run the nearest wins,
+field by field: environment, the file's defaults, the task's class, the task, the schedule.
 """
 
 import enum

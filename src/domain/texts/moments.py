@@ -210,6 +210,7 @@ def read_time_of_day(text: str) -> time:
 
 
 def _checked(text: str, form: re.Pattern[str]) -> str:
+    # `fromisoformat` takes any letter between date and time, and digits without end behind both.
     if len(text) > LONGEST_MOMENT or form.fullmatch(text) is None:
         raise ValueError("it is no date and time")
     return text

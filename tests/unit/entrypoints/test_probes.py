@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from cronhare.adapters.prometheus.metrics import COUNT_EVERY, STALE, LedgerMeasuring
 from cronhare.application.administration.views.work import MetricsView
 from cronhare.domain.addresses.web import ListenAddress
+from cronhare.entrypoints import probes
 from cronhare.entrypoints import vitals as turns
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.probes import ProbeServer
@@ -191,6 +192,18 @@ def serving(
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_so_many_connections_are_answered_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "MOST_AT_A_TIME", 1)
+    with (
+        serving() as asked,
+        closing(asked.connect()) as silent,
+        closing(asked.connect()) as another,
+    ):
+        assert another.recv(1) == b""  # closed
+        silent.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        assert silent.recv(100).startswith(b"HTTP/1.0 200")
 
 
 def test_each_probe_has_its_answer() -> None:

@@ -44,9 +44,6 @@ from ..tables.types import OwnTable, moment_of
 
 _RUN: Final = executions.c
 
-# What schedules with conditions or a pause need to know; a batch without these reads nothing more
-
-
 Known = Sequence[tuple[sa.Row[Any], Schedule | BrokenSchedule]]
 
 _PLANS: Final[sa.Select[Any]] = sa.select(
@@ -195,9 +192,6 @@ def _newest_skips(
         and row.last_error is not None
         and row.missed < MOST_NACKS
     }
-
-
-# Plans
 
 
 _IS_HELD = _RUN.state == State.HELD.value

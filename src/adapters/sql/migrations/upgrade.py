@@ -88,4 +88,5 @@ def _foreign(engine: Engine, revision: str) -> LedgerOutdated:
     if revision > HEAD:
         return LedgerNewer(f"{place} was made by a newer cronhare: install that version here")
     what = f"{place} is at schema {echo(revision)}, which no release has made"
-    return LedgerOutdated(f"{what}: set CRON_DATABASE_URL to another ledger")
+    way = "see Upgrade in docs/operators.md, or set CRON_DATABASE_URL to another ledger"
+    return LedgerOutdated(f"{what}: {way}")

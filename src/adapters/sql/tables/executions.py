@@ -6,7 +6,6 @@ from itertools import islice
 from types import SimpleNamespace
 from typing import Any, Final
 
-import sqlalchemy
 import sqlalchemy as sa
 
 from cronhare.domain.execution import Execution, State
@@ -375,7 +374,7 @@ def batches(values: Sequence[Any], size: int) -> Iterable[list[Any]]:
 
 _NAMES = [column.name for column in outputs.c]
 #: As SQLite and MySQL have it, and where nothing is replaced as cheap as an INSERT.
-REPLACE = sqlalchemy.text(
+REPLACE = sa.text(
     f"REPLACE INTO {outputs.name} ({', '.join(_NAMES)})"  # noqa: S608 - names of our own
     f" VALUES ({', '.join(f':{name}' for name in _NAMES)})"
 ).bindparams(moment_of("as_of"))

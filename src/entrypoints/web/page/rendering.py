@@ -118,7 +118,10 @@ _SECONDS: Final = 30
 
 
 def remember(response: Response, said: str) -> None:
-    """Send a word along with a redirect."""
+    """Send a word along with a redirect.
+
+    It is a cookie, which anybody may write: so it is short, and shown as text.
+    """
     response.set_cookie(
         _COOKIE,
         quote(said[:_LONGEST], safe=""),
