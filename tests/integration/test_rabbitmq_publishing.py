@@ -196,8 +196,8 @@ def test_an_exchange_that_was_deleted_is_there_again_for_the_next_publish(vhost:
         first = broker.publish(later)
 
         assert first == [Published.UNKNOWN]
-        wait_until(
-            lambda: broker.publish(later) == [Published.CONFIRMED], seconds=HANGS, what="mending"
+        wait_until(  # long before the topology would be declared anew without a reason
+            lambda: broker.publish(later) == [Published.CONFIRMED], seconds=5, what="mending"
         )
 
 

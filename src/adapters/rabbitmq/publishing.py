@@ -331,8 +331,9 @@ class PublisherConnection:
     def _on_channel_end(self, road: Road, channel: Channel, reason: Exception) -> None:
         """Close where the broker refused something, so that what may be missing is declared."""
         if road.channel is channel:  # else it was replaced
-            self.was_refused = isinstance(reason, ChannelClosedByBroker)
-            self.ended_by = reason
+            if self.ended_by is None:  # else the other channels end, as the connection is closed
+                self.was_refused = isinstance(reason, ChannelClosedByBroker)
+                self.ended_by = reason
             if self._connection.is_open:
                 self._connection.close()
 

@@ -118,6 +118,7 @@ class AttemptEnds(StorePart):
 
         return self._end(finishes, "recording results", may, now, node=node)
 
+    @repeatable_unless_locked
     def _succeed(self, finishes: Sequence[Finish], now: datetime, node: str) -> bool:
         """Record a batch of plain successes at once, as most are; if not all can be, then none."""
         dialect = self._database.dialect
@@ -181,6 +182,7 @@ class AttemptEnds(StorePart):
             end,
             refused=refused,
             locked=lambda _: [Busy()],
+            untried=(lambda _: [Superseded()]) if node is None else None,
             doubted=doubted if node is None else None,
         )
 

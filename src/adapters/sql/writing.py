@@ -175,15 +175,16 @@ def write_each(
     *,
     refused: Callable[[Q, Exception], Sequence[A]],
     locked: Callable[[Q], Sequence[A]],
+    untried: Callable[[Q], Sequence[A]] | None = None,
     doubted: Callable[[Q, Exception], Sequence[A]] | None = None,
 ) -> list[A]:
     """Write all *items* in one transaction; after a failure each half in one of its own.
 
     *write* is that transaction, and can be repeated. *refused* answers for an item that fails alone
     while another one is accepted, or for its values; *locked* for one that waits for a lock in
-    vain, and once these have waited for long for the rest. *doubted* answers for a single item of
-    which nothing tells whether others are refused as well; without it that is an outage. The
-    answers come in the order of the items.
+    vain. Once these have waited for long the rest is *untried*, which is answered as *locked* by
+    default. *doubted* answers for a single item of which nothing tells whether others are refused
+    as well; without it that is an outage. The answers come in the order of the items.
 
     Raises:
         LedgerUnavailable: the ledger is away; or it refuses all alike, and not for their values.
@@ -204,7 +205,9 @@ def write_each(
         match part:
             case Written():
                 answers += part.answers
-            case _Alone(error=None | Locked()):
+            case _Alone(error=None):
+                answers += (untried or locked)(part.item)
+            case _Alone(error=Locked()):
                 answers += locked(part.item)
             case _Alone(error=Exception() as why):
                 answers += refused(part.item, why)

@@ -206,7 +206,9 @@ class UnconfirmedEnds(StorePart):
             return rest(id_)
 
         ids = self._choose_ends(now, until, limit)
-        free = write_each(ids, take, refused=refused, doubted=refused, locked=rest)
+        free = write_each(
+            ids, take, refused=refused, doubted=refused, locked=rest, untried=lambda _: ()
+        )
         if refusals:
             count = len(refusals)
             text = f"Ends for good whose messages have to wait: {count}, for {refusals[0]}"

@@ -336,7 +336,9 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
             say(log, logging.WARNING, "schedule.held", text)
             return ()
 
-        return write_each([*names], write, refused=refused, doubted=refused, locked=held)
+        return write_each(
+            [*names], write, refused=refused, doubted=refused, locked=held, untried=lambda _: ()
+        )
 
     def _say_free(self, page: Page) -> None:
         resting = self._resting_plans.at(page.now)

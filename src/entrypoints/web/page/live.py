@@ -9,6 +9,7 @@ import json
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final, Protocol, TypeAlias
@@ -266,15 +267,14 @@ class EventStream(Response):
         try:
             head = {"type": "http.response.start", "status": HTTPStatus.OK}
             await send({**head, "headers": self.raw_headers})
-            async with asyncio.timeout(LONGEST):
-                await self._send(send, scope["state"]["readmit"], ends)
-        except TimeoutError:
-            pass
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LONGEST):
+                    await self._send(send, scope["state"]["readmit"], ends)
+            await send({"type": "http.response.body", "body": b""})
         finally:
-            self._streams.listeners -= 1
+            self._streams.listeners -= 1  # only now: who does not read keeps its connection, too
             for task in ends:
                 task.cancel()
-        await send({"type": "http.response.body", "body": b""})
 
     async def _send(
         self,
