@@ -42,7 +42,7 @@ APPS = Path(__file__).parent / "peer_apps"
 
 ROUNDS = size(3, 1)
 NOTHING = size(9_000, 48)
-COMMANDS = size(4_000, 48)
+COMMANDS = size(4_200, 48)
 SINGLE = size(200, 20)
 DUE, SCHEDULES = size((10_000, 100_000), (6, 60))
 
