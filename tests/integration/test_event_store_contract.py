@@ -37,6 +37,7 @@ from tests.integration.ledgers import (
     at_once,
     draft,
 )
+from tests.trial_event import trial
 
 SHOP = "shop"
 LEASE = timedelta(seconds=90)
@@ -340,9 +341,7 @@ def test_a_recovery_that_a_clock_ahead_put_off_is_expected_from_when_that_is_set
     ledger.succeeded(before)
     ledger.clock.advance(SECOND)
     hope = attrs.evolve(
-        OutboxRow.of(
-            events.trial("hook", now=ledger.now, id_="0"), "hook", source=SHOP, now=ledger.now
-        ),
+        OutboxRow.of(trial("hook", now=ledger.now, id_="0"), "hook", source=SHOP, now=ledger.now),
         scheduler_id=before.scheduler_id,
         state=OutboxState.EXPECTED.value,
     )
@@ -544,7 +543,7 @@ def test_a_bad_end_is_told_to_one_target_and_kept_for_another(ledger: Ledger) ->
 
 def test_what_is_due_is_counted_and_taken_by_its_kind(ledger: Ledger) -> None:
     def row(number: int, kind: EventKind, name: str) -> OutboxRow:
-        event = attrs.evolve(events.trial(name, now=ledger.now, id_=str(number)), kind=kind)
+        event = attrs.evolve(trial(name, now=ledger.now, id_=str(number)), kind=kind)
         return OutboxRow.of(event, name, source="shop", now=ledger.now)
 
     rows = [row(number, EventKind.FAILED, "hook") for number in range(3)]
@@ -571,7 +570,7 @@ def test_what_is_due_is_counted_and_taken_by_its_kind(ledger: Ledger) -> None:
 
 
 def test_who_was_given_up_is_told_anew_once_a_while_has_passed(ledger: Ledger) -> None:
-    event = events.trial("ops", now=ledger.now, id_="x")
+    event = trial("ops", now=ledger.now, id_="x")
     changed = attrs.evolve(event, data={"value": 138})
     ledger.events.add(
         [OutboxRow.of(event, name, source=SHOP, now=ledger.now) for name in ("hook", "mail", "old")]
@@ -602,7 +601,7 @@ def test_who_was_given_up_is_told_anew_once_a_while_has_passed(ledger: Ledger) -
 
 
 def test_who_has_heard_is_found_by_an_event_and_all_by_how_its_key_begins(ledger: Ledger) -> None:
-    event = events.trial("ops", now=ledger.now, id_="x:1")
+    event = trial("ops", now=ledger.now, id_="x:1")
     given = {"test:x:0a": ("hook", "mail"), "test:x:ff": ("hook",), "test:y:0a": ("hook",)}
     came = {"hook": OutboxState.DELIVERED.value, "mail": OutboxState.GIVEN_UP.value}
     ledger.events.add(
@@ -630,7 +629,7 @@ def test_who_has_heard_is_found_by_an_event_and_all_by_how_its_key_begins(ledger
 
 def test_what_a_target_fails_with_is_found_that_was_put_off_the_longest(ledger: Ledger) -> None:
     def add(id_: str) -> None:
-        event = events.trial("hook", now=ledger.now, id_=id_)
+        event = trial("hook", now=ledger.now, id_=id_)
         ledger.events.add([OutboxRow.of(event, "hook", source=SHOP, now=ledger.now)])
 
     add("first")

@@ -11,12 +11,12 @@ import pytest
 
 from cronhare.adapters.notify.mail import MOST_AT_A_TIME, Mailer
 from cronhare.domain.addresses.servers import MailServer
-from cronhare.domain.events import events
 from cronhare.domain.events.outbox import OutboxRow
 from cronhare.domain.events.targets import ByEmail
 from cronhare.ports.events import NotDelivered
 from tests.services.certificates import Certified, certified
 from tests.services.mail import MailBox, mail_server
+from tests.trial_event import trial
 
 pytestmark = pytest.mark.integration
 
@@ -49,7 +49,7 @@ def mailer(box: MailBox) -> Mailer:
 
 
 def about(id_: str = "failed:1:2") -> OutboxRow:
-    event = events.trial("ops", now=NOW, id_=id_)
+    event = trial("ops", now=NOW, id_=id_)
     return OutboxRow.of(event, "ops", source="shop", now=NOW)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.domain.events import events
 from cronhare.domain.events.alerts import Alert, AlertFilter
 from cronhare.domain.events.outbox import EXPIRES_AFTER, OutboxRow, OutboxState
 from cronhare.domain.events.targets import EventKind, Subscriptions
@@ -18,6 +17,7 @@ from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.working import WorkingContainer
 from tests.integration.test_alerts_of_two_processes import FAILED
 from tests.services.finding import wait_until
+from tests.trial_event import trial
 from tests.unit.application.test_events import target
 
 pytestmark = pytest.mark.integration
@@ -49,7 +49,7 @@ def test_who_stands_in_gives_up_what_no_worker_was_there_to_tell(on_sqlite: Sett
         source="shop", targets={"own": own}, schedules={}, tasks={}, task_of={}, refs={}
     )
     long_ago = container.claims().now() - EXPIRES_AFTER - timedelta(minutes=1)
-    event = events.trial("own", now=long_ago, id_="0")
+    event = trial("own", now=long_ago, id_="0")
     container.events().add([OutboxRow.of(event, "own", source="shop", now=long_ago)])
 
     def is_given_up() -> bool:

@@ -33,6 +33,8 @@ from .tables.schedule_columns import write_retry
 from .tables.tables import by_id, executions, failed_tasks
 from .tables.types import OwnTable
 
+log = logging.getLogger(__name__)
+
 #: An execution before a change and after it.
 Change = tuple[Execution, Execution]
 
@@ -123,8 +125,6 @@ def read_archived(rows: Iterable[Any], **unread: Any) -> list[Archived]:  # noqa
 
 Q = TypeVar("Q")
 A = TypeVar("A")
-
-log = logging.getLogger(__name__)
 
 #: A statement failed, and the database is there: one row may be the reason.
 REFUSED: Final = (LedgerRefused, StatementFailed, LedgerOutdated)

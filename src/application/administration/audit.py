@@ -20,6 +20,8 @@ from ..logs import say
 from .jobs_file.difference import Change, ChangedKind, ScheduleChange
 from .views.schedules import shown_field
 
+log = logging.getLogger(__name__)
+
 
 def values_of(draft: ScheduleDraft | None) -> dict[str, Any] | None:
     """Give the fields of a draft that are not at their defaults; None for a broken row."""
@@ -78,9 +80,6 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - a value of a view
 
 def _without(values: dict[str, Any], names: set[str]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name not in names}
-
-
-log = logging.getLogger(__name__)
 
 
 @attrs.define

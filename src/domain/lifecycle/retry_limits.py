@@ -1,7 +1,7 @@
 """Which retry policy holds for an execution, and how its retries are held against the limits.
 
-One rule for every store: whoever records ends of attempts, or starts of what an outage held up,
-keeps the limits locked and asks here.
+Whoever records ends of attempts, or starts of what an outage held up, keeps the limits locked and
+asks here.
 """
 
 from collections import Counter
@@ -145,7 +145,7 @@ class Evidence(Protocol):
 
 
 def queues_asked(ends: Iterable[AttemptEnd]) -> list[str]:
-    """Give the queues whose budgets are asked, in the order in which every store locks them."""
+    """Give the queues whose budgets are asked, in the order in which the ledger locks them."""
     return sorted({end.execution.queue for end in ends if end.budget is not None})
 
 
@@ -339,7 +339,7 @@ class HeldUpRetries:
 
     @property
     def queues(self) -> list[str]:
-        """The queues whose budgets are asked, in the order in which every store locks them."""
+        """The queues whose budgets are asked, in the order in which the ledger locks them."""
         return sorted({one.queue for one in self._asked})
 
     @property

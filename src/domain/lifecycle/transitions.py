@@ -1,6 +1,6 @@
 """The transitions of an execution: who may change it, and what each change writes.
 
-Every ledger asks here and writes the answer; it decides nothing. `start` is the fence: whether an
+The ledger asks here and writes the answer; it decides nothing. `start` is the fence: whether an
 attempt may start. Replays are in `replay.py`, new executions in `claims.py`.
 """
 

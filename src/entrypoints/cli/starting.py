@@ -37,6 +37,8 @@ from .errors import Refusal
 from .jobs_files import load, named
 from .wiring import read_settings, usable
 
+log = logging.getLogger(__name__)
+
 _NOT_SHARED = (
     "CRON_BROKER_URL: memory:// is a broker inside of one process, and this one needs one "
     "that others reach: amqp://user:password@host:5672/vhost. On one machine `cronhare up` "
@@ -112,9 +114,6 @@ async def with_ledger(
     if await ledger_is_ready(container.engine(), shutdown):
         occupy_ledger(container.settings())
         await process()
-
-
-log = logging.getLogger(__name__)
 
 
 def run_scheduler(jobs: Path | None) -> None:

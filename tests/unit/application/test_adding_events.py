@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import attrs
 
 from cronhare.application.events.find import MOST_REFUSALS, Adder
-from cronhare.domain.events import events
 from cronhare.domain.events.outbox import OutboxRow
 from cronhare.ports import LedgerRefused
+from tests.trial_event import trial
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 MANY = 1_000
@@ -32,7 +32,7 @@ class Outbox:
 
 def rows(count: int = MANY) -> list[OutboxRow]:
     return [
-        OutboxRow.of(events.trial("ops", now=NOW, id_=f"{n}"), "ops", source="shop", now=NOW)
+        OutboxRow.of(trial("ops", now=NOW, id_=f"{n}"), "ops", source="shop", now=NOW)
         for n in range(count)
     ]
 

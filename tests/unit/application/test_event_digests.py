@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import attrs
 
-from cronhare.domain.events.events import trial
 from cronhare.domain.events.outbox import OutboxRow, OutboxState
 from cronhare.domain.events.targets import Target
 from cronhare.ports.events import NotDelivered
+from tests.trial_event import trial
 from tests.unit.application.test_events import (
     MINUTE,
     SHOP,

@@ -18,7 +18,6 @@ from cronhare.application.events.alerting import AlertWatch, LedgerJudge
 from cronhare.application.events.announce import Announcer
 from cronhare.application.events.relay import OutboxRelay
 from cronhare.domain.addresses.web import WebAddress
-from cronhare.domain.events import events
 from cronhare.domain.events.outbox import MOST_TRIES, OutboxRow, OutboxState, RunEnd
 from cronhare.domain.events.rules import AlertPolicy
 from cronhare.domain.events.targets import (
@@ -37,6 +36,7 @@ from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.events import MailContent, NotDelivered
 from tests.scripted_runner import Script
+from tests.trial_event import trial
 from tests.unit.application.conftest import Lines
 from tests.unit.application.endings import always, failure, one_by_one
 from tests.unit.application.house import REPORT, House, Inline
@@ -423,9 +423,7 @@ async def test_a_target_of_which_a_part_hears_is_told_of_all_at_once_and_says_wh
         raise NotDelivered("550 no such user", for_good=True, in_part=True)
 
     outpost = Outpost(made, subscriptions(target("ops")), Notifier(hears=refuse_one))
-    told = OutboxRow.of(
-        events.trial("ops", now=made.now, id_="0"), "ops", source=SHOP, now=made.now
-    )
+    told = OutboxRow.of(trial("ops", now=made.now, id_="0"), "ops", source=SHOP, now=made.now)
     outpost.store.add([attrs.evolve(told, event_key=f"failed:{n}") for n in range(40)])
 
     for _ in range(11):

@@ -28,6 +28,8 @@ from .letting_go import LettingGo
 from .plans import apply_plans
 from .reconciliation import ReconcilerQueries
 
+log = logging.getLogger(__name__)
+
 
 class Page:
     """The schedules that one call looks at.
@@ -156,8 +158,6 @@ def is_later(place: Place, floor: Place) -> bool:
 
 
 _DUE: Final = schedules_of(DUE.with_for_update(skip_locked=True))
-log = logging.getLogger(__name__)
-
 #: Takes what is due of a page: its first schedules, or of those it found before *only* these.
 Take = Callable[[Page, Sequence[int] | None], Batch]
 

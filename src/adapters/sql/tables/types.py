@@ -29,6 +29,8 @@ from cronhare.domain.texts.printable import echo, shown
 
 from ..dialects import columns_in
 
+log = logging.getLogger(__name__)
+
 LENGTH = len("2025-12-12 08:00:00.000000")
 
 
@@ -186,8 +188,6 @@ def named_rows(
     result = connection.execute(statement, parameters)
     return list(map(row_maker(tuple(result.keys())), result))
 
-
-log = logging.getLogger(__name__)
 
 _PLACE: Final = re.compile(r"(.*?) - at `\$\[(\d+)\].*`", re.DOTALL)
 

@@ -6,9 +6,9 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.domain.events.events import trial
 from cronhare.domain.events.outbox import LARGEST_EVENT, SHOWN, OutboxRow, Turn, decide, digest
 from cronhare.domain.events.targets import type_of
+from tests.trial_event import trial
 from tests.unit.executions import NOON
 
 
