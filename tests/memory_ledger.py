@@ -13,12 +13,12 @@ import pytest
 from sqlalchemy import Connection, Engine, StaticPool, create_engine
 from sqlalchemy.engine import Dialect as Compiling
 
+from cronhare.adapters.addresses import LedgerFile
 from cronhare.adapters.sql.dialect import with_dialect
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.dialects.sqlite import SqliteDialect
 from cronhare.adapters.sql.dialects.sqlite_file import prepare
 from cronhare.adapters.sql.migrations.upgrade import upgrade
-from cronhare.domain.addresses.servers import LedgerFile
 from cronhare.ports.system import ClockPort
 
 

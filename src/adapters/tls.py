@@ -4,8 +4,8 @@ import ssl
 from pathlib import Path
 from typing import Final
 
+from cronhare.adapters.addresses import Certificates
 from cronhare.adapters.plain_files import read_plain_file
-from cronhare.domain.addresses.servers import Certificates
 
 #: Bytes of a PEM file: a system's bundle of all CAs is a quarter of it.
 LARGEST_PEM: Final = 2**20

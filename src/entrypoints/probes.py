@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, MetricsHandler, ProcessCollector
 
+from cronhare.adapters.addresses import ListenAddress, meant_address
 from cronhare.adapters.prometheus.metrics import LedgerMeasuring, VitalsCollector
 from cronhare.application.administration.views.work import MetricsView
-from cronhare.domain.addresses.web import ListenAddress, meant_address
 
 from .vitals import HEALTH, METRICS, READINESS, Vitals
 

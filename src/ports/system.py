@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # each process has a clock and metrics, whatever it does
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
-    from cronhare.domain.addresses.web import WebAddress
+    from cronhare.domain.addresses import WebAddress
     from cronhare.domain.execution import Execution, State
     from cronhare.domain.retries.outcome import Ending
     from cronhare.domain.schedules.skips import SkipKind

@@ -3,7 +3,7 @@
 from cronhare.application.events.alerting import AlertWatch, LedgerJudge
 from cronhare.application.events.announce import Announcer
 from cronhare.application.events.find import Pinger
-from cronhare.domain.addresses.web import WebAddress
+from cronhare.domain.addresses import WebAddress
 from cronhare.domain.events.rules import AlertPolicy
 from cronhare.domain.events.targets import (
     ByCommand,

@@ -17,7 +17,7 @@ from cronhare.adapters.notify.apprise import (
     misunderstood,
 )
 from cronhare.adapters.notify.apprise_child import redacted
-from cronhare.domain.addresses.web import LOCAL_SCHEMES, AppriseAddress
+from cronhare.domain.addresses import LOCAL_SCHEMES, AppriseAddress
 from cronhare.domain.events.outbox import OutboxRow
 from cronhare.domain.events.targets import ByApprise
 from cronhare.ports.events import NotDelivered

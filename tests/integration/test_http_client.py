@@ -12,8 +12,9 @@ from typing import Protocol
 
 import pytest
 
+from cronhare.adapters.http.allowed_hosts import AllowedHosts
 from cronhare.adapters.http.client import HttpClient
-from cronhare.domain.addresses.web import AllowedHosts, WebAddress
+from cronhare.domain.addresses import WebAddress
 from cronhare.ports.system import HttpAnswer, HttpFailed, HttpRefused, HttpRequest
 from tests.services.certificates import certified
 

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import attrs
 import pytest
 
+from cronhare.adapters.addresses import MailServer
 from cronhare.adapters.notify.mail import MOST_AT_A_TIME, Mailer
-from cronhare.domain.addresses.servers import MailServer
 from cronhare.domain.events.outbox import OutboxRow
 from cronhare.domain.events.targets import ByEmail
 from cronhare.ports.events import NotDelivered

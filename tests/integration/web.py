@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from cronhare.domain.addresses.web import ListenAddress
+from cronhare.adapters.addresses import ListenAddress
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.signals import ForcedExit, Shutdown
 from cronhare.entrypoints.web.server import bind, run

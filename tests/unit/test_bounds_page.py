@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cronhare.adapters import addresses as servers
 from cronhare.adapters import tls
 from cronhare.adapters.crontab import reader, settings
 from cronhare.adapters.http import client as http_client
@@ -25,11 +26,9 @@ from cronhare.application.worker import attempt as worker_attempt
 from cronhare.application.worker import unhandled as parking
 from cronhare.domain import access as tokens
 from cronhare.domain import access as tries
+from cronhare.domain import addresses as web_address
 from cronhare.domain import audit, execution, messages, nodes, topology
 from cronhare.domain.access import LONGEST_SESSION
-from cronhare.domain.addresses import servers as broker
-from cronhare.domain.addresses import servers as server_url
-from cronhare.domain.addresses import web as web_address
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.events import alerts, events, outbox, rules
 from cronhare.domain.events import targets as event_targets
@@ -130,21 +129,15 @@ BOUNDS: dict[str, list[str]] = {
         f"{schedule.SHORTEST_INTERVAL // schedule.SECOND} s to",
         f"{schedule.LONGEST_INTERVAL.days} days",
     ],
-    "a URL": [
-        f"{server_url.MOST_HOSTS} hosts",
-        f"{server_url.LONGEST_LABEL} characters between two dots",
-    ],
-    "a broker's URL": [
-        f"{broker.LONGEST_VHOST} bytes",
-        f"{broker.LONGEST_HEARTBEAT:,} s",
-    ],
+    "a URL": [f"{web_address.LONGEST_LABEL} characters between two dots"],
+    "a broker's URL": [f"{servers.LONGEST_HEARTBEAT:,} s"],
     "a settings file, and a file that holds a setting": [
         size(setting_text.LONGEST_FILE),
         f"{catalog.DEEPEST} tables",
     ],
     "the address of a request over HTTP": [
         f"{web_address.LONGEST_WEB_ADDRESS:,} characters",
-        f"in its host {server_url.LONGEST_HOST}",
+        f"in its host {web_address.LONGEST_HOST}",
     ],
     "a request over HTTP": [
         f"{http_call.MOST_SENT} headers of {http_call.LONGEST_VALUE:,} characters",

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from cronhare.domain.addresses.servers import checked_address
+from cronhare.adapters.addresses import checked_address
 from cronhare.domain.cron import UnknownZone, find_zone
 from cronhare.domain.environment import ATTEMPT_VARIABLES
 from cronhare.domain.events.targets import MOST_ADDRESSES

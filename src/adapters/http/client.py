@@ -10,7 +10,8 @@ from ipaddress import ip_address
 from typing import Final
 
 from cronhare.adapters.connections import Connection, Conversations, look_up
-from cronhare.domain.addresses.web import Address, AllowedHosts, WebAddress
+from cronhare.adapters.http.allowed_hosts import AllowedHosts
+from cronhare.domain.addresses import Address, WebAddress
 from cronhare.domain.schedules.http_call import MOST_SENT, fault_of_name, fault_of_value
 from cronhare.domain.texts.printable import echo, shown
 from cronhare.ports.system import LONGEST_REQUEST, HttpAnswer, HttpFailed, HttpRefused, HttpRequest

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import attrs
 from msgspec import Meta
 
-from cronhare.domain.addresses.web import WebAddress
+from cronhare.domain.addresses import WebAddress
 from cronhare.domain.cron import Fold, Gap, UnknownZone, find_zone
 from cronhare.domain.reading import Duration, Fault, Reads, read_whole, whole_number
 from cronhare.domain.schedules.catalog import NoListener, ref_of_topic

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import attrs
 from msgspec import Meta
 
+from cronhare.adapters.addresses import checked_address
 from cronhare.adapters.extras import ExtraMissing, require
 from cronhare.adapters.plain_files import read_plain_file
-from cronhare.domain.addresses.servers import checked_address
-from cronhare.domain.addresses.web import AppriseAddress, WebAddress
+from cronhare.domain.addresses import AppriseAddress, WebAddress
 from cronhare.domain.events.rules import (
     AlertConditions,
     DeadlineAsWritten,

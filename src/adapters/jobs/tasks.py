@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import attrs
 from msgspec import Meta
 
-from cronhare.domain.addresses.web import WebAddress
+from cronhare.domain.addresses import WebAddress
 from cronhare.domain.events.targets import MOST_NAMED
 from cronhare.domain.reading import Fault, Reads
 from cronhare.domain.retries.outcome import ErrorClass, read_error_rules

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from cronhare.domain.addresses.web import AppriseAddress
+from cronhare.domain.addresses import AppriseAddress
 from cronhare.domain.events.outbox import OutboxRow, RunEnd
 from cronhare.domain.events.targets import ByApprise
 from cronhare.domain.texts.words import counted

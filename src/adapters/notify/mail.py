@@ -11,8 +11,8 @@ from email.utils import format_datetime
 from functools import partial
 from typing import Final, TypeAlias
 
+from cronhare.adapters.addresses import MailServer
 from cronhare.adapters.connections import Connection, Conversations, look_up
-from cronhare.domain.addresses.servers import MailServer
 from cronhare.domain.events.outbox import OutboxRow, RunEnd
 from cronhare.domain.events.targets import ByEmail
 from cronhare.domain.texts.printable import printable, shortened, shown

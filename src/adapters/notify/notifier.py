@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 import msgspec
 
-from cronhare.domain.addresses.web import WebAddress
+from cronhare.domain.addresses import WebAddress
 from cronhare.domain.environment import EVENT_VARIABLES
 from cronhare.domain.events.outbox import PING_TRIES, START_WITHIN, OutboxRow, RunEnd, read_ping
 from cronhare.domain.events.targets import (

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Final
 
 from cronhare.application.outages import Outage
-from cronhare.domain.addresses.servers import Host
+from cronhare.domain.addresses import Host
 from cronhare.domain.nodes import DISCONNECTING
 from cronhare.domain.topology import MAIN_QUEUE, first_queue
 from cronhare.ports.broker import BrokerUnavailable, Envelope, Published

@@ -18,9 +18,10 @@ from pika.adapters.utils.connection_workflow import (
 from pika.exceptions import AMQPConnectionError, AMQPError
 
 from cronhare.adapters import tls
+from cronhare.adapters.addresses import BrokerServer
 from cronhare.application.doctor.servers import BROKER, cure_of
 from cronhare.application.outages import Outage
-from cronhare.domain.addresses.servers import BrokerServer, Host
+from cronhare.domain.addresses import Host
 from cronhare.domain.facts import Cause
 from cronhare.domain.nodes import FAREWELL
 from cronhare.domain.retries.policy import Waits

@@ -17,7 +17,7 @@ from aio_pika.abc import TimeoutType
 from aio_pika.exceptions import AMQPChannelError, AMQPError, ConnectionClosed
 from yarl import URL
 
-from cronhare.domain.addresses.servers import Host
+from cronhare.domain.addresses import Host
 from cronhare.domain.nodes import FAREWELL
 from cronhare.ports.broker import LARGEST_TAKEN, BrokerUnavailable, Defect, Message, too_large
 

@@ -19,7 +19,7 @@ from pika import BasicProperties, BlockingConnection
 from pika.exceptions import ChannelClosedByBroker
 from pika.spec import NOT_FOUND, PRECONDITION_FAILED
 
-from cronhare.domain.addresses.servers import Host
+from cronhare.domain.addresses import Host
 from cronhare.domain.facts import (
     BrokerFacts,
     Difference,

@@ -4,7 +4,7 @@ A database is a file in `dialects`: types of columns, how tables are adopted, tr
 statements of its own, facts for `cronhare doctor`. A server has another file, for its sessions and
 what its errors mean; SQLite has one for the ledger's file. `dialects/servers.py` has what all
 servers share, `dialects/batches.py` how many rows become one statement. A new database is such
-files, its URLs in `cronhare.domain.addresses`, and a parameter of the contract suites in
+files, its URLs in `cronhare.adapters.addresses`, and a parameter of the contract suites in
 `tests/integration`.
 
 All other statements are SQLAlchemy Core, the same for all; SQLite, which has one writer at a time,

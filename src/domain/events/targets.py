@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from ..addresses.web import AppriseAddress, WebAddress
+from ..addresses import AppriseAddress, WebAddress
 from ..schedules.task import Task, TaskRef
 from .rules import NO_CONDITIONS, AlertConditions, Rule
 

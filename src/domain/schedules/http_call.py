@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import attrs
 from msgspec import Meta
 
-from ..addresses.web import WebAddress
+from ..addresses import WebAddress
 from ..reading import Fault, Invalid, Reads
 from ..retries.outcome import ErrorClass
 from ..texts.printable import echo

@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from cronhare.adapters.addresses import LedgerFile
 from cronhare.adapters.extras import ExtraMissing, require
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
 from cronhare.adapters.sql.dialects.sqlite_file import Occupied, occupy
 from cronhare.application.logs import say
-from cronhare.domain.addresses.servers import LedgerFile
 from cronhare.domain.events.targets import Subscriptions
 from cronhare.domain.schedules.keys import is_standalone, standalone_queue
 from cronhare.domain.texts.words import counted, listed

@@ -107,7 +107,7 @@ def said_ledger(settings: "Settings") -> str:
 
     A relative path is another file in each folder: it is shown in full.
     """
-    from cronhare.domain.addresses.servers import LedgerFile
+    from cronhare.adapters.addresses import LedgerFile
 
     ledger = settings.ledger
     if isinstance(ledger, LedgerFile) and not Path(ledger.path).is_absolute():

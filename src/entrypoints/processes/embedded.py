@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Protocol
 
+from cronhare.adapters.addresses import LedgerFile
 from cronhare.adapters.jobs.reader import FileFault, JobsFile, JobsFileInvalid
 from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.adapters.system.fifo_bell import FifoListener, listen
@@ -15,7 +16,6 @@ from cronhare.application.administration.jobs_file.difference import Change, Cha
 from cronhare.application.administration.jobs_file.notes import notes_on_keys, notes_on_queues
 from cronhare.application.logs import say
 from cronhare.application.reports.clashes import Namesake, say_disabled
-from cronhare.domain.addresses.servers import LedgerFile
 from cronhare.domain.nodes import departed
 from cronhare.domain.reading import Fault
 from cronhare.domain.texts.words import counted

@@ -17,11 +17,11 @@ import croniter  # noqa: F401 - the first expression with a range is perhaps pla
 import cronhare.adapters.sql.claims.plans  # what lists of a ledger do without
 import cronhare.adapters.sql.limits
 import cronhare.adapters.sql.records.retention  # noqa: F401
+from cronhare.adapters.addresses import BrokerServer
 from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.system.host import be_private
 from cronhare.application.heartbeat import Heartbeat
 from cronhare.application.logs import say
-from cronhare.domain.addresses.servers import BrokerServer
 from cronhare.domain.facts import InMemory, Kind, Unreachable
 from cronhare.domain.topology import topology
 from cronhare.ports import LedgerOutdated, LedgerUnavailable

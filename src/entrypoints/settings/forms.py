@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import TypeVar
 
-from cronhare.domain.addresses.servers import checked_host
-from cronhare.domain.addresses.web import AllowedHosts
+from cronhare.adapters.http.allowed_hosts import AllowedHosts
+from cronhare.domain.addresses import checked_host
 from cronhare.domain.messages import SHORTEST_KEY
 from cronhare.domain.topology import ServedQueues, checked_queues
 

@@ -8,16 +8,17 @@ from typing import Any, Final, Self
 
 import attrs
 
-from cronhare.domain.access import Login
-from cronhare.domain.addresses.servers import (
+from cronhare.adapters.addresses import (
     BrokerServer,
     LedgerFile,
     LedgerServer,
+    ListenAddress,
     MailServer,
     checked_address,
     parse_ledger,
 )
-from cronhare.domain.addresses.web import AllowedHosts, ListenAddress
+from cronhare.adapters.http.allowed_hosts import AllowedHosts
+from cronhare.domain.access import Login
 from cronhare.domain.events import rules
 from cronhare.domain.retries import limits as retry_limits
 from cronhare.domain.retries import outcome

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import attrs
 
+from cronhare.adapters.addresses import certificates_beside
 from cronhare.adapters.plain_files import read_plain_file
 from cronhare.adapters.toml import read_toml
-from cronhare.domain.addresses.servers import certificates_beside
 from cronhare.domain.environment import ATTEMPT_VARIABLES, EVENT_VARIABLES
 
 #: A setting, or a file of them, has so many bytes at most.

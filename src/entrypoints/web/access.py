@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
 
+from cronhare.adapters.addresses import ListenAddress, meant_address
 from cronhare.application.administration.changing.access import Admission
 from cronhare.domain import access
 from cronhare.domain.access import (
@@ -34,8 +35,7 @@ from cronhare.domain.access import (
     is_free,
     local_path,
 )
-from cronhare.domain.addresses.servers import checked_host
-from cronhare.domain.addresses.web import ListenAddress, meant_address
+from cronhare.domain.addresses import checked_host
 
 from ..vitals import HEALTH, READINESS
 from .asking import Asker

@@ -16,8 +16,8 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from cronhare.adapters.addresses import ListenAddress
 from cronhare.application.logs import say
-from cronhare.domain.addresses.web import ListenAddress
 
 from ..container import Container
 from ..processes.lifetime import answers

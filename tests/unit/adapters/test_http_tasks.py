@@ -7,7 +7,7 @@ import pytest
 
 from cronhare.adapters.http.client import checked
 from cronhare.adapters.http.task_runner import HttpTaskRunner
-from cronhare.domain.addresses.web import WebAddress
+from cronhare.domain.addresses import WebAddress
 from cronhare.domain.retries.outcome import Ending, ErrorClass
 from cronhare.domain.schedules.http_call import MOST_HEADERS, MOST_SENT, OUR_HEADERS, HttpCall
 from cronhare.domain.schedules.task import Task, TaskRef

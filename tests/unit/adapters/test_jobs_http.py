@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
-from cronhare.domain.addresses.web import WebAddress
+from cronhare.domain.addresses import WebAddress
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.http_call import HttpCall
 from cronhare.domain.schedules.task import Task

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid
-from cronhare.domain.addresses.web import WebAddress
+from cronhare.domain.addresses import WebAddress
 from cronhare.domain.events.targets import (
     BAD_ENDS,
     DEFAULT_LATE_AFTER,

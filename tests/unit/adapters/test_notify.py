@@ -14,7 +14,7 @@ import pytest
 from cronhare.adapters.notify.apprise import AppriseSender
 from cronhare.adapters.notify.mail import written
 from cronhare.adapters.notify.notifier import Notifier
-from cronhare.domain.addresses.web import WebAddress
+from cronhare.domain.addresses import WebAddress
 from cronhare.domain.events.outbox import OutboxRow, RunEnd
 from cronhare.domain.events.targets import (
     ByCommand,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters import tls
-from cronhare.domain.addresses.servers import Certificates
+from cronhare.adapters.addresses import Certificates
 
 CA = """\
 -----BEGIN CERTIFICATE-----

@@ -17,7 +17,7 @@ from cronhare.application.events import announce, relay
 from cronhare.application.events.alerting import AlertWatch, LedgerJudge
 from cronhare.application.events.announce import Announcer
 from cronhare.application.events.relay import OutboxRelay
-from cronhare.domain.addresses.web import WebAddress
+from cronhare.domain.addresses import WebAddress
 from cronhare.domain.events.outbox import MOST_TRIES, OutboxRow, OutboxState, RunEnd
 from cronhare.domain.events.rules import AlertPolicy
 from cronhare.domain.events.targets import (

@@ -5,7 +5,7 @@ from datetime import timedelta
 import attrs
 import msgspec
 
-from cronhare.domain.addresses.web import WebAddress
+from cronhare.domain.addresses import WebAddress
 from cronhare.domain.events.outbox import LOOKS_BACK
 from cronhare.domain.events.targets import ByPing, Subscriptions, Target
 from tests.unit.application.endings import SUCCESS, always

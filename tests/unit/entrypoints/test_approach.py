@@ -3,7 +3,7 @@
 import pytest
 from starlette.types import Scope
 
-from cronhare.domain.addresses.web import ListenAddress
+from cronhare.adapters.addresses import ListenAddress
 from cronhare.entrypoints.web.access import COOKIE, SECURE_COOKIE, approach_of, credentials_of
 
 HOST = ListenAddress.parse("127.0.0.1:8520")

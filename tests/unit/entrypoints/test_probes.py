@@ -13,9 +13,9 @@ from threading import Thread
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
+from cronhare.adapters.addresses import ListenAddress
 from cronhare.adapters.prometheus.metrics import COUNT_EVERY, STALE, LedgerMeasuring
 from cronhare.application.administration.views.work import MetricsView
-from cronhare.domain.addresses.web import ListenAddress
 from cronhare.entrypoints import probes
 from cronhare.entrypoints import vitals as turns
 from cronhare.entrypoints.container import Container

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from cronhare.adapters.addresses import LedgerServer, parse_ledger
 from cronhare.adapters.rabbitmq.client import Address
-from cronhare.domain.addresses.servers import LedgerServer, parse_ledger
 from cronhare.domain.environment import ATTEMPT_VARIABLES
 from cronhare.entrypoints.settings.settings import Settings, SettingsInvalid
 

@@ -1,7 +1,7 @@
 import socket
 from ipaddress import ip_address
 
-from cronhare.domain.addresses.web import ListenAddress
+from cronhare.adapters.addresses import ListenAddress
 from cronhare.entrypoints.web.server import bind
 
 

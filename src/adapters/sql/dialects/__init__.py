@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import Engine
 
+from cronhare.adapters.addresses import LedgerFile, parse_ledger
 from cronhare.adapters.extras import require
-from cronhare.domain.addresses.servers import LedgerFile, parse_ledger
 
 from ..dialect import Columns
 

@@ -14,7 +14,8 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import NullType, String, TypeEngine
 
-from cronhare.domain.addresses.servers import Host, LedgerServer
+from cronhare.adapters.addresses import LedgerServer
+from cronhare.domain.addresses import Host
 from cronhare.domain.execution import Execution
 from cronhare.domain.facts import DatabaseFacts, Link, Requirements
 from cronhare.domain.messages import LARGEST_ID

@@ -18,7 +18,8 @@ from sqlalchemy import URL, Engine, create_engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from cronhare.adapters import tls
-from cronhare.domain.addresses.servers import Host, LedgerServer, Tls
+from cronhare.adapters.addresses import LedgerServer, Tls
+from cronhare.domain.addresses import Host
 from cronhare.domain.facts import Cause
 
 from ..dialect import Meaning

@@ -20,7 +20,8 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg, PGIdentifi
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from cronhare.adapters import tls
-from cronhare.domain.addresses.servers import Host, LedgerServer, Tls
+from cronhare.adapters.addresses import LedgerServer, Tls
+from cronhare.domain.addresses import Host
 from cronhare.domain.facts import Cause
 
 from ..dialect import Meaning

@@ -14,8 +14,9 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from cronhare.adapters.addresses import LedgerServer
 from cronhare.application.logs import say
-from cronhare.domain.addresses.servers import Host, LedgerServer
+from cronhare.domain.addresses import Host
 from cronhare.domain.facts import Need, Requirements, Severity
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.system import ClockPort

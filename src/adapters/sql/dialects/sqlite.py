@@ -15,7 +15,7 @@ from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.types import TypeEngine
 
-from cronhare.domain.addresses.servers import LedgerFile
+from cronhare.adapters.addresses import LedgerFile
 from cronhare.domain.execution import Execution
 from cronhare.domain.facts import Cause, DatabaseFacts, LedgerFacts, SchemaFault
 from cronhare.ports.system import ClockPort

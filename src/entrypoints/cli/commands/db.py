@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cronhare.domain.addresses.servers import LedgerFile
+from cronhare.adapters.addresses import LedgerFile
 from cronhare.domain.audit import Action
 
 from ...node_identity import this_actor

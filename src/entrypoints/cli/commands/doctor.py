@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import attrs
 import typer
 
+from cronhare.adapters.addresses import LedgerFile
 from cronhare.application.doctor.finding import DiagnosisView, Finding, SettingsFacts, grouped
-from cronhare.domain.addresses.servers import LedgerFile
 from cronhare.domain.events.targets import Subscriptions
 from cronhare.domain.facts import Severity
 from cronhare.domain.schedules.catalog import FileVersion

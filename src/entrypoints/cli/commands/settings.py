@@ -3,7 +3,7 @@
 from contextlib import suppress
 from typing import Final
 
-from cronhare.domain.addresses.servers import LedgerFile
+from cronhare.adapters.addresses import LedgerFile
 
 from ...settings.bounds import IN_A_WORKER, IN_UP
 from ...settings.settings import Settings, SettingsView

@@ -2,7 +2,7 @@
 
 import attrs
 
-from cronhare.domain.addresses.web import WebAddress
+from cronhare.domain.addresses import WebAddress
 from cronhare.domain.events.rules import Rule
 from cronhare.domain.events.targets import (
     ByCommand,

@@ -2,7 +2,8 @@ from ipaddress import ip_address
 
 import pytest
 
-from cronhare.domain.addresses.web import AllowedHosts, WebAddress, is_public
+from cronhare.adapters.http.allowed_hosts import AllowedHosts, is_public
+from cronhare.domain.addresses import WebAddress
 
 PUBLIC = "93.184.215.14"
 INSIDE = "10.1.2.3"

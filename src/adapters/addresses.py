@@ -1,4 +1,4 @@
-"""Where database, broker and mail server are: their URLs, taken apart.
+"""Where database, broker and mail server are, and where we listen ourselves.
 
 No error quotes any part of a URL: an unescaped sign makes a user, a host or an option of what was
 meant as a password.
@@ -7,105 +7,20 @@ meant as a password.
 import enum
 import re
 from collections.abc import Collection, Mapping
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import PurePath
 from typing import Final, Self
 from urllib.parse import quote, unquote
 
 import attrs
 
-from ..texts.words import meant
+from cronhare.domain.addresses import LARGEST_PORT, URL, Address, Host
+from cronhare.domain.texts.words import meant
 
-MOST_HOSTS: Final = 16
-LARGEST_PORT: Final = 65_535
-
-#: Characters of a host name, and of each part of it between dots, as in DNS (RFC 1035).
-LONGEST_HOST: Final = 253
-LONGEST_LABEL: Final = 63
-
-ESCAPES: Final = (
+_ESCAPES: Final = (
     "in a user or password @ is written as %40, : as %3A, / as %2F, ? as %3F, # as %23, % as %25"
 )
-
-#: The parts of a URL, by RFC 3986. `urlsplit` takes no list of hosts, and its errors quote them.
-URL: Final = re.compile(
-    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)"
-    r"(?P<path>/[^?#]*)?(?:\?(?P<query>[^#]*))?(?P<fragment>#.*)?",
-    re.DOTALL,
-)
-_HOST: Final = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<name>[^:]*))(?::(?P<port>.*))?", re.DOTALL)
-_LABEL: Final = re.compile(rf"(?!-)[a-z0-9_-]{{1,{LONGEST_LABEL}}}(?<!-)")
-_NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
-_NO_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
-
-
-@attrs.frozen(order=True)
-class Host:
-    """One server of perhaps several that serve the same; its name is in lower case."""
-
-    name: str
-    port: int
-
-    @classmethod
-    def parse(cls, text: str, *, port: int) -> Self:
-        """Read `name`, `name:port` or `[IPv6]:port`; *port* is meant where none is named.
-
-        Raises:
-            ValueError: it is none; the text continues "the host …" and quotes nothing of it.
-        """
-        if (found := _HOST.fullmatch(text)) is None:
-            raise ValueError("is no IPv6 address in brackets")
-        name = checked_host(found["name"]) if found["v6"] is None else _checked_v6(found["v6"])
-        if not (given := found["port"]):  # "host:" has the usual port, by RFC 3986
-            return cls(name, port)
-        if not re.fullmatch("[0-9]{1,5}", given) or not 0 < int(given) <= LARGEST_PORT:
-            raise ValueError(f"has a port that is no number from 1 to {LARGEST_PORT}")
-        return cls(name, int(given))
-
-    @property
-    def is_local(self) -> bool:
-        """Whether what is sent there stays on this machine."""
-        try:
-            return ip_address(self.name).is_loopback
-        except ValueError:
-            return self.name == "localhost"
-
-    def __str__(self) -> str:
-        return f"[{self.name}]:{self.port}" if ":" in self.name else f"{self.name}:{self.port}"
-
-
-def checked_host(text: str) -> str:
-    """Give the name or IPv4 address of a host in its one form.
-
-    Resolvers take `127.1`, `0x7f.1`, `017700000001` and `2130706433` for 127.0.0.1. What looks
-    like a number is therefore an address in full, or refused.
-
-    >>> checked_host("Example.ORG.")
-    'example.org'
-
-    Raises:
-        ValueError: it is neither; the text continues "the host …" and quotes nothing of it.
-    """
-    name = text.lower().removesuffix(".")
-    labels = name.split(".")
-    if len(name) > LONGEST_HOST or not all(_LABEL.fullmatch(label) for label in labels):
-        raise ValueError("is no name or address: these are like node-1.example.org, 192.0.2.1")
-    if _NUMBER.fullmatch(labels[-1]):
-        try:
-            return str(IPv4Address(name))
-        except ValueError:
-            raise ValueError("is a number: write an IPv4 address in full, like 192.0.2.1") from None
-    return name
-
-
-def _checked_v6(text: str) -> str:
-    try:
-        address = IPv6Address(text)
-    except ValueError:
-        raise ValueError("is no IPv6 address in brackets") from None
-    if address.scope_id is not None:
-        raise ValueError("is an IPv6 address with a zone, which only this machine understands")
-    return str(address)
 
 
 @attrs.frozen(kw_only=True)
@@ -137,7 +52,7 @@ class ServerUrl:
         *host* is meant where none is named; without it, one must be.
 
         Raises:
-            ValueError: it cannot be used; the text has all that is wrong, and quotes nothing of it.
+            ValueError: it cannot be used; the text quotes nothing of it.
         """
         found = URL.fullmatch(url)
         if found is None or (scheme := found["scheme"].lower()) not in ports:
@@ -145,77 +60,61 @@ class ServerUrl:
         if " " in url or not url.isprintable():
             raise ValueError("has a blank or a control character: write it as %20, %0A, …")
         if found["fragment"]:
-            raise ValueError(f"has a #: {ESCAPES}")
+            raise ValueError(f"has a #: {_ESCAPES}")
         who, _, places = found["authority"].rpartition("@")
         path, query = found["path"], found["query"] or ""
         if "@" in f"{who}{path}{query}":
             raise ValueError(
-                f"has an @ too many, or a sign before it that ends the password: {ESCAPES}"
+                f"has an @ too many, or a sign before it that ends the password: {_ESCAPES}"
             )
         user, _, password = who.partition(":")
-        faults = list[str]()
-        parsed = cls(
+        if not all(named := (places or host).split(",")):
+            raise ValueError(f"names no host where one is needed: it must be like {example}")
+        try:
+            hosts = dict.fromkeys(Host.parse(each, port=ports[scheme]) for each in named)
+        except ValueError as error:
+            raise ValueError(f"{'a' if named[1:] else 'the'} host {error}; {_ESCAPES}") from None
+        return cls(
             scheme=scheme,
-            hosts=_hosts(places or host, ports[scheme], example, faults),
-            user=_decoded(user, faults) or None,
-            password=_decoded(password, faults) or None,
-            place=None if path is None else _decoded(path[1:], faults),
-            options=_options(query, options, faults),
+            hosts=tuple(hosts),
+            user=_decoded(user) or None,
+            password=_decoded(password) or None,
+            place=None if path is None else _decoded(path[1:]),
+            options=_options(query, options),
         )
-        if faults:
-            raise ValueError("; ".join(dict.fromkeys(faults)))
-        return parsed
 
     def __str__(self) -> str:
         place = "" if self.place is None else f"/{quote(self.place, safe='')}"
         return f"{self.scheme}://{','.join(map(str, self.hosts))}{place}"
 
 
-def _hosts(text: str, port: int, example: str, faults: list[str]) -> tuple[Host, ...]:
-    places = text.split(",")
-    if not all(places):
-        faults.append(f"names no host where one is needed: it must be like {example}")
-    if len(places) > MOST_HOSTS:
-        faults.append(f"names more than {MOST_HOSTS} hosts")
-    hosts = dict[Host, None]()
-    for number, place in enumerate(filter(None, places[:MOST_HOSTS]), start=1):
-        try:
-            hosts[Host.parse(place, port=port)] = None
-        except ValueError as error:
-            which = "the host" if len(places) == 1 else f"host {number}"
-            faults.append(f"{which} {error}; {ESCAPES}")
-    return tuple(hosts)
-
-
-def _options(query: str, known: Collection[str], faults: list[str]) -> Mapping[str, str]:
+def _options(query: str, known: Collection[str]) -> Mapping[str, str]:
     """Read the options. Their names may be a piece of a password: none is quoted."""
     found = dict[str, str]()
     for number, pair in enumerate(filter(None, query.split("&")), start=1):
         name, _, value = pair.partition("=")
         if name not in known:
             close = meant(name.lower(), list(known))
-            allowed = f"known are {', '.join(known)}" if known else "there are none"
-            faults.append(
+            raise ValueError(
                 f"has an option that is not known, number {number} after the ?: "
-                f"{f'{close} ' if close else ''}{allowed}. User and password stand before the host"
+                f"{f'{close} ' if close else ''}known are {', '.join(known)}. "
+                "User and password stand before the host"
             )
-        elif not value or name in found:
-            faults.append(f"{name} must be given once, with a value")
-        else:
-            found[name] = _decoded(value, faults)
+        if not value or name in found:
+            raise ValueError(f"{name} must be given once, with a value")
+        found[name] = _decoded(value)
     return found
 
 
-def _decoded(text: str, faults: list[str]) -> str:
-    if _NO_ESCAPE.search(text):
-        faults.append(f"has a % that begins no escape: {ESCAPES}")
+def _decoded(text: str) -> str:
+    if re.search(r"%(?![0-9A-Fa-f]{2})", text):
+        raise ValueError(f"has a % that begins no escape: {_ESCAPES}")
     try:
         decoded = unquote(text, errors="strict")
     except UnicodeDecodeError:
-        faults.append("has escapes that are no UTF-8")
-        return ""
+        raise ValueError("has escapes that are no UTF-8") from None
     if any(sign < " " or sign == "\x7f" for sign in decoded):
-        faults.append("has a control character, such as %00")
+        raise ValueError("has a control character, such as %00")
     return decoded
 
 
@@ -252,31 +151,26 @@ class Certificates:
     key: str | None = None
 
     @classmethod
-    def of(cls, said: Mapping[str, str], options: tuple[str, str, str]) -> Self:
+    def of(cls, url: ServerUrl, options: tuple[str, str, str], *, without_tls: str | None) -> Self:
         """Take from a URL's options those that name certificates.
 
         Raises:
-            ValueError: a certificate without its key, or a key alone.
+            ValueError: a certificate without its key, or a key alone; or any of them where
+                nothing is verified, as *without_tls* says.
         """
-        ca, certificate, key = map(said.get, options)
+        ca, certificate, key = map(url.options.get, options)
         if (certificate is None) != (key is None):
             _, one, other = options
             raise ValueError(
                 f"{one} and {other} are given together, or neither; one file may have both"
             )
-        return cls(options=options, ca=ca, certificate=certificate, key=key)
-
-    def refuse(self, where: str) -> None:
-        """Refuse certificates where nothing is verified.
-
-        Raises:
-            ValueError: some are named.
-        """
-        if self.named:
-            *some, last = self.options
+        found = cls(options=options, ca=ca, certificate=certificate, key=key)
+        if found.named and without_tls is not None:
+            *some, last = options
             raise ValueError(
-                f"{where} has no use for {', '.join(some)} or {last}: take one of them away"
+                f"{without_tls} has no use for {', '.join(some)} or {last}: take one of them away"
             )
+        return found
 
     @property
     def named(self) -> bool:
@@ -284,26 +178,18 @@ class Certificates:
         return self.ca is not None or self.certificate is not None
 
 
-@attrs.frozen
-class Kind:
-    """A kind of database on a server: its name, how an address is written, and its usual port."""
-
-    name: str
-    schemes: tuple[str, ...]
-    port: int
-
-    @property
-    def example(self) -> str:
-        return f'"{self.schemes[0]}://user:password@host/database"'
-
-
-KINDS: Final = (
-    Kind("mysql", ("mysql+pymysql", "mysql", "mariadb+pymysql", "mariadb"), 3306),
-    Kind("postgresql", ("postgresql+psycopg", "postgresql"), 5432),
-)
-_KIND_OF: Final = {scheme: kind for kind in KINDS for scheme in kind.schemes}
+#: The schemes of each kind of database on a server, and its usual port.
+KINDS: Final = {
+    "mysql": (("mysql+pymysql", "mysql", "mariadb+pymysql", "mariadb"), 3306),
+    "postgresql": (("postgresql+psycopg", "postgresql"), 5432),
+}
+_KIND_OF: Final = {scheme: kind for kind, (schemes, _) in KINDS.items() for scheme in schemes}
 _FILE: Final = "sqlite:///"
 _FILE_EXAMPLE: Final = f'"{_FILE}cronhare.sqlite3"'
+
+
+def _example(kind: str) -> str:
+    return f'"{KINDS[kind][0][0]}://user:password@host/database"'
 
 
 class Tls(enum.Enum):
@@ -366,29 +252,27 @@ class LedgerServer:
         Raises:
             ValueError: the ledger cannot be kept there; the text quotes nothing of it.
         """
-        *some, last = (_FILE_EXAMPLE, *(kind.example for kind in KINDS))
+        *some, last = (_FILE_EXAMPLE, *map(_example, KINDS))
         read = ServerUrl.parse(
             url,
-            ports={scheme: kind.port for scheme, kind in _KIND_OF.items()},
+            ports={scheme: KINDS[kind][1] for scheme, kind in _KIND_OF.items()},
             options=("tls", *OF_LEDGER, "unix_socket"),
             example=f"{', '.join(some)} or {last}",
             host="localhost",
         )
         kind, tls, socket = _KIND_OF[read.scheme], *map(read.options.get, ("tls", "unix_socket"))
         if not read.place or "/" in read.place:
-            raise ValueError(f"a database URL ends with the name of the database: {kind.example}")
+            raise ValueError(f"a database URL ends with the name of the database: {_example(kind)}")
         if tls not in {None, "verified", "off"}:
             raise ValueError("tls must be verified or off")
-        certificates = Certificates.of(read.options, OF_LEDGER)
-        if tls == "off":
-            certificates.refuse("tls=off")
         if socket is not None and len(read.hosts) > 1:
             raise ValueError("unix_socket is on this machine: it goes with one host at most")
+        without_tls = "tls=off" if tls == "off" else None
         return cls(
-            kind=kind.name,
+            kind=kind,
             url=read,
             database=read.place,
-            certificates=certificates,
+            certificates=Certificates.of(read, OF_LEDGER, without_tls=without_tls),
             tls=None if tls is None else Tls(tls),
             unix_socket=socket,
         )
@@ -428,9 +312,6 @@ def parse_ledger(url: str) -> LedgerFile | LedgerServer:
 HEARTBEAT: Final = 10
 LONGEST_HEARTBEAT: Final = 3_600
 
-#: Bytes: AMQP writes the name of a vhost as a short string.
-LONGEST_VHOST: Final = 255
-
 
 @attrs.frozen(kw_only=True)
 class BrokerServer:
@@ -462,11 +343,8 @@ class BrokerServer:
         heartbeat = read.options.get("heartbeat", str(HEARTBEAT))
         if not re.fullmatch("[0-9]{1,4}", heartbeat) or int(heartbeat) > LONGEST_HEARTBEAT:
             raise ValueError(f"heartbeat must be a number of seconds up to {LONGEST_HEARTBEAT}")
-        if len((read.place or "").encode()) > LONGEST_VHOST:
-            raise ValueError(f"names a vhost of more than {LONGEST_VHOST} bytes")
-        certificates = Certificates.of(read.options, OF_BROKER)
-        if read.scheme != "amqps":
-            certificates.refuse("amqp:// (amqps:// is TLS)")
+        without_tls = None if read.scheme == "amqps" else "amqp:// (amqps:// is TLS)"
+        certificates = Certificates.of(read, OF_BROKER, without_tls=without_tls)
         return cls(url=read, certificates=certificates, heartbeat=int(heartbeat))
 
     @property
@@ -515,13 +393,11 @@ class MailServer:
         return str(self.url)
 
 
-#: Characters of an address of mail, by RFC 5321.
-LONGEST_ADDRESS: Final = 254
-
 #: What people use of RFC 5322: nothing quoted, no comment, no blank, no line end. Without an @, a
 #: user of this host, to whom the server adds its own domain, as cron's does.
-_ADDRESS: Final = re.compile(
-    r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}|[A-Za-z0-9_][A-Za-z0-9._-]{0,63}"
+_MAIL_ADDRESS: Final = re.compile(
+    r"(?=.{1,254}$)[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]+"
+    r"|[A-Za-z0-9_][A-Za-z0-9._-]{0,63}"
 )
 
 
@@ -531,6 +407,63 @@ def checked_address(text: str) -> str:
     Raises:
         ValueError: it is neither.
     """
-    if len(text) <= LONGEST_ADDRESS and _ADDRESS.fullmatch(text):
+    if _MAIL_ADDRESS.fullmatch(text):
         return text
     raise ValueError("is no address of mail, such as ops@example.org")
+
+
+_LISTEN: Final = re.compile(
+    r"(?P<host>localhost|[0-9.]{7,15}|\[[0-9a-f:.]{2,45}\]):(?P<port>[0-9]{1,5})", re.IGNORECASE
+)
+
+
+@attrs.frozen
+class ListenAddress:
+    """An address of this machine and a port; port 0 lets the system choose one."""
+
+    host: Address
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read an address. Names are resolved nowhere: `localhost` is 127.0.0.1.
+
+        >>> str(ListenAddress.parse("localhost:8520")), str(ListenAddress.parse("[::1]:80"))
+        ('127.0.0.1:8520', '[::1]:80')
+
+        Raises:
+            ValueError: it is none; the text says what is allowed.
+        """
+        found = _LISTEN.fullmatch(text)
+        with suppress(ValueError):
+            if found is not None and int(found["port"]) <= LARGEST_PORT:
+                host = found["host"].lower().replace("localhost", "127.0.0.1").strip("[]")
+                return cls(ip_address(host), int(found["port"]))
+        raise ValueError(
+            f'must be an address and a port from 0 to {LARGEST_PORT}, like "127.0.0.1:8520" or '
+            '"[::1]:8520"'
+        )
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine reaches it."""
+        return self.host.is_loopback
+
+    def __str__(self) -> str:
+        return str(Host(str(self.host), self.port))
+
+
+def meant_address(host: str, server: str) -> ListenAddress | None:
+    """Read the address of this machine in a Host header; None if it is not of this *server*.
+
+    It is meant by a loopback address, and by the one that the server has.
+
+    >>> str(meant_address("localhost:8520", "127.0.0.1")), meant_address("evil:80", "127.0.0.1")
+    ('127.0.0.1:8520', None)
+    """
+    has_port = ":" in host.rpartition("]")[2]
+    try:
+        address = ListenAddress.parse(host if has_port else f"{host}:80")
+    except ValueError:
+        return None
+    return address if address.is_loopback or str(address.host) == server else None

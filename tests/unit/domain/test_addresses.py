@@ -1,6 +1,6 @@
 import pytest
 
-from cronhare.domain.addresses.web import WebAddress
+from cronhare.domain.addresses import WebAddress
 
 SECRET = "c4nary"
 

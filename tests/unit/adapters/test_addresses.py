@@ -1,0 +1,186 @@
+import pytest
+
+from cronhare.adapters.addresses import LedgerFile, LedgerServer, ServerUrl, Tls, parse_ledger
+from cronhare.domain.addresses import Host
+
+PORTS = {"amqp": 5672, "amqps": 5671}
+EXAMPLE = "amqp://user:password@host:5672/vhost"
+SECRET = "c4nary"
+
+
+def parse(url: str) -> ServerUrl:
+    return ServerUrl.parse(url, ports=PORTS, options=("heartbeat", "cafile"), example=EXAMPLE)
+
+
+def test_a_url_is_taken_apart() -> None:
+    url = parse("AMQPS://ant:s%40cret%3A@a,b:99,[::1]:98,a/v%2Fh?cafile=%2Fca.pem&heartbeat=4")
+
+    assert url.scheme == "amqps"
+    assert url.hosts == (Host("a", 5671), Host("b", 99), Host("::1", 98))
+    assert (url.user, url.password, url.place) == ("ant", "s@cret:", "v/h")
+    assert url.options == {"cafile": "/ca.pem", "heartbeat": "4"}
+
+
+def test_its_text_shows_scheme_hosts_ports_and_place_and_nothing_else() -> None:
+    url = parse(f"amqp://{SECRET}:{SECRET}@a,[::1]/v%2Fh?cafile={SECRET}")
+
+    assert str(url) == "amqp://a:5672,[::1]:5672/v%2Fh"
+    assert SECRET not in repr(url)
+
+
+def test_what_is_not_named_is_none() -> None:
+    url = parse("amqp://a")
+
+    assert (url.user, url.password, url.place, url.options) == (None, None, None, {})
+    assert parse("amqp://a/").place == ""
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        (f"{SECRET}://host", "must be like"),
+        (SECRET, "must be like"),
+        (f"amqp://u:{SECRET}@{SECRET}@host/", "an @ too many"),
+        (f"amqp://host/v#{SECRET}", "has a #"),
+        (f"amqp://host/v?password={SECRET}", "known are heartbeat, cafile"),
+        (f"amqp://host/v?{SECRET}", "number 1 after the ?"),
+        ("amqp://host/v?cafil=x", "did you mean cafile?"),
+        ("amqp://host/v?heartbeat=1&heartbeat=2", "heartbeat must be given once"),
+        ("amqp://host/v?heartbeat", "heartbeat must be given once, with a value"),
+        (f"amqp://u:{SECRET}%@host/", "a % that begins no escape"),
+        (f"amqp://u:{SECRET}%00@host/", "a control character"),
+        (f"amqp://u:{SECRET}%ff@host/", "no UTF-8"),
+        (f"amqp://u:{SECRET} @host/", "a blank or a control character"),
+        (f"amqp://u:{SECRET}", "a port that is no number"),
+        (f"amqp://host:0{SECRET}", "a port that is no number"),
+        ("amqp://host:65536", "no number from 1 to 65535"),
+        ("amqp://host:" + "9" * 5_000, "no number from 1 to 65535"),
+        (f"amqp://[::1{SECRET}", "the host is no"),
+        ("amqp://", "no host"),
+        ("amqp://a,,b", "no host"),
+        ("amqp://a, b", "a blank"),
+        (f"amqp://{SECRET}..x", "the host is no name or address"),
+        (f"amqp://{SECRET}{'a' * 64}.x", "the host is no name or address"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_without_a_word_of_it(url: str, why: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        parse(url)
+
+    assert why in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a.b", "a.b.", f"{'a' * 63}.b", "10.0.0.1", "a_b-c.d"])
+def test_a_name_that_a_resolver_can_be_asked_for_is_taken(name: str) -> None:
+    assert parse(f"amqp://{name}").hosts == (Host(name.removesuffix("."), 5672),)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_local"),
+    [
+        ("localhost", True),
+        ("127.0.0.1", True),
+        ("127.8.8.8", True),
+        ("::1", True),
+        ("0.0.0.0", False),
+        ("10.0.0.1", False),
+        ("localhost.example.org", False),
+        ("db", False),
+    ],
+)
+def test_this_machine_is_told_from_others(name: str, is_local: bool) -> None:
+    assert Host(name, 1).is_local is is_local
+
+
+def server(url: str) -> LedgerServer:
+    parsed = parse_ledger(url)
+    assert isinstance(parsed, LedgerServer)
+    return parsed
+
+
+def test_a_file_is_named_by_its_path() -> None:
+    assert parse_ledger("sqlite:///cron.db") == LedgerFile("cron.db")
+    assert parse_ledger("sqlite:////var/lib/cron%20.db") == LedgerFile("/var/lib/cron%20.db")
+    assert str(LedgerFile("/var/x")) == "sqlite:////var/x"
+
+
+def test_a_server_is_named_with_its_database() -> None:
+    there = server("mysql+pymysql://ant:s%2Fcret@a,b:3307/cron?ssl_ca=/ca.pem")
+
+    assert there.hosts == (Host("a", 3306), Host("b", 3307))
+    assert (there.url.user, there.url.password, there.database) == ("ant", "s/cret", "cron")
+    assert str(there) == "mysql+pymysql://a:3306,b:3307/cron"
+    assert "s/cret" not in repr(there)
+
+
+@pytest.mark.parametrize(
+    ("url", "tls"),
+    [
+        ("mysql://db/cron", Tls.VERIFIED),
+        ("mysql://10.0.0.1/cron?ssl_ca=/ca.pem", Tls.VERIFIED),
+        ("mysql://db/cron?tls=off", Tls.OFF),
+        ("mysql://127.0.0.1/cron", Tls.OFFERED),
+        ("mysql:///cron", Tls.OFFERED),
+        ("mysql:///cron?unix_socket=/run/m.sock", Tls.OFFERED),
+        ("mysql://localhost/cron?tls=verified", Tls.VERIFIED),
+        ("mysql://localhost/cron?ssl_ca=/ca.pem", Tls.VERIFIED),
+    ],
+)
+def test_tls_is_verified_unless_it_is_this_machine_or_somebody_says_otherwise(
+    url: str, tls: Tls
+) -> None:
+    there = server(url)
+
+    assert [there.tls_to(host) for host in there.hosts] == [tls]
+
+
+@pytest.mark.parametrize(
+    ("url", "proven"),
+    [
+        ("mysql://db/cron", True),
+        ("mysql://localhost/cron?ssl_ca=/ca.pem", True),
+        ("mysql:///cron?unix_socket=/run/m.sock", True),
+        ("mysql:///cron?unix_socket=/run/m.sock&tls=off", True),
+        ("mysql://localhost/cron", False),
+        ("mysql://db/cron?tls=off", False),
+    ],
+)
+def test_a_certificate_or_a_socket_proves_who_answers(url: str, *, proven: bool) -> None:
+    there = server(url)
+
+    assert [there.is_proven(host) for host in there.hosts] == [proven]
+
+
+def test_of_several_hosts_each_is_judged_by_itself() -> None:
+    there = server("mysql://localhost,db/cron")
+
+    assert [there.tls_to(host) for host in there.hosts] == [Tls.OFFERED, Tls.VERIFIED]
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("oracle://c4nary@h/x", 'must be like "sqlite:///cronhare.sqlite3", "mysql+pymysql'),
+        ("mysql+mysqldb://c4nary@h/x", "must be like"),
+        ("mysql://c4nary@h", "ends with the name of the database"),
+        ("mysql://c4nary@h/", "ends with the name of the database"),
+        ("mysql://h/x?user=c4nary", "known are tls, ssl_ca"),
+        ("mysql://h/x?tls=c4nary", "tls must be verified or off"),
+        ("mysql://h/x?tls=off&ssl_ca=/x", "tls=off has no use for ssl_ca"),
+        ("mysql://h/x?ssl_cert=/c4nary", "given together"),
+        ("mysql://h,g/x?unix_socket=/c4nary", "one host at most"),
+        ("sqlite://c4nary:p@/x", "has no user, no host"),
+        ("sqlite+c4nary:///x", "no driver"),
+        ("sqlite:///x?c4nary=1", "without options"),
+        ("sqlite:///", "name a file"),
+        ("sqlite:///:memory:", "name a file"),
+        ("sqlite:///file:x", "by a plain path"),
+    ],
+)
+def test_where_no_ledger_can_be_is_refused_without_a_word_of_it(url: str, why: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        parse_ledger(url)
+
+    assert why in str(caught.value)
+    assert "c4nary" not in str(caught.value)
