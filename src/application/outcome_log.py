@@ -9,20 +9,12 @@ from datetime import timedelta
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.retry_limits import LimitChange, RetryPolicies
+from cronhare.domain.lifecycle.retry_limits import RetryPolicies
 from cronhare.domain.messages import pill_key
-from cronhare.domain.retries.limits import (
-    BreakerClosed,
-    BreakerOpened,
-    BreakerProbed,
-    BudgetFree,
-    BudgetSpent,
-    OnExhausted,
-    say_budget,
-)
+from cronhare.domain.retries.limits import Changed, LimitChange
 from cronhare.domain.retries.outcome import Ending, TaskError
 from cronhare.domain.retries.retry import Quarantine, RetryAfter
-from cronhare.domain.texts.moments import say_duration, say_moment
+from cronhare.domain.texts.moments import say_duration
 from cronhare.ports.attempts import Finish, Limited, Recorded, Superseded
 from cronhare.ports.claims import LetGo
 
@@ -125,39 +117,18 @@ def log_limits(recorded: Recorded) -> None:
 
 
 def _log(change: LimitChange) -> None:
-    match change:
-        case BudgetSpent(budget=budget, on_exhausted=OnExhausted.DEFER, free_at=free_at):
-            text = (
-                f"Retries are deferred: {say_budget(budget)} is spent until {say_moment(free_at)}"
-            )
-            say(log, logging.WARNING, "budget.spent", text, queue=budget.queue)
-        case BudgetSpent(budget=budget, free_at=free_at):
-            text = f"Retries fail: {say_budget(budget)} is spent until {say_moment(free_at)}"
-            say(log, logging.WARNING, "budget.spent", text, queue=budget.queue)
-        case BudgetFree(budget=budget, spent_since=since):
-            spent = f"{say_budget(budget)} was spent since {say_moment(since)}"
-            text = f"Retries are granted again: {spent}"
-            say(log, logging.INFO, "budget.free", text, queue=budget.queue)
-        case BreakerOpened(breaker=breaker, again=again):
-            why = (
-                "its probe failed"
-                if again
-                else f"{breaker.failed:,} of {breaker.failed + breaker.succeeded:,} attempts failed"
-            )
-            until = say_moment(breaker.probe_at) if breaker.probe_at else "now"
-            text = f"Circuit breaker of {breaker.said} is open until {until}: {why}"
-            say(log, logging.WARNING, "breaker.opened", text, task=breaker.task)
-        case BreakerProbed(breaker=breaker):
-            text = (
-                f"Circuit breaker of {breaker.said} is half open: a retry of execution "
-                f"{breaker.probe} is its probe"
-            )
-            say(log, logging.INFO, "breaker.half-open", text, task=breaker.task)
-        case BreakerClosed(breaker=breaker, opened_at=opened_at, proven=proven):
-            why = "its probe succeeded" if proven else "nothing failed for long"
-            opened = f"open since {say_moment(opened_at)}"
-            text = f"Circuit breaker of {breaker.said}, {opened}, is closed: {why}"
-            say(log, logging.INFO, "breaker.closed", text, task=breaker.task)
+    text, of = change.text, change.of
+    match change.what:
+        case Changed.BUDGET_SPENT:
+            say(log, logging.WARNING, "budget.spent", text, queue=of)
+        case Changed.BUDGET_FREE:
+            say(log, logging.INFO, "budget.free", text, queue=of)
+        case Changed.BREAKER_OPENED:
+            say(log, logging.WARNING, "breaker.opened", text, task=of)
+        case Changed.BREAKER_PROBED:
+            say(log, logging.INFO, "breaker.half-open", text, task=of)
+        case Changed.BREAKER_CLOSED:
+            say(log, logging.INFO, "breaker.closed", text, task=of)
 
 
 def log_let_go(answer: LetGo) -> None:

@@ -7,11 +7,11 @@ from typing import Protocol, TypeAlias
 import attrs
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.retry_limits import CatchUp, LimitChange
+from cronhare.domain.lifecycle.retry_limits import CatchUp
 from cronhare.domain.lifecycle.transitions import state_after
 from cronhare.domain.messages import Nacks, TaskMessage
 from cronhare.domain.nodes import NodeReport, NodeReports
-from cronhare.domain.retries.limits import UNLIMITED, RetryLimits
+from cronhare.domain.retries.limits import UNLIMITED, LimitChange, RetryLimits
 from cronhare.domain.retries.retry import Hold, Holder, Verdict
 
 from .runner import AttemptResult, Written

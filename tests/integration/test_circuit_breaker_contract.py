@@ -8,11 +8,9 @@ import pytest
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.limits import (
     ACTIVATED,
-    BreakerClosed,
-    BreakerOpened,
     BreakerPolicy,
-    BreakerProbed,
     BudgetPolicy,
+    Changed,
     OnExhausted,
     RetryLimits,
 )
@@ -54,8 +52,8 @@ def succeed(ledger: Ledger, *executions: Execution) -> list[Recorded | Busy]:
     return end(ledger, *executions, verdict=Complete(), ran=SUCCESS)
 
 
-def told(answers: list[Recorded | Busy]) -> list[type]:
-    return [type(x) for one in answers if isinstance(one, Limited) for x in one.changes]
+def told(answers: list[Recorded | Busy]) -> list[Changed]:
+    return [x.what for one in answers if isinstance(one, Limited) for x in one.changes]
 
 
 def verdicts(answers: list[Recorded | Busy]) -> list[Verdict | Recorded | Busy]:
@@ -66,7 +64,7 @@ def opened(ledger: Ledger, *, more: int = 0) -> list[Execution]:
     """Let four attempts fail, of which the first three wait for a retry; give these, and *more*."""
     ledger.plan_edited()
     first, *rest = all_running(ledger, 4 + more)
-    assert told(end(ledger, first, *rest[:3])) == [BreakerOpened]
+    assert told(end(ledger, first, *rest[:3])) == [Changed.BREAKER_OPENED]
     return [first, *rest[:2], *rest[3:]]
 
 
@@ -77,7 +75,7 @@ def test_above_the_rate_no_retry_is_granted_and_what_fails_is_archived(ledger: L
     last = end(ledger, fifth)
 
     assert verdicts(answers) == [State.RETRYING] * 3 + [BROKEN]
-    assert told(answers) == [BreakerOpened]
+    assert told(answers) == [Changed.BREAKER_OPENED]
     assert last == [Limited(BROKEN)]
     assert ledger.seen(fifth).last_error == "Circuit breaker activated"
     reasons = {one.execution_id: one.failed_reason for one in ledger.records.archive()}
@@ -113,7 +111,7 @@ def test_after_its_pause_one_retry_of_all_that_ask_at_once_is_the_probe(ledger: 
 
     answers = [one for part in at_once(8, lambda n: end(ledger, asking[3 + n])) for one in part]
 
-    assert told(answers) == [BreakerProbed]
+    assert told(answers) == [Changed.BREAKER_PROBED]
     granted = [each for each in asking[3:] if ledger.seen(each).state is State.RETRYING]
     assert len(granted) == 1
     assert sorted(map(str, verdicts(answers))) == sorted([*[str(BROKEN)] * 7, str(IN_30_S)])
@@ -132,7 +130,7 @@ def test_it_closes_when_its_probe_succeeds_and_opens_again_when_it_fails(
     after = end(ledger, last)
     ledger.clock.advance(PAUSE)
 
-    assert told(over) == [BreakerClosed if succeeds else BreakerOpened]
+    assert told(over) == [Changed.BREAKER_CLOSED if succeeds else Changed.BREAKER_OPENED]
     assert verdicts(after) == [State.RETRYING if succeeds else BROKEN]
     assert verdicts(end(ledger, another)) == [State.RETRYING if succeeds else IN_30_S]
 
@@ -146,7 +144,7 @@ def test_a_probe_that_is_cancelled_gives_its_place_to_the_next(ledger: Ledger) -
 
     after = end(ledger, last)
 
-    assert (verdicts(before), told(after)) == ([BROKEN], [BreakerProbed])
+    assert (verdicts(before), told(after)) == ([BROKEN], [Changed.BREAKER_PROBED])
 
 
 def test_a_probe_that_waits_for_long_gives_its_place_to_the_next_after_a_pause(
@@ -161,7 +159,7 @@ def test_a_probe_that_waits_for_long_gives_its_place_to_the_next_after_a_pause(
 
     after = end(ledger, last)
 
-    assert (verdicts(before), told(after)) == ([BROKEN], [BreakerProbed])
+    assert (verdicts(before), told(after)) == ([BROKEN], [Changed.BREAKER_PROBED])
 
 
 def test_no_retry_is_a_probe_while_its_queue_has_no_place_for_one(ledger: Ledger) -> None:
@@ -181,8 +179,8 @@ def test_no_retry_is_a_probe_while_its_queue_has_no_place_for_one(ledger: Ledger
     ledger.clock.advance(budget.window)
     free = finish(probe, last)
 
-    assert (verdicts(spent)[1], BreakerProbed in told(spent)) == (BROKEN, False)
-    assert (told(free)[0], ledger.seen(probe).state) == (BreakerProbed, State.RETRYING)
+    assert (verdicts(spent)[1], Changed.BREAKER_PROBED in told(spent)) == (BROKEN, False)
+    assert (told(free)[0], ledger.seen(probe).state) == (Changed.BREAKER_PROBED, State.RETRYING)
     assert ledger.seen(last).state is State.FAILED, "the probe has taken the place"
 
 
@@ -195,7 +193,7 @@ def test_a_success_of_another_run_since_it_has_a_probe_closes_it_as_well(ledger:
 
     answers = end(ledger, last)
 
-    assert told(answers) == [BreakerClosed]
+    assert told(answers) == [Changed.BREAKER_CLOSED]
     assert verdicts(answers) == [IN_30_S]
 
 
@@ -206,7 +204,7 @@ def test_one_that_a_clock_opened_which_leapt_ahead_holds_nothing_back(ledger: Le
 
     answers = end(ledger, last)
 
-    assert told(answers) == [BreakerClosed]
+    assert told(answers) == [Changed.BREAKER_CLOSED]
     assert verdicts(answers) == [IN_30_S]
 
 
@@ -216,7 +214,7 @@ def test_one_that_nobody_asks_for_a_window_after_its_pause_has_closed(ledger: Le
 
     answers = end(ledger, last)
 
-    assert told(answers) == [BreakerClosed]
+    assert told(answers) == [Changed.BREAKER_CLOSED]
     assert verdicts(answers) == [IN_30_S]
 
 

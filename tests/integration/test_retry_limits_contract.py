@@ -5,7 +5,7 @@ from collections import Counter
 import attrs
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.retries.limits import BudgetPolicy, BudgetSpent, OnExhausted, RetryLimits
+from cronhare.domain.retries.limits import BudgetPolicy, Changed, OnExhausted, RetryLimits
 from cronhare.domain.retries.retry import Fail, GiveBack, RetryAfter
 from cronhare.ports.attempts import Busy, Finish, Limited, Recorded, Superseded
 from tests.integration.ledgers import (
@@ -44,7 +44,7 @@ def test_what_the_budget_has_no_place_for_now_is_deferred_to_the_next_one(ledger
 
     assert granted == [State.RETRYING, State.RETRYING]
     assert isinstance(deferred, Limited)
-    assert [type(change) for change in deferred.changes] == [BudgetSpent]
+    assert [change.what for change in deferred.changes] == [Changed.BUDGET_SPENT]
     assert isinstance(deferred.verdict, RetryAfter)
     assert deferred.verdict.delay == 50 * SECOND + IN_30_S.delay
     found = ledger.seen(third)

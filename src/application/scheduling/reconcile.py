@@ -25,7 +25,6 @@ from cronhare.ports.system import SILENT, MetricsPort
 from ..logs import place_of, say
 from ..outcome_log import log_late, log_let_go, log_limits, log_outcome
 from ..publish import ExecutionPublisher
-from ..worker.attempt import judge
 
 log = logging.getLogger(__name__)
 
@@ -336,8 +335,8 @@ class Reconciler:
         message = f"its worker {execution.owner} vanished"
         error = TaskError(message=message, error_class=ErrorClass.UNKNOWN)
         outcome = Outcome(ending=Ending.LOST, error=error)
-        verdict = judge(
-            execution, outcome, self._policies, now=now, random_fraction=self._random_fraction()
+        verdict = self._policies.judge(
+            execution, outcome, now=now, random_fraction=self._random_fraction()
         )
         ran = AttemptResult(outcome=outcome)
         return Finish(execution=execution, ran=ran, verdict=verdict, limits=self._policies.limits)

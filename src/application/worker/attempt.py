@@ -4,7 +4,6 @@ import asyncio
 import logging
 import re
 import sys
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -13,7 +12,6 @@ import attrs
 import msgspec
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.retry_limits import RetryPolicies
 from cronhare.domain.retries.outcome import (
     Crash,
     Ending,
@@ -30,7 +28,6 @@ from cronhare.domain.retries.retry import (
     RetryAfter,
     Verdict,
     await_task,
-    decide,
     give_back,
 )
 from cronhare.domain.schedules.catalog import (
@@ -166,7 +163,7 @@ class AttemptRunner:
         """
         if ran.outcome.error is not None and invocation is not None:
             ran = attrs.evolve(ran, outcome=classified(ran.outcome, invocation.task.policy.errors))
-        decided = partial(judge, execution, ran.outcome, self._worker.policies)
+        decided = partial(self._worker.policies.judge, execution, ran.outcome)
         restarts = await self._restarts(execution, ran, now)
         verdict = decided(
             now=now, random_fraction=self._worker.random_fraction(), restarts=restarts
@@ -248,30 +245,6 @@ class AttemptRunner:
             policy=self._worker.policies.of(execution),
             random_fraction=self._worker.random_fraction(),
         )
-
-
-def judge(
-    execution: Execution,
-    outcome: Outcome,
-    policies: RetryPolicies,
-    *,
-    now: datetime,
-    random_fraction: float,
-    own_wait: timedelta | None = None,
-    restarts: Sequence[Crash] = (),
-) -> Verdict:
-    """Decide what becomes of an execution whose attempt ended, by the policy that holds for it."""
-    return decide(
-        outcome,
-        deaths=execution.deaths,
-        policy=policies.of(execution),
-        crash_policy=policies.crashes_of(execution),
-        crashes=execution.crashes_after(outcome.ending, now=now),
-        now=now,
-        random_fraction=random_fraction,
-        own_wait=own_wait,
-        restarts=restarts,
-    )
 
 
 def _not_run(why: str) -> AttemptResult:

@@ -1,4 +1,4 @@
-"""Which retry policy holds for an execution, and how its retries are held against the limits.
+"""What becomes of an attempt that has ended: by which policy, and within which limits.
 
 Whoever records ends of attempts, or starts of what an outage held up, keeps the limits locked and
 asks here.
@@ -16,25 +16,23 @@ from ..retries.limits import (
     ACTIVATED,
     UNLIMITED,
     Breaker,
-    BreakerClosed,
-    BreakerOpened,
     BreakerPolicy,
-    BreakerProbed,
     BreakerState,
     Budget,
-    BudgetFree,
     BudgetPolicy,
-    BudgetSpent,
+    Changed,
+    LimitChange,
     RetryLimits,
     as_asked,
     ask_budget,
     say_budget,
 )
-from ..retries.outcome import CrashPolicy, Ending
+from ..retries.outcome import Crash, CrashPolicy, Ending, Outcome
 from ..retries.policy import RetryPolicy
-from ..retries.retry import Fail, GiveBack, RetryAfter, Verdict
+from ..retries.retry import Fail, GiveBack, RetryAfter, Verdict, decide
 from ..schedules.catalog import Catalog
 from ..schedules.task import Task
+from ..texts.moments import say_moment
 from .transitions import defer, overruled
 
 
@@ -69,9 +67,29 @@ class RetryPolicies:
     def crashes_of(self, execution: Execution) -> CrashPolicy:
         return self.of(execution).crashes or self.crashes
 
+    def judge(
+        self,
+        execution: Execution,
+        outcome: Outcome,
+        *,
+        now: datetime,
+        random_fraction: float,
+        own_wait: timedelta | None = None,
+        restarts: Sequence[Crash] = (),
+    ) -> Verdict:
+        """Decide what becomes of an execution whose attempt ended: see `decide`."""
+        return decide(
+            outcome,
+            deaths=execution.deaths,
+            policy=self.of(execution),
+            crash_policy=self.crashes_of(execution),
+            crashes=execution.crashes_after(outcome.ending, now=now),
+            now=now,
+            random_fraction=random_fraction,
+            own_wait=own_wait,
+            restarts=restarts,
+        )
 
-#: What changed of a limit, to be told once.
-LimitChange = BudgetSpent | BudgetFree | BreakerOpened | BreakerProbed | BreakerClosed
 
 #: Endings that are the task's own failures. A lost worker says nothing of its tasks.
 FAILURES: Final = frozenset({Ending.FAILED, Ending.TIMED_OUT, Ending.CRASHED})
@@ -242,7 +260,8 @@ class RetryJudge:
         if budget is not None and self._budget_of(end, budget, now).free_at(now) > now:
             return breaker, False
         probing = breaker.probing(end.execution.id, policy, now)
-        self._changes.append(BreakerProbed(breaker=probing))
+        text = f"is half open: a retry of execution {probing.probe} is its probe"
+        self._tell(Changed.BREAKER_PROBED, breaker, f" {text}")
         return probing, True
 
     def _has_probe(self, breaker: Breaker, now: datetime) -> bool:
@@ -259,8 +278,7 @@ class RetryJudge:
             return self._close(breaker, breaker.opened_at or now, proven=True), True
         if end.has_failed:
             again = attrs.evolve(breaker, probe=None, probe_at=now + policy.pause)
-            self._changes.append(BreakerOpened(breaker=again, again=True))
-            return again, False
+            return self._opened(again, "its probe failed"), False
         return (breaker if end.goes_on else attrs.evolve(breaker, probe=None)), True
 
     def _count(
@@ -276,12 +294,22 @@ class RetryJudge:
         judged = counted.judged(policy, succeeded, now)
         if judged.opened_at is None:
             return judged, True
-        self._changes.append(BreakerOpened(breaker=judged))
-        return judged, False
+        attempts = judged.failed + judged.succeeded
+        return self._opened(judged, f"{judged.failed:,} of {attempts:,} attempts failed"), False
+
+    def _opened(self, breaker: Breaker, why: str) -> Breaker:
+        until = say_moment(breaker.probe_at) if breaker.probe_at else "now"
+        self._tell(Changed.BREAKER_OPENED, breaker, f" is open until {until}: {why}")
+        return breaker
 
     def _close(self, breaker: Breaker, opened_at: datetime, *, proven: bool) -> Breaker:
-        self._changes.append(BreakerClosed(breaker=breaker, opened_at=opened_at, proven=proven))
+        why = "its probe succeeded" if proven else "nothing failed for long"
+        text = f", open since {say_moment(opened_at)}, is closed: {why}"
+        self._tell(Changed.BREAKER_CLOSED, breaker, text)
         return breaker.closed()
+
+    def _tell(self, what: Changed, of: Breaker, text: str) -> None:
+        self._changes.append(LimitChange(what, of.task, f"Circuit breaker of {of.said}{text}"))
 
 
 #: What a worker misses by less is no outage: a restart takes seconds, and so few retries come due

@@ -142,30 +142,32 @@ class Budget:
         return _EPOCH - (_EPOCH - moment) // self._part * self._part
 
 
-@attrs.frozen(kw_only=True)
-class BudgetSpent:
-    """A retry was the first to find the *budget* spent; the next place is free at *free_at*."""
+class Changed(enum.Enum):
+    """What changes of a limit."""
 
-    budget: Budget
-    on_exhausted: OnExhausted
-    free_at: datetime
-
-
-@attrs.frozen(kw_only=True)
-class BudgetFree:
-    """Half of a *budget* that was spent is free again; *spent_since* is when it was found so."""
-
-    budget: Budget
-    spent_since: datetime
+    BUDGET_SPENT = enum.auto()
+    BUDGET_FREE = enum.auto()
+    BREAKER_OPENED = enum.auto()
+    BREAKER_PROBED = enum.auto()
+    BREAKER_CLOSED = enum.auto()
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
+class LimitChange:
+    """What changed of a limit, to be told once: *of* which queue or task, and *text* in words."""
+
+    what: Changed
+    of: str
+    text: str
+
+
+@attrs.frozen
 class BudgetAnswer:
     """The *verdict* on a retry, the *budget* after it, and what changed of that."""
 
     verdict: RetryAfter | Fail
     budget: Budget
-    change: BudgetSpent | BudgetFree | None = None
+    change: LimitChange | None = None
 
 
 def as_asked(queue: str, known: Budget | None, policy: BudgetPolicy, *, now: datetime) -> Budget:
@@ -187,22 +189,22 @@ def ask_budget(
     if place <= now:
         granted, since = budget.granted(now, now=now), budget.spent_since
         if since is None or granted.remaining(now) < budget.most // 2:
-            return BudgetAnswer(verdict=retry, budget=granted)
-        free = attrs.evolve(granted, spent_since=None)
-        change = BudgetFree(budget=free, spent_since=since)
-        return BudgetAnswer(verdict=retry, budget=free, change=change)
-    spent_now = None
+            return BudgetAnswer(retry, granted)
+        text = (
+            f"Retries are granted again: {say_budget(budget)} was spent since {say_moment(since)}"
+        )
+        free = LimitChange(Changed.BUDGET_FREE, budget.queue, text)
+        return BudgetAnswer(retry, attrs.evolve(granted, spent_since=None), free)
+    spent = f"{say_budget(budget)} is spent until {say_moment(place)}"
+    may_wait, change = policy.on_exhausted is OnExhausted.DEFER, None
     if budget.spent_since is None:
         budget = attrs.evolve(budget, spent_since=now)
-        how = policy.on_exhausted
-        spent_now = BudgetSpent(budget=budget, on_exhausted=how, free_at=place)
-    spent = f"{say_budget(budget)} is spent until {say_moment(place)}"
-    if policy.on_exhausted is OnExhausted.FAIL or place - now > LONGEST_DEFERRAL:
-        fails = Fail(f"{spent}: no {retry.reason}")
-        return BudgetAnswer(verdict=fails, budget=budget, change=spent_now)
+        text = f"Retries {'are deferred' if may_wait else 'fail'}: {spent}"
+        change = LimitChange(Changed.BUDGET_SPENT, budget.queue, text)
+    if not may_wait or place - now > LONGEST_DEFERRAL:
+        return BudgetAnswer(Fail(f"{spent}: no {retry.reason}"), budget, change)
     deferred = RetryAfter(place - now + retry.delay, f"{retry.reason}{DEFERRED}{spent}")
-    after = budget.granted(place, now=now)
-    return BudgetAnswer(verdict=deferred, budget=after, change=spent_now)
+    return BudgetAnswer(deferred, budget.granted(place, now=now), change)
 
 
 def say_budget(budget: Budget) -> str:
@@ -372,30 +374,6 @@ class Breaker:
     def closed(self) -> "Breaker":
         """Close it, and count anew."""
         return Breaker(task=self.task, name=self.name, window=self.window, last_at=self.last_at)
-
-
-@attrs.frozen(kw_only=True)
-class BreakerOpened:
-    """It has opened; *again* says that a probe has failed."""
-
-    breaker: Breaker
-    again: bool = False
-
-
-@attrs.frozen(kw_only=True)
-class BreakerProbed:
-    """It is half open: the execution *breaker.probe* is its probe."""
-
-    breaker: Breaker
-
-
-@attrs.frozen(kw_only=True)
-class BreakerClosed:
-    """It has closed, open since *opened_at*; *proven* by a probe, or as nobody asked for long."""
-
-    breaker: Breaker
-    opened_at: datetime
-    proven: bool
 
 
 @attrs.frozen(kw_only=True)

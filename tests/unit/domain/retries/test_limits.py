@@ -10,9 +10,8 @@ from cronhare.domain.retries.limits import (
     PARTS,
     BreakerPolicy,
     Budget,
-    BudgetFree,
     BudgetPolicy,
-    BudgetSpent,
+    Changed,
     OnExhausted,
     as_asked,
     ask_budget,
@@ -123,10 +122,10 @@ def test_that_it_is_spent_is_told_once_and_that_it_is_free_once_half_of_it_is() 
     for now in [NOON] * 6 + [NOON + 3 * MINUTE] * 2:
         answer = ask_budget(budget, policy, AT_ONCE, now=now)
         budget = answer.budget
-        told.append(type(answer.change))
+        told.append(answer.change and answer.change.what)
 
-    nothing = type(None)
-    assert told == [*[nothing] * 4, BudgetSpent, nothing, BudgetFree, nothing]
+    spent, free = Changed.BUDGET_SPENT, Changed.BUDGET_FREE
+    assert told == [*[None] * 4, spent, None, free, None]
 
 
 def test_a_larger_limit_lets_nobody_in_before_the_places_that_are_given() -> None:
