@@ -9,9 +9,7 @@ import attrs
 
 from cronhare.domain.execution import Execution, Graces
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.backfill import BackfillOrder
-from cronhare.domain.lifecycle.replay import ReplayOrder
-from cronhare.domain.lifecycle.replay_pace import Replay
+from cronhare.domain.lifecycle.orders import Order, Replay
 from cronhare.domain.messages import AttemptRef
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.planning import Planner
@@ -201,9 +199,7 @@ class Advance:
 class ReplayStorePort(Protocol):
     """Keeps replays. Every call can be repeated, but for `order` without a request."""
 
-    def order(
-        self, order: ReplayOrder | BackfillOrder, *, now: datetime, request: UUID | None = None
-    ) -> Replay:
+    def order(self, order: Order, *, now: datetime, request: UUID | None = None) -> Replay:
         """Begin a replay of what the archive has now; or a backfill, by the schedule as it is then.
 
         A *request* that was made before is answered the replay that it began; of concurrent callers

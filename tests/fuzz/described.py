@@ -30,7 +30,7 @@ from schemathesis.specs.openapi.checks import (
 
 from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.lifecycle.archive import UNRESOLVED
-from cronhare.domain.lifecycle.replay import ReplayOrder
+from cronhare.domain.lifecycle.orders import ReplayOrder
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container

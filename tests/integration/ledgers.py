@@ -32,7 +32,7 @@ from cronhare.application.administration.audit import AuditTrail
 from cronhare.application.administration.names import Names
 from cronhare.domain.execution import Execution, Graces, State
 from cronhare.domain.lifecycle.archive import UNRESOLVED, Archived
-from cronhare.domain.lifecycle.replay import ReplayOrder
+from cronhare.domain.lifecycle.orders import ReplayOrder
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.retries.retry import Complete, Fail, Quarantine, RetryAfter, Verdict

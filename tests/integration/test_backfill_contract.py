@@ -11,9 +11,8 @@ from cronhare.application.administration.changing.replays import Backfills
 from cronhare.application.administration.explain import explain
 from cronhare.application.administration.reading.lookup import find_schedule
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.backfill import MOST_INSTANTS, BackfillOrder
-from cronhare.domain.lifecycle.replay import ReplayOrderInvalid
-from cronhare.domain.lifecycle.replay_pace import Replay, ReplayState
+from cronhare.domain.lifecycle.orders import BackfillOrder, Replay, ReplayOrderInvalid, ReplayState
+from cronhare.domain.lifecycle.replay import MOST_INSTANTS
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.conditions import CalendarDraft, Conditions
 from cronhare.domain.schedules.keys import Trigger, trigger_of
@@ -194,10 +193,10 @@ def test_what_schedulers_have_still_to_claim_is_theirs(ledger: Ledger) -> None:
     after = ledger.advanced()
 
     assert due(before.executions) == [NOON - 2 * MINUTE, NOON - MINUTE, NOON]
-    assert not before.replay.is_collected
+    assert not before.replay.progress.is_collected
     assert due(claimed) == [NOON + 3 * MINUTE]  # the others were missed, and are caught up by it
     assert due(after.executions) == [NOON + MINUTE, NOON + 2 * MINUTE]
-    assert (after.replay.is_collected, after.replay.progress.refused) == (True, 1)
+    assert (after.replay.progress.is_collected, after.replay.progress.refused) == (True, 1)
 
 
 def test_after_an_edit_it_waits_until_a_scheduler_has_seen_it(ledger: Ledger) -> None:

@@ -14,7 +14,7 @@ from cronhare.application.scheduling.reconcile import LockedLeases
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.facts import Activity, DatabaseFacts, LedgerFacts
 from cronhare.domain.lifecycle.archive import UNRESOLVED
-from cronhare.domain.lifecycle.replay import ReplayOrder
+from cronhare.domain.lifecycle.orders import ReplayOrder
 from cronhare.domain.retries.retry import Complete
 from cronhare.ports.attempts import Finish
 from tests.integration.ledgers import (

@@ -8,8 +8,7 @@ from sqlalchemy import Connection
 from cronhare.adapters.sql.database import Database
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import FailureFilter
-from cronhare.domain.lifecycle.replay import ReplayOrder
-from cronhare.domain.lifecycle.replay_pace import ReplayState
+from cronhare.domain.lifecycle.orders import ReplayOrder, ReplayState
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.retries.retry import Complete
 from cronhare.ports import LedgerOutdated, LedgerRefused

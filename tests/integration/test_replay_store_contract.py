@@ -9,13 +9,20 @@ import pytest
 from cronhare.adapters.sql.records import replays
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import UNRESOLVED, FailureFilter
-from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE, JITTERS, RATES, ReplayOrder
-from cronhare.domain.lifecycle.replay_pace import FULL_FOR, ReplayProgress, ReplayState
+from cronhare.domain.lifecycle.orders import (
+    FULL_FOR,
+    JITTERS,
+    RATES,
+    ReplayOrder,
+    ReplayProgress,
+    ReplayState,
+)
+from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.retries.retry import Fail, Quarantine
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.ports.records import Retention
-from tests.integration.ledgers import FOR_GOOD, IN_30_S, MINUTE, SECOND, Ledger, Shell, at_once
+from tests.integration.ledgers import FOR_GOOD, IN_30_S, SECOND, Ledger, Shell, at_once
 
 THOUSAND = 1000.0
 
@@ -122,10 +129,8 @@ def test_while_all_keys_are_full_it_is_not_looked_again_at_once(ledger: Ledger) 
     assert replay.next_at == ledger.now + FULL_FOR
 
 
-@pytest.mark.parametrize("ahead", [6 * MINUTE, timedelta(hours=2)], ids=str)
-def test_a_clock_that_leapt_ahead_does_not_keep_it_waiting(
-    ledger: Ledger, ahead: timedelta
-) -> None:
+def test_a_clock_that_leapt_ahead_does_not_keep_it_waiting(ledger: Ledger) -> None:
+    ahead = timedelta(hours=2)
     fail(ledger, ["one", "two", "three"])
     ledger.replays.order(ReplayOrder(which=UNRESOLVED, rate=1), now=ledger.now)
     ledger.clock.advance(ahead)

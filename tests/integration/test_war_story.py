@@ -18,8 +18,7 @@ from cronhare.adapters.sql.writing import ARCHIVE, archive_values
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import UNRESOLVED, archive
 from cronhare.domain.lifecycle.gates import gates_of
-from cronhare.domain.lifecycle.replay import ReplayOrder
-from cronhare.domain.lifecycle.replay_pace import ReplayState
+from cronhare.domain.lifecycle.orders import ReplayOrder, ReplayState
 from cronhare.domain.lifecycle.retry_limits import CatchUp
 from cronhare.domain.retries.limits import BudgetPolicy
 from cronhare.domain.retries.policy import RetryPolicy

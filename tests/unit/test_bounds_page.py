@@ -32,7 +32,7 @@ from cronhare.domain.access import LONGEST_SESSION
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.events import alerts, events, outbox, rules
 from cronhare.domain.events import targets as event_targets
-from cronhare.domain.lifecycle import archive, backfill, replay
+from cronhare.domain.lifecycle import archive, orders, replay
 from cronhare.domain.reading import MOST_FAULTS
 from cronhare.domain.retries import outcome, policy, retry
 from cronhare.domain.retries.policy import CEILING_MS, LONGEST_STRATEGY
@@ -241,18 +241,17 @@ BOUNDS: dict[str, list[str]] = {
         f"{http_call.MOST_STATUSES} statuses",
     ],
     "a replay of many": [
-        f"{replay.RATES[0]:g}-{replay.RATES[1]:,g}",
-        f"up to {['no', 'ten'][replay.JITTERS[1] == 10]} times",
-        f"{replay.AT_ONCE[0]}-{replay.AT_ONCE[-1]:,}",
-        f"a canary of {replay.CANARIES[-1]:,}",
-        f"{replay.LONGEST_PATH} characters",
-        f"more than {replay.LONGEST_KEY}",
+        f"{orders.RATES[0]:g}-{orders.RATES[1]:,g}",
+        f"up to {['no', 'ten'][orders.JITTERS[1] == 10]} times",
+        f"{orders.AT_ONCE[0]}-{orders.AT_ONCE[-1]:,}",
+        f"a canary of {orders.CANARIES[-1]:,}",
+        f"{orders.LONGEST_PATH} characters",
     ],
     "replays that have ended, with the list of what was in them": [
         f"{Retention().others.days} days",
         f"{database.STEP:,} failures in a transaction",
     ],
-    "a backfill": [f"{backfill.MOST_INSTANTS:,} due instants"],
+    "a backfill": [f"{replay.MOST_INSTANTS:,} due instants"],
     "series of a metric": [f"{metrics.MOST_SERIES:,}", f"{metrics.LONGEST_LABEL} characters"],
     "services of a target, a file of them": [
         f"{event_targets.MOST_ADDRESSES};",

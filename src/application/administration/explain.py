@@ -9,7 +9,7 @@ import attrs
 from cronhare.application.doctor.nodes import LOOK_FOR_HELD
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
 from cronhare.domain.facts import LastClaim
-from cronhare.domain.lifecycle.replay_pace import Replay
+from cronhare.domain.lifecycle.orders import Replay
 from cronhare.domain.lifecycle.transitions import was_replaced
 from cronhare.domain.nodes import CLOCKS_DIFFER
 from cronhare.domain.retries.limits import ACTIVATED

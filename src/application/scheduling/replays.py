@@ -7,8 +7,7 @@ from typing import Final
 
 import attrs
 
-from cronhare.domain.lifecycle.backfill import BackfillOrder
-from cronhare.domain.lifecycle.replay_pace import FULL_FOR, STEP, Replay, ReplayState
+from cronhare.domain.lifecycle.orders import FULL_FOR, STEP, BackfillOrder, Replay, ReplayState
 from cronhare.domain.retries.policy import RetryPolicy, Waits
 from cronhare.ports.claims import ReplayStorePort
 

@@ -1,22 +1,24 @@
-"""Replays of executions that failed: which may be, and what a person orders."""
+"""What runs again on request: executions that ended badly, and past due instants of a schedule.
 
-import math
-from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
-from hashlib import blake2b
-from typing import Any, Final
+A backfill has its schedule's times, when it starts and ends, its calendars and blackout windows, as
+on those days it is not to run. What says that an instant of the present does not run holds not: a
+pause, `enabled`, misfire, `expires`, `max_runs`. A run that has begun is one like any other.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 import attrs
 import msgspec
 
 from ..execution import REPLAYABLE, Execution, Graces, State
-from ..retries.policy import ATTEMPTS, RetryPolicy
-from ..schedules.keys import is_standalone
-from ..schedules.schedule import CLEANUP_NAME
-from ..schedules.task import TaskRef
-from ..texts.printable import echo, printable
-from ..texts.words import called
-from .archive import Archived, FailureFilter, FieldsInvalid
+from ..retries.policy import RetryPolicy
+from ..schedules.keys import backfill_key, is_standalone
+from ..schedules.schedule import CLEANUP_NAME, BrokenSchedule, Schedule
+from ..schedules.skips import Circumstances
+from .claims import claim
+from .orders import moment_of_second, second_of
 
 #: How a row of the archive is resolved whose execution runs again.
 REPLAYED: Final = "replayed"
@@ -44,13 +46,6 @@ def why_not_replayed(execution: Execution) -> str | None:
     if execution.task.is_system and execution.schedule_name != CLEANUP_NAME:
         return f"its task is the system's own, which runs for {CLEANUP_NAME} alone. Discard it"
     return None
-
-
-def why_left_out(execution: Execution) -> str | None:
-    """Say why a replay of many leaves an execution out: nobody named it there."""
-    if execution.cancel_requested:
-        return "its end was asked for"
-    return why_not_replayed(execution)
 
 
 @attrs.frozen(kw_only=True)
@@ -118,149 +113,82 @@ def replay(execution: Execution, *, begins: datetime, allowance: Allowance) -> E
     )
 
 
-#: Executions a second.
-RATES: Final = (0.01, 1_000.0)
-DEFAULT_RATE: Final = 10.0
-#: By how much of itself a gap between two executions grows at most, by chance.
-JITTERS: Final = (0.0, 10.0)
-DEFAULT_JITTER: Final = 0.2
-#: Executions of one key that have not ended.
-AT_ONCE: Final = range(1, 10_000 + 1)
-DEFAULT_AT_ONCE: Final = 5
-CANARIES: Final = range(1_000 + 1)
-DEFAULT_STOP_AT: Final = 0.5
-LONGEST_AUTHOR: Final = 255
+#: The most due instants of a backfill.
+MOST_INSTANTS: Final = 100_000
 
-#: What a key may be, but for a path such as `params.customer.id`.
-KEYS: Final = ("schedule", "task", "queue")
-_PATH: Final = "params."
-LONGEST_PATH: Final = 255
-#: A longer key is replaced by its hash.
-LONGEST_KEY: Final = 200
+#: Why what stays alive has none: a past instant would have it a second time.
+NOT_BESIDE: Final = "it stays alive, one run at a time: its past instants would run beside that"
 
 
-class ReplayOrderInvalid(FieldsInvalid):
-    """An order that is refused."""
+def may_be_filled_up_to(
+    last: int, *, is_planned: bool, next_due: datetime | None, now: datetime
+) -> int | None:
+    """Give the last second whose instant no scheduler is still to claim, *last* at most.
 
-
-@attrs.frozen(kw_only=True)
-class Pacing:
-    """How runs are spread that begin in the background.
-
-    At most *rate* begin in a second; each gap between two is longer by up to *jitter* of itself, by
-    chance. Of those that have one `key` in common at most *at_once* are under way. The first
-    *canary* are judged before any other begins. It stops once more than *stop_at* of the judged go
-    badly; None never stops. Each has *attempts* in all, or as many as its policy says. *author* is
-    who asked.
-
-    Raises:
-        ReplayOrderInvalid: with all faults at once.
+    None while no scheduler has looked at the schedule's newest edit (*is_planned*). From the plan's
+    cursor (*next_due*) on instants are the schedulers'.
     """
-
-    rate: float = DEFAULT_RATE
-    jitter: float = DEFAULT_JITTER
-    at_once: int = DEFAULT_AT_ONCE
-    canary: int = 0
-    stop_at: float | None = DEFAULT_STOP_AT
-    attempts: int | None = None
-    author: str = ""
-
-    def __attrs_post_init__(self) -> None:
-        if faults := [*self.faults()]:
-            raise ReplayOrderInvalid(faults)
-
-    @property
-    def key(self) -> str | None:
-        """What is looked at in each to tell whether they have it in common; None bounds nothing."""
+    if not is_planned:
         return None
-
-    @property
-    def is_of_one_key(self) -> bool:
-        return False
-
-    def faults(self) -> Iterator[tuple[str, str]]:
-        yield from _faults_of(self)
+    return min(last, second_of(now if next_due is None else min(next_due, now)) - 1)
 
 
-@attrs.frozen(kw_only=True)
-class ReplayOrder(Pacing):
-    """Which failures to run again, and how they are spread.
+def instants(
+    schedule: Schedule, circumstances: Circumstances, *, first: int, last: int
+) -> Iterator[tuple[datetime, str | None]]:
+    """Yield what was due from the *first* to the *last* second, and why it is left out, if it is.
 
-    *key* is one of `KEYS`, or a path in their params.
-
-    Raises:
-        ReplayOrderInvalid: with all faults at once.
+    A calendar or a blackout window may keep it from running that day.
     """
-
-    which: FailureFilter
-    key: str | None = None
-
-    def faults(self) -> Iterator[tuple[str, str]]:
-        if not self.which.unresolved:
-            yield "which", "only what is unresolved can be replayed"
-        yield from super().faults()
-        if self.key is not None and self.key not in KEYS:
-            yield from _faults_of_path(self.key)
-
-    def key_of(self, row: Archived) -> str:
-        """Give what a failure has in common with others; nothing where no key is asked for.
-
-        All that lack the path have one key in common: they are not to be the ones without a limit.
-        """
-        if self.key is None:
-            return ""
-        match self.key:
-            case "schedule":
-                text = row.schedule_name
-            case "task":
-                task = TaskRef(row.task_type, row.task_id)
-                text = called(task, name=row.task_name, topic=row.topic)
-            case "queue":
-                text = row.queue
-            case path:
-                text = _found(row.params, path.removeprefix(_PATH).split("."))
-        if len(text) <= LONGEST_KEY and text == printable(text):
-            return text
-        return blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
-
-    @property
-    def reads_params(self) -> bool:
-        return self.key is not None and self.key.startswith(_PATH)
+    times = msgspec.structs.replace(schedule, enabled=True)
+    after = moment_of_second(first) - timedelta(microseconds=1)
+    end = moment_of_second(last)
+    while (due := times.next(after)) is not None and due <= end:
+        yield due, circumstances.why_not_that_day(schedule, due)
+        after = due
 
 
-def _found(params: str, path: list[str]) -> str:
-    try:
-        value: Any = msgspec.json.decode(params)
-    except (msgspec.DecodeError, RecursionError):
-        return ""
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+def left_out(
+    schedule: Schedule, circumstances: Circumstances, instant: datetime
+) -> tuple[bool, str | None]:
+    """Tell whether an instant is among the `instants`, and why it is left out, if it is."""
+    if instant.microsecond:
+        return False, None  # a row says so: after the last moment there is no second either
+    second = second_of(instant)
+    for due, why_not in instants(schedule, circumstances, first=second, last=second):
+        return due == instant, why_not
+    return False, None
 
 
-def _faults_of(order: Pacing) -> Iterator[tuple[str, str]]:
-    for field, value, (least, most) in (
-        ("rate", order.rate, RATES),
-        ("jitter", order.jitter, JITTERS),
-        ("stop_at", order.stop_at, (0.0, 1.0)),
-    ):
-        if value is not None and not (math.isfinite(value) and least <= value <= most):
-            yield field, f"{value:g} is not {least:g}-{most:,g}"
-    for field, count, allowed in (
-        ("at_once", order.at_once, AT_ONCE),
-        ("canary", order.canary, CANARIES),
-        ("attempts", order.attempts, ATTEMPTS),
-    ):
-        if count is not None and count not in allowed:
-            yield field, f"{count} is not {allowed[0]}-{allowed[-1]:,}"
-    if len(order.author) > LONGEST_AUTHOR or order.author != printable(order.author):
-        yield "author", f"is to be a line of at most {LONGEST_AUTHOR} letters"
+def left_out_by(reasons: Iterable[str]) -> Sequence[str]:
+    """Name the calendars and blackout windows that instants are left out by, each once."""
+    by_days = "calendar "
+    return sorted({one.split(": ")[0] if one.startswith(by_days) else one for one in reasons})
 
 
-def _faults_of_path(key: str) -> Iterator[tuple[str, str]]:
-    if not key.startswith(_PATH) or "" in key.split(".") or key != printable(key):
-        yield "key", f"{echo(key)} is neither {', '.join(KEYS)} nor like params.customer.id"
-    elif len(key) > LONGEST_PATH:
-        yield "key", f"it has {len(key):,} characters, at most {LONGEST_PATH} are allowed"
+def why_not_filled(schedule: Schedule | BrokenSchedule | None, circumstances: Circumstances) -> str:
+    """Say why nothing of a schedule can be run; empty if it can."""
+    if schedule is None:
+        return "the schedule is gone"
+    if isinstance(schedule, BrokenSchedule):
+        return f"its row is broken: {schedule.problem}"
+    if schedule.is_system:
+        return "the schedule is the system's own"
+    if is_standalone(schedule.queue):
+        return NOT_BESIDE
+    return circumstances.problem_with(schedule) or ""
+
+
+def claim_past(
+    schedule: Schedule,
+    due: datetime,
+    *,
+    now: datetime,
+    node: str,
+    begins: datetime,
+    allowance: Allowance,
+) -> Execution:
+    """Describe the claim of a past instant; it begins at *begins*, and never expires."""
+    due = due.astimezone(UTC)
+    run = claim(schedule, backfill_key(due), due=due, now=now, node=node, begins=begins)
+    return msgspec.structs.replace(run, retry=allowance.policy_of(run))

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import attrs
 import typer
 
-from cronhare.domain.lifecycle.replay import LONGEST_AUTHOR, ReplayOrder, ReplayOrderInvalid
-from cronhare.domain.lifecycle.replay_pace import ReplayState
+from cronhare.domain.lifecycle.orders import (
+    LONGEST_AUTHOR,
+    ReplayOrder,
+    ReplayOrderInvalid,
+    ReplayState,
+)
 from cronhare.domain.texts.words import counted
 
 from ..node_identity import this_actor, this_user

@@ -14,7 +14,7 @@ from cronhare.application.administration.changing.schedules import CannotEdit, N
 from cronhare.application.administration.changing.work import NotDrainable
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.domain.lifecycle.archive import FailureFilterInvalid
-from cronhare.domain.lifecycle.replay import ReplayOrderInvalid
+from cronhare.domain.lifecycle.orders import ReplayOrderInvalid
 from cronhare.domain.reading import MOST_FAULTS, Fault
 from cronhare.domain.schedules.draft import ScheduleInvalid
 from cronhare.domain.texts.printable import shown

@@ -10,8 +10,8 @@ from cronhare.application.administration.explain import Explanation, explain, ex
 from cronhare.application.administration.reading.lookup import find_schedule
 from cronhare.application.administration.views.failures import FailureView
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.backfill import NOT_BESIDE, BackfillOrder
-from cronhare.domain.lifecycle.replay_pace import Replay, halted
+from cronhare.domain.lifecycle.orders import BackfillOrder, Replay, halted
+from cronhare.domain.lifecycle.replay import NOT_BESIDE
 from cronhare.domain.lifecycle.transitions import cancel_for, end, overruled
 from cronhare.domain.retries.limits import BreakerPolicy, RetryLimits
 from cronhare.domain.retries.outcome import Ending

@@ -12,7 +12,7 @@ from cronhare.application.administration.reading.alerts import Outbox
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.reading.queries import Queries
 from cronhare.domain.lifecycle.archive import FailureFilter
-from cronhare.domain.lifecycle.replay import ReplayOrder
+from cronhare.domain.lifecycle.orders import ReplayOrder
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.catalog import ref_of_topic

@@ -7,7 +7,7 @@ import pytest
 from cronhare.adapters.sql.records.replays import SqlReplayStore
 from cronhare.application.scheduling.replays import Replayer
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.backfill import BackfillOrder
+from cronhare.domain.lifecycle.orders import BackfillOrder
 from cronhare.domain.retries.policy import RetryPolicy
 from tests.unit.application.house import House
 

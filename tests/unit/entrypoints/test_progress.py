@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from cronhare.application.administration.views.failures import ReplayView
-from cronhare.domain.lifecycle.replay_pace import ReplayState
+from cronhare.domain.lifecycle.orders import ReplayState
 from cronhare.entrypoints.cli import progress
 from cronhare.entrypoints.cli.progress import working
 from cronhare.entrypoints.cli.replaying import _GOES_ON, followed

@@ -10,17 +10,24 @@ import msgspec
 from sqlalchemy import Connection, bindparam, select, update
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.backfill import (
+from cronhare.domain.lifecycle.orders import (
     BackfillOrder,
+    ItemState,
+    Replay,
+    ReplayOrder,
+    moment_of_second,
+    second_of,
+)
+from cronhare.domain.lifecycle.replay import (
+    REPLAYED,
+    Allowance,
     claim_past,
     instants,
     may_be_filled_up_to,
-    moment_of_second,
-    second_of,
+    replay,
     why_not_filled,
+    why_not_replayed,
 )
-from cronhare.domain.lifecycle.replay import REPLAYED, Allowance, ReplayOrder, replay, why_left_out
-from cronhare.domain.lifecycle.replay_pace import ItemState, Replay
 from cronhare.domain.schedules.keys import backfill_key, keys_of_instant
 from cronhare.domain.schedules.schedule import Schedule
 from cronhare.domain.schedules.skips import Circumstances
@@ -71,6 +78,23 @@ class Collected:
     up_to: int
 
 
+def _item(
+    of: Replay,
+    number: int,
+    state: ItemState = ItemState.WAITING,
+    *,
+    execution_id: int = 0,
+    item_key: str = "",
+) -> Mapping[str, Any]:
+    return {
+        "replay_id": of.id,
+        "archived_id": number,
+        "execution_id": execution_id,
+        "item_key": item_key,
+        "state": state.value,
+    }
+
+
 #: The executions that have begun by their items, and the items that never can.
 Begun = tuple[Mapping[int, Execution], Collection[int]]
 
@@ -103,13 +127,7 @@ class Failures:
         rows = self.connection.execute(page).all()
         return Collected(
             items=[
-                {
-                    "replay_id": found.id,
-                    "archived_id": row.id,
-                    "execution_id": row.execution_id,
-                    "item_key": self.order.key_of(row),
-                    "state": ItemState.WAITING.value,
-                }
+                _item(found, row.id, execution_id=row.execution_id, item_key=self.order.key_of(row))
                 for row in read_archived(rows, **unread)
             ],
             up_to=rows[-1].id if len(rows) == COLLECTED_AT_ONCE else found.up_to,
@@ -126,7 +144,10 @@ class Failures:
         free = dict[int, Execution]()
         for id_ in unlocked:
             execution = found.pop(chosen[id_], None)  # of two rows of one the older is replayed
-            if execution is not None and why_left_out(execution) is None:
+            if execution is not None and not (
+                execution.cancel_requested  # nobody has named it since
+                or why_not_replayed(execution)
+            ):
                 free[id_] = execution
             elif chosen[id_] not in locked:
                 refused.add(id_)
@@ -200,13 +221,7 @@ class PastInstants:
         is_full = len(looked) == COLLECTED_AT_ONCE
         return Collected(
             items=[
-                {
-                    "replay_id": found.id,
-                    "archived_id": second_of(one),
-                    "execution_id": 0,
-                    "item_key": "",
-                    "state": (ItemState.REFUSED if one in ran else ItemState.WAITING).value,
-                }
+                _item(found, second_of(one), ItemState.REFUSED if one in ran else ItemState.WAITING)
                 for one in wanted
             ],
             left_out=len(looked) - len(wanted),

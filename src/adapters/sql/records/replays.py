@@ -14,22 +14,23 @@ import msgspec
 from sqlalchemy import Connection, Engine, Row, Select, bindparam, func, insert, or_, select, update
 
 from cronhare.domain.execution import UNFINISHED, Execution
-from cronhare.domain.lifecycle.backfill import BackfillOrder
-from cronhare.domain.lifecycle.replay import Allowance, ReplayOrder
-from cronhare.domain.lifecycle.replay_pace import (
+from cronhare.domain.lifecycle.orders import (
     FARTHEST,
     WENT_WELL,
+    BackfillOrder,
     Halt,
     ItemState,
+    Order,
     Release,
     Replay,
+    ReplayOrder,
     ReplayProgress,
     ReplayState,
     halted,
-    is_due,
     next_step,
     resumed,
 )
+from cronhare.domain.lifecycle.replay import Allowance
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.ports import LedgerRefused
 from cronhare.ports.claims import Advance
@@ -48,7 +49,7 @@ SETTLED_AT_ONCE: Final = 10_000
 #: A locked item rests for so long: we ourselves lock a failure for a moment, as it is published.
 LOCKED_FOR: Final = timedelta(seconds=10)
 
-#: So many replays that may be due are read: some of them may only have a slow pace.
+#: So many due replays are read: each may be another scheduler's by the time that it is taken.
 _LOOKED_AT: Final = 100
 
 REPLAY: Final = OwnTable(replays, state=ReplayState)
@@ -57,14 +58,14 @@ _NEWEST: Final = select(replays).order_by(replays.c.id.desc())
 _ASKED_BY: Final = select(replays).where(replays.c.request == bindparam("request"))
 _THIS: Final = replays.c.id == bindparam("this")
 _ONE: Final = select(replays).where(_THIS)
-_MAY_BE_DUE: Final = (
+_DUE: Final = (
     replays.c.state == ReplayState.ACTIVE.value,
     or_(replays.c.next_at <= moment_of("now"), replays.c.next_at > moment_of("farthest")),
 )
 _NEXT: Final = (
-    select(replays).where(*_MAY_BE_DUE).order_by(replays.c.next_at, replays.c.id).limit(_LOOKED_AT)
+    select(replays.c.id).where(*_DUE).order_by(replays.c.next_at, replays.c.id).limit(_LOOKED_AT)
 )
-_TAKEN: Final = select(replays).where(_THIS, *_MAY_BE_DUE).with_for_update(skip_locked=True)
+_TAKEN: Final = select(replays).where(_THIS, *_DUE).with_for_update(skip_locked=True)
 
 _ITEM: Final = replay_items.c
 _OF_THIS: Final = _ITEM.replay_id == bindparam("of_replay")
@@ -109,6 +110,9 @@ _UNDER_WAY: Final = (
 )
 
 _COUNTED: Final = ("waiting", "released", "failing", "succeeded", "failed", "refused", "left_out")
+_PLAIN: Final = [name for name in attrs.fields_dict(Replay) if name not in {"order", "progress"}]
+#: Stands in the JSON of a backfill alone: texts have their quotes escaped.
+_IS_BACKFILL: Final = '"kind":"backfill"'
 
 
 class SqlReplayStore(Store):
@@ -119,16 +123,12 @@ class SqlReplayStore(Store):
         self._passed_over = Cooldown()
         self._locked = Cooldown(LOCKED_FOR)
 
-    def order(
-        self, order: ReplayOrder | BackfillOrder, *, now: datetime, request: UUID | None = None
-    ) -> Replay:
+    def order(self, order: Order, *, now: datetime, request: UUID | None = None) -> Replay:
         # Without a request a repetition could begin a second one.
         put = self._order if request is None else repeatable(self._order)
         return put(order, now, request)
 
-    def _order(
-        self, order: ReplayOrder | BackfillOrder, now: datetime, request: UUID | None
-    ) -> Replay:
+    def _order(self, order: Order, now: datetime, request: UUID | None) -> Replay:
         with self._database.write("ordering a replay") as connection:
             if request is not None and (begun := _find_request(connection, request)) is not None:
                 return begun
@@ -199,8 +199,7 @@ class SqlReplayStore(Store):
     def _due(self, now: datetime) -> Sequence[int]:
         statement = excluding(_NEXT, replays.c.id, self._passed_over.at(now))
         with self._database.read("looking for replays") as connection:
-            found = connection.execute(statement, {"now": now, "farthest": now + FARTHEST})
-            return [one.id for one in _read(found) if is_due(one, now)]
+            return connection.scalars(statement, {"now": now, "farthest": now + FARTHEST}).all()
 
     @repeatable
     def _step(
@@ -214,7 +213,7 @@ class SqlReplayStore(Store):
         """Take a step of one; None if another scheduler takes it, or has."""
         with self._database.write("going on with a replay") as connection:
             found = _find(connection, _TAKEN, this=id_, now=now, farthest=now + FARTHEST)
-            if found is None or not is_due(found, now):
+            if found is None:
                 return None
             dialect, order = self._database.dialect, found.order
             allowance = Allowance(attempts=order.attempts, policy=policy)
@@ -277,32 +276,16 @@ def _find(connection: Connection, statement: Select[Any], **asked: object) -> Re
 
 def _read(rows: Iterable[Row[Any]]) -> Iterator[Replay]:
     for row in REPLAY.readable(rows):
+        kind: type[Order] = BackfillOrder if _IS_BACKFILL in row.asked else ReplayOrder
         try:
-            order = _order_of(msgspec.json.decode(row.asked, type=dict[str, Any]))
+            order = msgspec.json.decode(row.asked, type=kind)
         except ValueError as error:
             BrokenRow(REPLAY, row, f"asked: {error}").tell()
             continue
-        yield Replay(
-            id=row.id,
-            order=order,
-            created_at=row.created_at,
-            up_to=row.up_to,
-            collected_to=row.collected_to,
-            state=row.state,
-            reason=row.reason,
-            next_at=row.next_at,
-            ended_at=row.ended_at,
-            progress=ReplayProgress(
-                **{name: getattr(row, name) for name in _COUNTED},
-                is_collected=row.collected_to >= row.up_to,
-            ),
-        )
-
-
-def _order_of(asked: dict[str, Any]) -> ReplayOrder | BackfillOrder:
-    if asked.get("kind") == "backfill":
-        return msgspec.convert(asked, BackfillOrder)
-    return msgspec.convert(asked, ReplayOrder)
+        counted = {name: getattr(row, name) for name in _COUNTED}
+        progress = ReplayProgress(**counted, is_collected=row.collected_to >= row.up_to)
+        plain = {name: getattr(row, name) for name in _PLAIN}
+        yield Replay(**plain, order=order, progress=progress)
 
 
 def _write(connection: Connection, replay: Replay) -> Replay:
@@ -333,7 +316,8 @@ def _seen(connection: Connection, found: Replay, work: PastInstants | Failures) 
     failing = connection.scalar(_FAILING, this) or 0
     _move(connection, found.id, succeeded, ItemState.SUCCEEDED)
     _move(connection, found.id, failed, ItemState.FAILED)
-    more = Collected(up_to=found.collected_to) if found.is_collected else work.collect(found)
+    is_collected = found.progress.is_collected
+    more = Collected(up_to=found.collected_to) if is_collected else work.collect(found)
     if more.items:
         connection.execute(_ADD, more.items)
     refused = sum(item["state"] == ItemState.REFUSED.value for item in more.items)
@@ -359,7 +343,9 @@ def _choose(
     order = replay.order
     statement = excluding(_WAITING, _ITEM.archived_id, without)
     asked = {"of_replay": replay.id, "most": most}
-    if order.is_of_one_key:  # to find the room of each of 100,000 items takes most of a second
+    if isinstance(
+        order, BackfillOrder
+    ):  # of one key; to find the room of each of 100,000 items takes most of a second
         asked["most"] = min(most, order.at_once - replay.progress.released)
     elif order.key is not None:
         statement, asked["at_once"] = _with_room(without), order.at_once

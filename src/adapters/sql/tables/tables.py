@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from cronhare.domain.audit import AuditOutcome
 from cronhare.domain.events.outbox import OutboxState
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.replay_pace import ItemState, ReplayState
+from cronhare.domain.lifecycle.orders import ItemState, ReplayState
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.schedules.skips import Why
 

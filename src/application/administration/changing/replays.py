@@ -13,17 +13,22 @@ from cronhare.domain.access import Actor
 from cronhare.domain.audit import Action
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import FailureFilter
-from cronhare.domain.lifecycle.backfill import (
+from cronhare.domain.lifecycle.orders import (
+    BackfillOrder,
+    Order,
+    Replay,
+    ReplayOrder,
+    ReplayOrderInvalid,
+    ReplayState,
+)
+from cronhare.domain.lifecycle.replay import (
     MOST_INSTANTS,
     NOT_BESIDE,
-    BackfillOrder,
     instants,
     left_out,
     left_out_by,
     why_not_filled,
 )
-from cronhare.domain.lifecycle.replay import ReplayOrder, ReplayOrderInvalid
-from cronhare.domain.lifecycle.replay_pace import Replay, ReplayState
 from cronhare.domain.progress import OnProgress, unwatched
 from cronhare.domain.schedules.conditions import FoundCalendar
 from cronhare.domain.schedules.schedule import Schedule
@@ -54,7 +59,7 @@ def refuse_other_params(begun: Execution, params: str | None) -> None:
         raise RequestReused(f"it began execution {begun.id}, with other params")
 
 
-def refuse_another(begun: Replay, order: ReplayOrder | BackfillOrder) -> None:
+def refuse_another(begun: Replay, order: Order) -> None:
     """Refuse a replay that was begun by another order than this one.
 
     Raises:
@@ -65,7 +70,7 @@ def refuse_another(begun: Replay, order: ReplayOrder | BackfillOrder) -> None:
         raise RequestReused(f"it began {kind} {begun.id}, which is another one")
 
 
-def _as_resumed(order: ReplayOrder | BackfillOrder) -> ReplayOrder | BackfillOrder:
+def _as_resumed(order: Order) -> Order:
     return attrs.evolve(order, canary=0, stop_at=None)
 
 

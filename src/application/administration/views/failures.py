@@ -8,9 +8,13 @@ import attrs
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived, By, ExecutionCount, FailureCount, Group
-from cronhare.domain.lifecycle.backfill import BackfillOrder
-from cronhare.domain.lifecycle.replay import ReplayOrder
-from cronhare.domain.lifecycle.replay_pace import Replay, ReplayState, time_left
+from cronhare.domain.lifecycle.orders import (
+    BackfillOrder,
+    Order,
+    Replay,
+    ReplayState,
+    time_left,
+)
 from cronhare.domain.messages import DeadLetterRecord, TaskMessage, pill_key, pill_record
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.texts.moments import iso_ms
@@ -220,7 +224,7 @@ def _seconds_left(replay: Replay, now: datetime) -> int | None:
     return None if left is None else round(left.total_seconds())
 
 
-def _rules(order: ReplayOrder | BackfillOrder) -> dict[str, Any]:
+def _rules(order: Order) -> dict[str, Any]:
     if isinstance(order, BackfillOrder):
         which = {name: getattr(order, name) for name in ("schedule", "since", "until")}
     else:

@@ -9,7 +9,7 @@ import typer
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import EVERY_FAILURE, UNRESOLVED, FailureFilter
-from cronhare.domain.lifecycle.replay import ReplayOrder
+from cronhare.domain.lifecycle.orders import ReplayOrder
 from cronhare.domain.retries.limits import ACTIVATED
 from cronhare.domain.retries.policy import ATTEMPTS
 from cronhare.domain.texts.words import called_in_full, counted

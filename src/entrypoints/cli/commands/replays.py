@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from cronhare.domain.cron import find_zone
-from cronhare.domain.lifecycle.replay import ReplayOrderInvalid
-from cronhare.domain.lifecycle.replay_pace import ReplayState
+from cronhare.domain.lifecycle.orders import ReplayOrderInvalid, ReplayState
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.texts.words import counted
 

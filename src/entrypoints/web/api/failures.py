@@ -21,7 +21,7 @@ from cronhare.application.administration.views.failures import (
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import FailureFilter, FailureFilterInvalid
-from cronhare.domain.lifecycle.replay import ReplayOrder
+from cronhare.domain.lifecycle.orders import ReplayOrder
 from cronhare.domain.reading import Fault
 from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.retries.policy import ATTEMPTS

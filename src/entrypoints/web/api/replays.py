@@ -7,7 +7,7 @@ from fastapi import Request, Response
 
 from cronhare.application.administration.views.failures import ReplayView
 from cronhare.domain.access import Actor, Scope
-from cronhare.domain.lifecycle.replay_pace import ReplayState
+from cronhare.domain.lifecycle.orders import ReplayState
 
 from ..access import actor_of
 from ..asking import Asking

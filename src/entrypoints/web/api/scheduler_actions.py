@@ -18,7 +18,7 @@ from cronhare.application.administration.views.schedules import DueView, Schedul
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.cron import find_zone
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.backfill import BackfillOrder
+from cronhare.domain.lifecycle.orders import BackfillOrder
 from cronhare.domain.reading import REQUIRED, Fault
 
 from ..access import actor_of

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute
 from cronhare.application.administration.views.failures import ReplayView
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.lifecycle.archive import FailureFilter
-from cronhare.domain.lifecycle.replay import (
+from cronhare.domain.lifecycle.orders import (
     DEFAULT_AT_ONCE,
     DEFAULT_RATE,
     ReplayOrder,

@@ -5,21 +5,121 @@ from typing import Any
 
 import pytest
 
-from cronhare.domain.lifecycle.archive import UNRESOLVED
-from cronhare.domain.lifecycle.replay import ReplayOrder
-from cronhare.domain.lifecycle.replay_pace import (
+from cronhare.domain.lifecycle.archive import EVERY_FAILURE, UNRESOLVED, Archived
+from cronhare.domain.lifecycle.orders import (
     FEWEST_JUDGED,
     STEP,
     Halt,
     Release,
+    ReplayOrder,
+    ReplayOrderInvalid,
     ReplayProgress,
     ReplayState,
-    ReplayStep,
     next_step,
     time_left,
 )
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
+def row(params: str = "{}", **changes: Any) -> Archived:  # noqa: ANN401
+    """A webhook that failed."""
+    said: dict[str, Any] = {
+        "id": 1,
+        "execution_id": 7,
+        "scheduler_id": 3,
+        "schedule_name": "hook",
+        "execution_key": "manual-1",
+        "kind": "failed",
+        "task_type": "report",
+        "task_id": 25,
+        "queue": "cron_scheduler",
+        "params": params,
+        "failed_at": NOON,
+        "failed_reason": "500",
+        "error": None,
+        "attempts": 4,
+        "retry_count": 3,
+    }
+    return Archived(**said | changes)
+
+
+ACME = row('{"customer": "acme"}')
+
+
+@pytest.mark.parametrize(
+    ("key", "one", "other"),
+    [
+        (None, row(), row(schedule_name="other")),
+        ("schedule", row(), row(task_name="send")),
+        ("task", row(), row(schedule_name="other")),
+        ("task", row(task_name="send"), row(task_name="send", task_id=26)),
+        ("task", row(topic="orders.paid"), row(topic="orders.paid", task_id=26)),
+        ("queue", row(), row(schedule_name="other")),
+        ("params.customer", ACME, row('{"customer": "acme", "n": 1}')),
+        ("params.customer.id", row('{"customer": {"id": 42}}'), row('{"customer": {"id": "42"}}')),
+        ("params.customer", row('{"customer": [1, 2]}'), row('{"customer": [1,2]}')),
+        ("params.customer", row('{"client": "acme"}'), row('["customer"]')),
+        ("params.customer.id", ACME, row("{no json")),
+        ("params.a", row('{"a": ' + "[" * 100_000), row()),
+    ],
+)
+def test_failures_have_in_common_what_the_key_names(
+    key: str | None, one: Archived, other: Archived
+) -> None:
+    order = ReplayOrder(which=UNRESOLVED, key=key)
+
+    assert order.key_of(one) == order.key_of(other)
+
+
+@pytest.mark.parametrize(
+    ("key", "one", "other"),
+    [
+        ("schedule", row(), row(schedule_name="other")),
+        ("task", row(), row(task_id=26)),
+        ("queue", row(), row(queue="reports")),
+        ("params.customer", ACME, row('{"customer": "acme2"}')),
+        ("params.customer", ACME, row()),
+        ("params.customer", row(f'{{"customer": "{"x" * 10_000}1"}}'), row('{"customer": "x"}')),
+        ("params.customer", row('{"customer": "a\\u0000b"}'), row('{"customer": "a"}')),
+    ],
+)
+def test_what_differs_has_nothing_in_common_however_long_or_odd(
+    key: str, one: Archived, other: Archived
+) -> None:
+    order = ReplayOrder(which=UNRESOLVED, key=key)
+
+    assert order.key_of(one) != order.key_of(other)
+    assert order.key_of(one).isalnum()
+
+
+def test_an_order_is_refused_with_all_its_faults() -> None:
+    with pytest.raises(ReplayOrderInvalid) as refused:
+        ReplayOrder(
+            which=EVERY_FAILURE,
+            rate=float("nan"),
+            jitter=-1,
+            stop_at=1.5,
+            at_once=0,
+            canary=10**9,
+            attempts=21,
+            key="params..id",
+            author="\x1b[2J",
+        )
+
+    assert [field for field, _ in refused.value.faults] == [
+        "which",
+        "rate",
+        "jitter",
+        "stop_at",
+        "at_once",
+        "canary",
+        "attempts",
+        "author",
+        "key",
+    ]
+
+
 SECOND = timedelta(seconds=1)
 
 
@@ -34,13 +134,13 @@ def step(
     now: datetime = NOON,
     fraction: Callable[[], float] = lambda: 0.0,
     **progress: Any,  # noqa: ANN401
-) -> ReplayStep:
+) -> Release | Halt:
     return next_step(
         asked, ReplayProgress(**progress), next_at=next_at, now=now, random_fraction=fraction
     )
 
 
-def released(decision: ReplayStep) -> Release:
+def released(decision: Release | Halt) -> Release:
     assert isinstance(decision, Release)
     return decision
 
