@@ -25,6 +25,8 @@ SINGLE = size(200, 60)
 PAUSE, SETTLED = 0.02, size(10.0, 2.0)
 MINUTE = size(60.0, 0.5)
 
+EXAMPLES = Path(__file__).parents[1] / "examples" / "jobs.toml"
+
 
 def figures(servers: Production) -> list[Figure]:
     """Send single messages, and watch a worker at rest."""
@@ -94,7 +96,7 @@ def _at_rest(servers: Production, url: str) -> tuple[float, float]:
     """Give the MB that `cronhare worker` holds, and the share of a core that it takes."""
     with servers.broker.vhost() as vhost:
         process = subprocess.Popen(
-            [Path(sys.executable).with_name("cronhare"), "worker"],
+            [Path(sys.executable).with_name("cronhare"), "worker", "--jobs", EXAMPLES],
             env={**os.environ, "CRON_DATABASE_URL": url, "CRON_BROKER_URL": vhost},
             stderr=subprocess.DEVNULL,
         )
@@ -102,6 +104,7 @@ def _at_rest(servers: Production, url: str) -> tuple[float, float]:
             time.sleep(SETTLED)
             before = _cpu_seconds(process.pid)
             time.sleep(MINUTE)
+            assert process.poll() is None, process.returncode
             return _resident(process.pid), (_cpu_seconds(process.pid) - before) / MINUTE
         finally:
             process.terminate()
