@@ -1,33 +1,26 @@
-"""The container: where adapters are chosen and wired; `working` adds what works.
-
-For the types its parts are imported above; each is really imported when it is made: see `parts`.
-"""
-
-# ruff: noqa: TC004 - as said above
+"""The container: where adapters are chosen and wired; `working` adds what works."""
 
 import random
 import uuid
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.ports.system import NOT_TRACED, SILENT
 
 from . import rabbitmq
-from .injection import containers, providers
+from .injection import LazyPart, containers, imported_late, providers
 from .node_identity import this_node, this_program
-from .parts import LATE, OPTIONAL, LazyPart
 from .settings.settings import Settings
 from .vitals import Vitals
 
-if TYPE_CHECKING:
+with imported_late(__name__):
     from cronhare.adapters.http.client import HttpClient
     from cronhare.adapters.memory.broker import MemoryBroker, MemoryInspection, SilentBell
     from cronhare.adapters.notify.apprise import AppriseSender
     from cronhare.adapters.notify.mail import make_mailer
     from cronhare.adapters.notify.notifier import Notifier
     from cronhare.adapters.process.runner import ProcessRunner
-    from cronhare.adapters.prometheus.metrics import PrometheusMetrics
     from cronhare.adapters.sql.access import SqlAccessStore, SqlAuditStore
     from cronhare.adapters.sql.attempts import SqlAttemptStore
     from cronhare.adapters.sql.claims.store import SqlClaimStore
@@ -48,7 +41,6 @@ if TYPE_CHECKING:
     from cronhare.adapters.system.clock import HostClock, LedgerClock
     from cronhare.adapters.system.fifo_bell import FifoBell
     from cronhare.adapters.system.host import release
-    from cronhare.adapters.tracing import open_tracing
     from cronhare.application.administration.audit import AuditTrail
     from cronhare.application.administration.changing.access import Admission, TokenDesk
     from cronhare.application.administration.changing.replays import Backfills, Replays
@@ -88,9 +80,11 @@ if TYPE_CHECKING:
     from cronhare.domain.messages import Signer
     from cronhare.domain.schedules.catalog import Catalog
 
+with imported_late(__name__, optional=True):
+    from cronhare.adapters.prometheus.metrics import PrometheusMetrics
+    from cronhare.adapters.tracing import open_tracing
+
     from .probes import make_registry
-else:
-    globals().update(LATE | OPTIONAL)
 
 
 def _lazy(part: "providers.Provider[Any]") -> "providers.Factory[LazyPart]":

@@ -1,10 +1,19 @@
-"""dependency-injector, without what it imports for wirings and settings that we do not use.
+"""dependency-injector, and parts that are imported when the first of them is made.
 
-It looks whether a web framework is installed by importing it: with the extra `web` that were 0.2 s
-of each command. It can read settings from YAML and from Pydantic (3 MB), and ours are neither.
+A command that lists nodes needs neither the worker nor what lies behind it, and imports are most of
+the time of whoever asks one question. What lives long imports all of them before it begins.
+
+The library itself looks whether a web framework is installed by importing it: with the extra `web`
+that were 0.2 s of each command. It can read settings from YAML and from Pydantic (3 MB), and ours
+are neither.
 """
 
+import builtins
 import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import resolve_name
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -23,4 +32,77 @@ finally:
     for _name in _hidden:
         del sys.modules[_name]
 
-__all__ = ["containers", "providers"]
+__all__ = ["LazyPart", "containers", "imported_late", "preload", "providers"]
+
+
+class Late:
+    """A class or a function of another module, which is imported when it is called."""
+
+    def __init__(self, module: str, name: str, *, is_optional: bool) -> None:
+        """What *is_optional* a setting asks for: it is made before a process begins, or never."""
+        self.is_optional = is_optional
+        self._module = module
+        self._name = name
+
+    def found(self) -> Any:  # noqa: ANN401 - whatever it is
+        """Import it."""
+        return getattr(import_module(self._module), self._name)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - as it takes them
+        return self.found()(*arguments, **options)
+
+
+@contextmanager
+def imported_late(importer: str, *, optional: bool = False) -> Iterator[None]:
+    """Give a `Late` for each name that the module *importer* imports from another meanwhile."""
+    python = builtins.__import__
+
+    def late(
+        name: str,
+        in_module: Mapping[str, Any] | None = None,
+        in_function: Mapping[str, Any] | None = None,
+        names: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> Any:  # noqa: ANN401 - a module, or what passes for one
+        if not names or in_module is None or in_module["__name__"] != importer:
+            return python(name, in_module, in_function, names or (), level)
+        module = resolve_name("." * level + name, in_module["__package__"])
+        found = {each: Late(module, each, is_optional=optional) for each in names}
+        return SimpleNamespace(**found)
+
+    builtins.__import__ = late  # type: ignore[assignment]  # Python names no argument
+    try:
+        yield
+    finally:
+        builtins.__import__ = python
+
+
+class LazyPart:
+    """A part that is made when something is first asked of it.
+
+    Whoever answers many questions has parts of which each question needs but some.
+    """
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        """*make* gives the same one each time."""
+        self._make = make
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the part has
+        return getattr(self._make(), name)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._make())
+
+
+def preload(parts: Iterable[providers.Provider[Any]]) -> None:
+    """Import what these parts, and all behind them, are made of: for a process that lives long."""
+    waiting, seen = [*parts], set[int]()
+    while waiting:
+        part = waiting.pop()
+        made = getattr(part, "provides", None)
+        if id(part) in seen or (isinstance(made, Late) and made.is_optional):
+            continue
+        seen.add(id(part))
+        if isinstance(made, Late):
+            made.found()
+        waiting.extend(part.related)

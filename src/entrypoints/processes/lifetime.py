@@ -27,8 +27,9 @@ from cronhare.domain.topology import topology
 from cronhare.ports import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.claims import ClaimStorePort
 
-from .. import json_text, logs, parts, rabbitmq  # noqa: F401
+from .. import json_text, logs, rabbitmq  # noqa: F401
 from ..container import Container
+from ..injection import preload as preload_parts
 from ..settings.settings import SettingsInvalid
 from ..signals import Answer, ForcedExit, Shutdown, SignalHandlers
 from ..vitals import Turn
@@ -249,7 +250,7 @@ def preload(container: Container, *, with_page: bool) -> None:
     """
     works = (*WorkingContainer.cls_providers, "broker_inspection", "ledger_time")
     names = container.providers if with_page else works
-    parts.preload(getattr(container, name) for name in names)
+    preload_parts(getattr(container, name) for name in names)
     if container.settings().broker_kind == "amqp":
         rabbitmq.preload()
 

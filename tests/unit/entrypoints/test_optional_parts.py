@@ -9,7 +9,7 @@ import pytest
 WIRE = """
 import sys
 from cronhare.entrypoints.working import WorkingContainer
-from cronhare.entrypoints.parts import preload
+from cronhare.entrypoints.injection import preload
 from cronhare.entrypoints.settings.settings import Settings
 
 container = WorkingContainer(settings=Settings.read())
