@@ -172,7 +172,7 @@ def test_up_imports_nothing_after_its_first_run_but_what_a_first_calendar_needs(
         up.popen.send_signal(signal.SIGHUP)
         up.until("Reloaded jobs.toml")
         up.popen.send_signal(signal.SIGUSR1)
-        for words in ("killed by signal", "refused", "The broker: in this process"):
+        for words in ("killed by signal", "refused", "Servers: all answer"):
             up.until(words)
         for path in ("/schedulers", "/openapi.json", "/executions/1/output", "/"):
             assert site.get(path).status == 200

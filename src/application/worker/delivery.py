@@ -31,7 +31,7 @@ from ..logs import say
 from ..outages import LogLimiter
 from ..publish import envelope, is_carried
 from .attempt import AttemptRunner
-from .foreign import OVERDELIVERED_REASON, Adopter, Notes
+from .foreign import OVERDELIVERED_REASON, Notes, adopt
 from .ledger import Batcher, Draining, WorkerParts, lock_wait
 from .record import Counters, GateOpener, Recorder
 from .unhandled import quarantine_message, redeliver_later, was_put_off
@@ -202,7 +202,6 @@ class DeliveryHandler(WorkerParts):
     _deferrals: LogLimiter = attrs.field(init=False, factory=partial(LogLimiter, most=MOST_QUEUES))
 
     def __attrs_post_init__(self) -> None:
-        self._adopter = Adopter(self)
         self._notes = Notes(self)
         self._availability = Availability(self.ledger.clock.monotonic, places=self.places.shared)
         self._starter = AttemptStarter(self, self._availability)
@@ -261,7 +260,7 @@ class DeliveryHandler(WorkerParts):
         """Adopt a message of another program, and ack it at once: it may come again until then."""
         async with self._notes.noted(delivery) as pill:
             try:
-                reason = pill or await self._adopter.take(delivery)
+                reason = pill or await adopt(self, delivery)
             except LedgerBusy:  # a copy of it rests
                 return
             if reason is not None:

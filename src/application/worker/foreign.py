@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid5
@@ -23,7 +22,6 @@ from cronhare.domain.lifecycle.archive import Archived, Failure, Unproven, read_
 from cronhare.domain.messages import (
     AttemptRef,
     Signer,
-    TaskMessage,
     Unreadable,
     kept_headers,
     nacks_of,
@@ -60,68 +58,58 @@ FOREIGN_REFUSED: Final = (
 )
 
 
-@attrs.define(eq=False)
-class Adopter:
-    """Makes messages of other programs ours."""
+async def adopt(worker: WorkerParts, delivery: Delivery) -> str | None:
+    """Make a message of another program ours; None once it is to be acked.
 
-    _worker: WorkerParts
+    Otherwise the answer is why it is to be parked.
 
-    async def take(self, delivery: Delivery) -> str | None:
-        """Adopt a message; answers why it is to be parked, or None once it is to be acked.
+    Raises:
+        Draining: the message is to be given back as it is.
+        LedgerBusy: it is settled, and a copy rests.
+    """
+    if delivery.defect is not None:
+        return delivery.defect.reason
+    if was_overdelivered(delivery.message.headers):
+        return OVERDELIVERED_REASON
+    task = read(delivery.message.body, delivery.message.headers, worker.signer)
+    if isinstance(task, Unreadable):
+        return task.reason
+    if not worker.accepts_foreign:
+        return FOREIGN_REFUSED
+    ledger, name = worker.ledger, delivery.message.id or str(worker.uuid())
 
-        Raises:
-            Draining: the message is to be given back as it is.
-            LedgerBusy: it is settled, and a copy rests.
-        """
-        if delivery.defect is not None:
-            return delivery.defect.reason
-        if was_overdelivered(delivery.message.headers):
-            return OVERDELIVERED_REASON
-        task = read(delivery.message.body, delivery.message.headers, self._worker.signer)
-        if isinstance(task, Unreadable):
-            return task.reason
-        if not self._worker.accepts_foreign:
-            return FOREIGN_REFUSED
-        return await self._adopt(
-            delivery, task, name=delivery.message.id or str(self._worker.uuid())
+    def ask() -> Execution | Refused:
+        adopted = ledger.attempts.adopt(
+            task,
+            key=manual_key(uuid5(NAMESPACE_OID, name)),
+            queue=delivery.queue,
+            deaths=total_nacks(nacks_of(delivery.message.headers)),
+            now=ledger.clock.now(),  # in the thread: it may ask the ledger
+            node=ledger.node,
         )
+        if isinstance(adopted, Busy):
+            what = f"a message for schedule {task.scheduler_id}"
+            raise LedgerBusy(lock_wait(what, "its executions"))
+        return adopted
 
-    async def _adopt(self, delivery: Delivery, task: TaskMessage, *, name: str) -> str | None:
-        """Adopt a message, which the ledger knows by its *name*."""
-        ledger, broker = self._worker.ledger, self._worker.broker
-
-        def adopt() -> Execution | Refused:
-            adopted = ledger.attempts.adopt(
-                task,
-                key=manual_key(uuid5(NAMESPACE_OID, name)),
-                queue=delivery.queue,
-                deaths=total_nacks(nacks_of(delivery.message.headers)),
-                now=ledger.clock.now(),  # in the thread: it may ask the ledger
-                node=ledger.node,
-            )
-            if isinstance(adopted, Busy):
-                what = f"a message for schedule {task.scheduler_id}"
-                raise LedgerBusy(lock_wait(what, "its executions"))
-            return adopted
-
-        try:
-            adopted = await ledger.retry.to_begin(
-                lambda: ledger.in_thread(adopt), returned=was_put_off(delivery)
-            )
-        except LedgerBusy as busy:
-            await defer(broker, delivery, str(busy), id_=name)
-            raise
-        if isinstance(adopted, Refused):
-            return adopted.reason
-        if adopted.state is not State.CLAIMED:
-            _log_copy(delivery, adopted)
-            return None
-        trace, now = self._worker.tracing.current(), await ledger.now()
-        ours = envelope(adopted, now=now, signer=self._worker.signer, trace=trace)
-        theirs = kept_headers(publisher_headers(delivery.message.headers))
-        message = msgspec.structs.replace(ours.message, headers={**theirs, **ours.message.headers})
-        await self._worker.publish([(adopted, Envelope(message, ours.to))], now)
+    try:
+        adopted = await ledger.retry.to_begin(
+            lambda: ledger.in_thread(ask), returned=was_put_off(delivery)
+        )
+    except LedgerBusy as busy:
+        await defer(worker.broker, delivery, str(busy), id_=name)
+        raise
+    if isinstance(adopted, Refused):
+        return adopted.reason
+    if adopted.state is not State.CLAIMED:
+        _log_copy(delivery, adopted)
         return None
+    trace, now = worker.tracing.current(), await ledger.now()
+    ours = envelope(adopted, now=now, signer=worker.signer, trace=trace)
+    theirs = kept_headers(publisher_headers(delivery.message.headers))
+    message = msgspec.structs.replace(ours.message, headers={**theirs, **ours.message.headers})
+    await worker.publish([(adopted, Envelope(message, ours.to))], now)
+    return None
 
 
 def _log_copy(delivery: Delivery, adopted: Execution) -> None:
@@ -132,8 +120,7 @@ def _log_copy(delivery: Delivery, adopted: Execution) -> None:
         "its own, or none"
     )
     may_be_the_same = delivery.redelivered or was_put_off(delivery)
-    level = logging.DEBUG if may_be_the_same else logging.WARNING
-    say(log, level, "message.repeated", text)
+    say(log, logging.DEBUG if may_be_the_same else logging.WARNING, "message.repeated", text)
 
 
 #: Seconds that the turn of one message lasts at most: who has it for so long does not die of it,
@@ -161,59 +148,50 @@ class Notes:
     @asynccontextmanager
     async def noted(self, delivery: Delivery) -> AsyncIterator[str | None]:
         """Note a message while it is in hand; answers why it is to be parked unread, if it is."""
-        if not delivery.redelivered:
+        if not delivery.redelivered or self._is_draining:
             yield None
             return
-        answer, over = asyncio.get_running_loop().create_future(), asyncio.Event()
-        turn = asyncio.create_task(self._take_turn(_name_of(delivery), answer, over))
+        name, over = _name_of(delivery), asyncio.Event()
+        await self._turn.acquire()
         try:
-            yield self._reason(await answer)
+            crashes = await self._hold(name)
+        finally:
+            ending = asyncio.create_task(self._end_turn(name, over))
+        try:
+            yield self._reason(crashes)
         finally:  # before it is given back: the next one would count us as dead
             over.set()
-            await turn
+            await ending
 
-    async def _take_turn(
-        self, name: str, answer: "asyncio.Future[Sequence[Crash]]", over: asyncio.Event
-    ) -> None:
-        async with self._turn:
-            if self._is_draining:
-                answer.set_result(())
-                return
-            note = asyncio.create_task(self._note(name, answer, over))
-            await asyncio.wait({note}, timeout=LONGEST_TURN)
-            over.set()
-        await note
-
-    async def _note(
-        self, name: str, answer: "asyncio.Future[Sequence[Crash]]", over: asyncio.Event
-    ) -> None:
-        worker, ledger = self._worker, self._worker.ledger
+    async def _hold(self, name: str) -> Sequence[Crash]:
+        worker, clock = self._worker, self._worker.ledger.clock
 
         def hold() -> Sequence[Crash]:
-            now = ledger.clock.now()
-            holds = worker.redeliveries.hold(name, holder=worker.us, now=now)
-            return crashes_of(
-                holds, us=worker.us, now=now, policy=worker.crash_policy, lives=worker.lives
-            )
+            us, policy, now = worker.us, worker.crash_policy, clock.now()
+            holds = worker.redeliveries.hold(name, holder=us, now=now)
+            return crashes_of(holds, us=us, now=now, policy=policy, lives=worker.lives)
 
-        crashes: Sequence[Crash] = ()
-        try:
-            with suppress(LedgerUnavailable, LedgerRefused):
-                crashes = await ledger.in_thread(hold)
-        finally:
-            if not answer.done():
-                answer.set_result(crashes)
-        await over.wait()
-        let_go: Any = partial(worker.redeliveries.let_go, name, node=worker.us.node)
         with suppress(LedgerUnavailable, LedgerRefused):
-            await ledger.in_thread(let_go)
+            return await worker.ledger.in_thread(hold)
+        return ()
+
+    async def _end_turn(self, name: str, over: asyncio.Event) -> None:
+        """Take the note back once the message is settled, or its turn has lasted too long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LONGEST_TURN):
+                await over.wait()
+        self._turn.release()
+        worker = self._worker
+        with suppress(LedgerUnavailable, LedgerRefused):
+            await worker.ledger.in_thread(
+                lambda: worker.redeliveries.let_go(name, node=worker.us.node)
+            )
 
     def _reason(self, crashes: Sequence[Crash]) -> str | None:
         policy = self._worker.crash_policy
         if len(crashes) < policy.limit:
             return None
-        window = f"{policy.window.total_seconds():g} s"
-        times = counted(len(crashes), "time")
+        window, times = f"{policy.window.total_seconds():g} s", counted(len(crashes), "time")
         return f"it ended its worker {times} within {window}, before a run had begun"
 
 

@@ -8,6 +8,9 @@ from concurrent.futures import Future
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
+from typing import Final
+
+import attrs
 
 from cronhare.application.heartbeat import Heartbeat
 from cronhare.application.logs import say
@@ -28,20 +31,17 @@ from .loops import answered, wait_at_most, wait_unless
 log = logging.getLogger(__name__)
 
 
+@attrs.define(eq=False)
 class DeliveryTasks:
-    """The deliveries that are being handled, each in a task of its own."""
+    """The deliveries that are being handled, each in a task; *handle* brings one to its end."""
 
-    def __init__(self, handle: Callable[[Delivery], Coroutine[None, None, None]]) -> None:
-        """*handle* brings a delivery to its end."""
-        self._handle = handle
-        self._tasks: set[asyncio.Task[None]] = set()
+    _handle: Callable[[Delivery], Coroutine[None, None, None]]
+    _tasks: set[asyncio.Task[None]] = attrs.field(init=False, factory=set[asyncio.Task[None]])
 
     def __len__(self) -> int:
-        """Count them."""
         return len(self._tasks)
 
     def accept(self, delivery: Delivery) -> None:
-        """Begin to handle a delivery."""
         task = asyncio.create_task(self._handle(delivery))
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -62,31 +62,28 @@ def _log_fault(what: str, done: "Future[None] | asyncio.Task[None]") -> None:
         log.error("%s met a fault of ours", what, exc_info=fault, extra={"action": "fault"})
 
 
+@attrs.define(kw_only=True, eq=False)
 class WorkerConsumer:
-    """Hands deliveries to the worker, and drains it at the end."""
+    """Hands deliveries to the worker, and drains it at the end.
 
-    def __init__(
-        self,
-        *,
-        broker: AsyncBrokerPort,
-        worker: DeliveryHandler,
-        room: WaitingRoom,
-        runner: TaskRunnerPort,
-        keeper: LeaseKeeper,
-        shutdown: Shutdown,
-    ) -> None:
-        """All of it runs in one event loop. The broker is asked for until a *shutdown*."""
-        self._broker = broker
-        self._worker = worker
-        self._runner = runner
-        self._keeper = keeper
-        self._shutdown = shutdown
-        self._under_way = DeliveryTasks(worker.handle)
-        self._room = room
-        self._resting = DeliveryTasks(room.handle)
-        self._may_consume = asyncio.Event()
+    All of it runs in one event loop. The broker is asked for until a *shutdown*.
+    """
+
+    _broker: AsyncBrokerPort
+    _worker: DeliveryHandler
+    _room: WaitingRoom
+    _runner: TaskRunnerPort
+    _keeper: LeaseKeeper
+    _shutdown: Shutdown
+    _under_way: DeliveryTasks = attrs.field(init=False)
+    _resting: DeliveryTasks = attrs.field(init=False)
+    _may_consume: asyncio.Event = attrs.field(init=False, factory=asyncio.Event)
+    rests: bool = attrs.field(init=False, default=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._under_way = DeliveryTasks(self._worker.handle)
+        self._resting = DeliveryTasks(self._room.handle)
         self._may_consume.set()
-        self.rests = False
 
     @property
     def counters(self) -> Counters:
@@ -208,14 +205,19 @@ def warn_of_unsettled(keeper: LeaseKeeper) -> None:
         say(log, logging.WARNING, "shutdown.given-up", text)
 
 
+@attrs.define(kw_only=True, eq=False)
 class FailedQueueConsumer:
-    """Hands messages of the failed queue to the monitor, one at a time."""
+    """Hands messages of the failed queue to the monitor, one at a time.
 
-    def __init__(self, *, broker: AsyncBrokerPort, monitor: FailedMonitor) -> None:
-        """*broker* is a connection of its own, which a busy worker does not delay."""
-        self._broker = broker
-        self._monitor = monitor
-        self._under_way = DeliveryTasks(monitor.handle)
+    *broker* is a connection of its own, which a busy worker does not delay.
+    """
+
+    _broker: AsyncBrokerPort
+    _monitor: FailedMonitor
+    _under_way: DeliveryTasks = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._under_way = DeliveryTasks(self._monitor.handle)
 
     async def begin(self, shutdown: Shutdown) -> None:
         """Start to consume, as soon as the broker is there."""
@@ -237,21 +239,22 @@ class FailedQueueConsumer:
 _log_fault_apart = partial(_log_fault, "Serving a queue apart")
 
 
+@attrs.define(kw_only=True, eq=False)
 class ServingApart:
-    """Lets one other thread have queues served, and left, in the worker's event loop.
+    """Lets one other thread have queues served, and left, in the event loop that this is made in.
 
     What is served is reported, with its place.
     """
 
-    def __init__(self, *, consumer: WorkerConsumer, places: Places, heartbeat: Heartbeat) -> None:
-        """Make it in the worker's event loop."""
-        self._consumer = consumer
-        self._places = places
-        self._heartbeat = heartbeat
-        self._loop = asyncio.get_running_loop()
-        self._beginning: dict[str, asyncio.Task[None]] = {}
-        #: One that is left may be asked for again before it has been: each thing in its turn.
-        self._turns = defaultdict[str, asyncio.Lock](asyncio.Lock)
+    _consumer: WorkerConsumer
+    _places: Places
+    _heartbeat: Heartbeat
+    _loop: asyncio.AbstractEventLoop = attrs.field(init=False, factory=asyncio.get_running_loop)
+    _beginning: dict[str, asyncio.Task[None]] = attrs.field(init=False, factory=dict)
+    #: One that is left may be asked for again before it has been: each thing in its turn.
+    _turns: defaultdict[str, asyncio.Lock] = attrs.field(
+        init=False, factory=lambda: defaultdict(asyncio.Lock)
+    )
 
     def serve(self, queue: str) -> None:
         """Have a queue served, once the broker gives it."""
@@ -285,23 +288,23 @@ class ServingApart:
             await self._consumer.leave(queue)
 
 
-class Draining:
-    """Has the worker consume as the ledger wants it."""
+_DRAINED: Final = (
+    "node.drain",
+    "Draining: no more work is taken, what runs goes on, until `cronhare nodes undrain`",
+)
+_UNDRAINED: Final = "node.undrain", "Drained no longer: work is taken again"
 
-    def __init__(
-        self,
-        *,
-        rest: Callable[[], Awaitable[object]],
-        resume: Callable[[], Awaitable[object]],
-        shutdown: Shutdown,
-    ) -> None:
-        """Make it in the worker's event loop."""
-        self._rest = rest
-        self._resume = resume
-        self._shutdown = shutdown
-        self._loop = asyncio.get_running_loop()
-        self._wanted = False
-        self._changed = asyncio.Event()
+
+@attrs.define(kw_only=True, eq=False)
+class Draining:
+    """Has the worker consume as the ledger wants it, in the event loop that this is made in."""
+
+    _rest: Callable[[], Awaitable[object]]
+    _resume: Callable[[], Awaitable[object]]
+    _shutdown: Shutdown
+    _loop: asyncio.AbstractEventLoop = attrs.field(init=False, factory=asyncio.get_running_loop)
+    _wanted: bool = attrs.field(init=False, default=False)
+    _changed: asyncio.Event = attrs.field(init=False, factory=asyncio.Event)
 
     def told(self, drain: bool) -> None:  # noqa: FBT001 - it is the heartbeat's answer
         """Hear from the heartbeat, in its thread, what is wanted."""
@@ -315,16 +318,8 @@ class Draining:
             self._changed.clear()
             if self._wanted != drained:
                 drained = self._wanted
-                await wait_unless(requested, self._change(drain=drained))
-
-    async def _change(self, *, drain: bool) -> None:
-        if not drain:
-            await self._resume()
-            say(log, logging.INFO, "node.undrain", "Drained no longer: work is taken again")
-            return
-        text = "Draining: no more work is taken, what runs goes on, until `cronhare nodes undrain`"
-        say(log, logging.INFO, "node.drain", text)
-        await self._rest()
+                say(log, logging.INFO, *(_DRAINED if drained else _UNDRAINED))
+                await wait_unless(requested, self._rest() if drained else self._resume())
 
     def _note(self, drain: bool) -> None:  # noqa: FBT001
         self._wanted = drain

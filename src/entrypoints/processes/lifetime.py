@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import croniter  # noqa: F401 - the first expression with a range is perhaps planned in a month
 
@@ -18,13 +18,10 @@ import cronhare.adapters.sql.claims.plans  # what lists of a ledger do without
 import cronhare.adapters.sql.limits
 import cronhare.adapters.sql.records.retention  # noqa: F401
 from cronhare.adapters.addresses import BrokerServer
-from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.system.host import be_private
 from cronhare.application.heartbeat import Heartbeat
 from cronhare.application.logs import say
-from cronhare.domain.facts import InMemory, Kind, Unreachable
-from cronhare.domain.topology import topology
-from cronhare.ports import LedgerOutdated, LedgerUnavailable
+from cronhare.ports import LedgerOutdated
 from cronhare.ports.claims import ClaimStorePort
 
 from .. import json_text, logs, rabbitmq  # noqa: F401
@@ -151,12 +148,8 @@ def offset_of(heartbeat: Heartbeat) -> Callable[[], float | None]:
     return lambda: None if heartbeat.offset is None else heartbeat.offset.total_seconds()
 
 
-#: Seconds that a server has for its answer; what runs is reported before.
-TIMEOUT: Final = 10.0
-
 #: A sentence, and the context in its brackets.
 StateLine = tuple[str, dict[str, Any]]
-StateLines = Callable[[], Iterable[StateLine]]
 
 
 class StateReport:
@@ -166,59 +159,21 @@ class StateReport:
         """The time since now is reported as well."""
         self._container = container
         self._began = time.monotonic()
-        self._parts: list[StateLines] = []
+        self._parts: list[Callable[[], Iterable[StateLine]]] = []
 
-    def add(self, part: StateLines) -> None:
+    def add(self, part: Callable[[], Iterable[StateLine]]) -> None:
         """Let a part of the process report as well; it is called in the event loop."""
         self._parts.append(part)
 
     async def write(self) -> None:
-        """Write first what is known here, then what the servers answer."""
-        up = time.monotonic() - self._began
+        """Write first what is known here, then which servers answer."""
+        up, proofs = time.monotonic() - self._began, self._container.vitals().proofs
         _say(f"Node {self._container.node()}, running for {up:.0f} s")
         for part in self._parts:
             for text, context in part():
                 _say(text, **context)
-        ledger, broker = self._look_at_ledger, self._look_at_broker
-        await asyncio.gather(_look("ledger", ledger), _look("broker", broker))
-
-    def _look_at_ledger(self) -> str:
-        began = time.monotonic()
-        try:
-            self._container.ledger_time().now()
-        except LedgerUnavailable as error:
-            return f"unreachable: {error}"
-        return f"answers within {(time.monotonic() - began) * 1000:.0f} ms"
-
-    def _look_at_broker(self) -> str:
-        queues: tuple[str, ...] = self._container.queues()
-        wanted = topology(retry_delay=self._container.settings().retry_delay, queues=queues)
-        match self._container.broker_inspection().inspect(wanted):
-            case Unreachable(said=said):
-                return f"unreachable: {said}"
-            case InMemory() if not queues:
-                return "in memory, inside of `cronhare up`"
-            case InMemory():
-                broker: MemoryBroker = self._container.memory_broker()
-                waiting = [f"{each}: {broker.depth(each)} waiting" for each in queues]
-                return f"in this process; {'; '.join(waiting)}"
-            case found:
-                alarm = f", takes no messages: {found.alarm}" if found.alarm else ""
-                waiting = [
-                    f"{thing.name}: {thing.messages} waiting, {thing.consumers} consumers"
-                    for thing in found.things
-                    if thing.kind is Kind.QUEUE and thing.name in queues
-                ]
-                return f"{found.product} {found.version} answers{alarm}; {'; '.join(waiting)}"
-
-
-async def _look(server: str, look: Callable[[], str]) -> None:
-    try:
-        async with asyncio.timeout(TIMEOUT):
-            answer = await asyncio.to_thread(look)
-    except TimeoutError:
-        answer = f"no answer within {TIMEOUT:.0f} s"
-    _say(f"The {server}: {answer}")
+        await asyncio.to_thread(proofs.refresh)
+        _say(f"Servers: {'; '.join(proofs.faults()) or 'all answer'}")
 
 
 def _say(text: str, **context: Any) -> None:  # noqa: ANN401 - whatever is shown in brackets

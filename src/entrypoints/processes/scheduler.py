@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 
+import attrs
+
 from cronhare.application.events import relay
 from cronhare.application.heartbeat import LEAVING
 from cronhare.application.logs import say
@@ -45,28 +47,27 @@ ROUND = 10.0
 LAST_WORDS = 5.0
 
 
+@attrs.define(kw_only=True, eq=False)
 class SchedulerRound:
-    """Dispatches and reconciles once, between two rests."""
+    """Dispatches and reconciles once, between two rests.
 
-    def __init__(
-        self,
-        *,
-        claims: ClaimStorePort,
-        dispatcher: Dispatcher,
-        reconciler: Reconciler,
-        clock: ClockPort,
-        lease: timedelta,
-    ) -> None:
-        """The ledger's clock decides what is due; *clock* is a stopwatch alone."""
-        self._claims = claims
-        self._dispatcher = dispatcher
-        self._reconciler = reconciler
-        self._clock = clock
-        self._gaps = GapDetector(every=RECONCILE_EVERY, lease=lease)
-        self._dispatched = True
-        self._reconcile_at: datetime | None = None
-        self._is_called = False
-        reconciler.begin_grace("this scheduler has just begun, and knows of no outage before")
+    The ledger's clock decides what is due; *clock* is a stopwatch alone.
+    """
+
+    _claims: ClaimStorePort
+    _dispatcher: Dispatcher
+    _reconciler: Reconciler
+    _clock: ClockPort
+    _lease: timedelta
+    _gaps: GapDetector = attrs.field(init=False)
+    _dispatched: bool = attrs.field(init=False, default=True)
+    _reconcile_at: datetime | None = attrs.field(init=False, default=None)
+    _is_called: bool = attrs.field(init=False, default=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._gaps = GapDetector(every=RECONCILE_EVERY, lease=self._lease)
+        why = "this scheduler has just begun, and knows of no outage before"
+        self._reconciler.begin_grace(why)
 
     def round(self) -> float:
         """Do what is due, and say how many seconds to rest."""
