@@ -14,7 +14,6 @@ from original_algorithm import OriginalScheduler, start_child, work_off
 from rig import Ledgers, ShiftedClock, opened
 from samples import BUSY, TRUE, size
 
-from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.application.worker.delivery import Places
@@ -26,6 +25,7 @@ from cronhare.entrypoints.processes.consuming import WorkerConsumer
 from cronhare.entrypoints.signals import ForcedExit, Shutdown
 from cronhare.ports.runner import Invocation, TaskRunnerPort
 from tests.scripted_runner import ScriptedRunner
+from tests.trial_broker import TrialBroker
 
 #: How many are run, by how many at a time: each case takes a few seconds.
 SCRIPTED = size({1: 1_000, 8: 4_000, 64: 10_000}, dict.fromkeys((1, 8, 64), 60))
@@ -97,7 +97,7 @@ async def _rate(
 
 def _original_rate(ledgers: Ledgers, count: int, execute: Callable[[TaskMessage], object]) -> float:
     """The same by the original algorithm: scheduler and worker, one after the other."""
-    broker = MemoryBroker(SystemClock())
+    broker = TrialBroker(SystemClock())
     with ledgers.copy(count, busy=count) as path, OriginalScheduler(path, broker) as original:
         began = time.perf_counter()
         original.dispatch(original.matching(original.load(), BUSY), BUSY)

@@ -14,7 +14,6 @@ from functools import partial
 from itertools import count, product
 from pathlib import Path
 
-from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.adapters.sql.records.inspection import SqlInspection
@@ -40,6 +39,7 @@ from cronhare.ports.schedules import ScheduleFilter
 from tests.frozen_clock import FrozenClock
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
 from tests.integration.ledgers import NOON, Ledger, draft, sql_ledger
+from tests.trial_broker import TrialBroker
 from tests.unit.application.house import Inline
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
@@ -105,7 +105,7 @@ class Desk:
             ),
             now=ledger.clock.now,
         )
-        self.broker = MemoryBroker(ledger.clock)
+        self.broker = TrialBroker(ledger.clock)
         publisher = ExecutionPublisher(
             broker=self.broker,
             claims=ledger.claims,

@@ -8,7 +8,6 @@ from time import sleep
 import attrs
 import pytest
 
-from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.domain.topology import (
     FAILED_QUEUE,
     MAIN_QUEUE,
@@ -26,6 +25,7 @@ from tests.frozen_clock import FrozenClock
 from tests.ports import ReadableBroker
 from tests.readable_broker import ReadablePikaBroker
 from tests.services.rabbitmq import Server
+from tests.trial_broker import TrialBroker
 
 REPORTS = "cron_scheduler.reports"
 RETRY_DELAY = timedelta(milliseconds=400)
@@ -67,7 +67,7 @@ class Bench:
 @pytest.fixture
 def memory_bench() -> Iterator[Bench]:
     clock = FrozenClock(datetime(2026, 3, 28, 12, 0, 0, 700_000, tzinfo=UTC))
-    broker = MemoryBroker(clock, retry_delay=RETRY_DELAY, queues=[MAIN_QUEUE, REPORTS])
+    broker = TrialBroker(clock, retry_delay=RETRY_DELAY, queues=[MAIN_QUEUE, REPORTS])
     yield Bench(broker, lambda: broker, clock.advance)
     broker.close()
 

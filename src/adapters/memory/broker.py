@@ -13,17 +13,14 @@ from cronhare.ports.system import ClockPort
 
 from .deliveries import Consumer, Session
 from .engine import Engine
-from .routing import routed_copy
 
 
 class MemoryBroker:
     """Carries messages between the threads and loops of one process. Satisfies `BrokerPort`.
 
-    It is the broker and the blocking connection to it; `connect` makes the asynchronous ones.
-    The topology for *queues* is declared from the start. Messages live as long as this object:
-    the ledger brings back what was under way. Like RabbitMQ it delivers at least once.
-
-    `go_away` and `come_back`, and `drop_all`, simulate its faults.
+    `connect` makes the asynchronous connections to it. The topology for *queues* is declared from
+    the start. Messages live as long as this object: the ledger brings back what was under way.
+    Like RabbitMQ it delivers at least once.
     """
 
     def __init__(
@@ -35,9 +32,6 @@ class MemoryBroker:
     ) -> None:
         self._engine = Engine(clock)
         self._retry_delay = retry_delay
-        self._session = Session(wake=lambda: True)
-        with self._engine.turn():
-            self._engine.deliveries.open(self._session)
         self.declare(queues)
 
     def connect(self) -> "MemoryConnection":
@@ -45,57 +39,23 @@ class MemoryBroker:
 
     def declare(self, queues: Iterable[str]) -> None:
         wanted = topology(retry_delay=self._retry_delay, queues=queues)
-        with self._engine.visit():
+        with self._engine.turn():
             self._engine.topology.add(wanted)
 
     def publish(self, batch: Sequence[Envelope]) -> Sequence[Published]:
         return self._engine.publish(batch)
 
     def is_reachable(self) -> bool:
-        return not self._engine.deliveries.away
-
-    def receive(self, queue: str) -> Delivery | None:
-        with self._engine.visit():
-            known = self._engine.topology.queues.get(queue)
-            return None if known is None else self._engine.deliveries.take(self._session, known)
-
-    def ack(self, delivery: Delivery) -> None:
-        self._engine.ack(self._session, delivery.tag)
-
-    def nack(self, delivery: Delivery, *, requeue: bool = False) -> None:
-        self._engine.nack(self._session, delivery.tag, requeue=requeue)
+        return True
 
     def close(self) -> None:
-        with self._engine.turn():
-            self._engine.deliveries.requeue_all(self._session)
+        """There is nothing to let go of."""
 
     def depth(self, queue: str) -> int:
         """Count the messages that wait in a queue, without those that are delivered."""
         with self._engine.turn():
             known = self._engine.topology.queues.get(queue)
             return 0 if known is None else len(known.ready)
-
-    def go_away(self) -> None:
-        """Be unreachable, as when the network fails.
-
-        Connections break: unsettled messages are requeued, and settling them later does nothing.
-        What is published is `UNKNOWN` and does not arrive. Queued messages still expire.
-        """
-        with self._engine.turn():
-            self._engine.deliveries.go_away()
-
-    def come_back(self) -> None:
-        """Be reachable again. Connections that consumed go on, as if they had reconnected."""
-        with self._engine.turn():
-            self._engine.deliveries.come_back()
-
-    def drop_all(self) -> None:
-        """Lose every message, as a broker whose disk was replaced. Queues and consumers stay.
-
-        What is delivered can still be worked on, but is not requeued.
-        """
-        with self._engine.turn():
-            self._engine.deliveries.lose(list(self._engine.topology.queues.values()))
 
 
 class MemoryConnection:
@@ -138,7 +98,7 @@ class MemoryConnection:
 
     def is_consuming(self) -> bool:
         with self._engine.turn():
-            return bool(self._session.consumers) and not self._engine.deliveries.away
+            return bool(self._session.consumers)
 
     def left_out(self) -> Collection[str]:
         return ()
@@ -149,12 +109,11 @@ class MemoryConnection:
         self._set_timer()
 
     async def resume(self) -> None:
-        with self._engine.visit():
+        with self._engine.turn():
             self._engine.deliveries.resume(self._session)
 
     async def publish(self, envelope: Envelope) -> Published:
         if self._closed:
-            routed_copy(envelope)  # to raise all the same
             return Published.UNKNOWN
         [published] = self._engine.publish([envelope])
         return published
@@ -186,7 +145,7 @@ class MemoryConnection:
         if missing := [name for name in queues if name not in declared]:
             self._declare(missing)
         self._loop = asyncio.get_running_loop()
-        with self._engine.visit():
+        with self._engine.turn():
             consumer = Consumer(
                 session=self._session,
                 queues={name: declared[name] for name in queues},

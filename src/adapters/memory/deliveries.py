@@ -1,7 +1,7 @@
 """Clients and their deliveries: sent round robin and within a prefetch, settled, requeued."""
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import count
 
 import attrs
@@ -30,12 +30,11 @@ class Consumer:
 
 @attrs.define(eq=False)
 class Unacked:
-    """A delivered message and the queue that it is requeued to, unless it is *lost*."""
+    """A delivered message and the queue that it is requeued to."""
 
     stored: Stored
     queue: MemoryQueue
     consumer: Consumer | None
-    lost: bool = False
 
 
 @attrs.define(eq=False)
@@ -73,25 +72,18 @@ class Session:
 
 
 class Deliveries:
-    """Delivers messages to clients, round robin and within their prefetch, and requeues them.
-
-    *now* reads the stopwatch. While the broker is *away*, nothing is delivered.
-    """
+    """Delivers messages to clients, round robin and within their prefetch, and requeues them."""
 
     def __init__(self, now: Callable[[], int]) -> None:
-        self.away = False
+        """*now* reads the stopwatch."""
         self._now = now
-        self._sessions: dict[Session, None] = {}  # a set that remembers the order of arrival
+        self.sessions: dict[Session, None] = {}  # a set that remembers the order of arrival
         self._to_wake: dict[Session, None] = {}
         self._waiting: defaultdict[MemoryQueue, deque[Consumer]] = defaultdict(deque)
         self._tags = count(1)
 
     def open(self, session: Session) -> None:
-        self._sessions[session] = None
-
-    def take(self, session: Session, queue: MemoryQueue) -> Delivery | None:
-        """Deliver the head of a queue, if there is one."""
-        return self._deliver(session, queue, None) if queue.ready else None
+        self.sessions[session] = None
 
     def settle(self, session: Session, tag: object, *, requeue: bool) -> Unacked | None:
         """Take a message from a client; None for a tag that it does not hold.
@@ -143,45 +135,24 @@ class Deliveries:
                 self._waiting[queue].remove(consumer)
         self._put_back(session.recall(lambda held: held.consumer is consumer))
 
-    def requeue_all(self, session: Session) -> None:
+    def disconnect(self, session: Session) -> None:
+        """Deliver no more to a client until it resumes; requeue all that it holds."""
+        self.pause(session)
         self._put_back(session.remove_all())
 
     def close(self, session: Session) -> None:
         """Forget a client; requeue all that it holds."""
-        self.cancel(session)
-        self.requeue_all(session)
-        session.paused.clear()
-        self._sessions.pop(session, None)
+        self.disconnect(session)
+        self.sessions.pop(session, None)
 
     def serve(self, queue: MemoryQueue) -> None:
         """Deliver what waits in a queue, while a consumer has room."""
-        while queue.ready and not self.away and (consumer := self._next_for(queue)):
+        while queue.ready and (consumer := self._next_for(queue)):
             self._send(queue, consumer)
-
-    def go_away(self) -> None:
-        """Disconnect every client and serve none."""
-        self.away = True
-        for session in self._sessions:
-            self._put_back(session.remove_all())
-
-    def come_back(self) -> None:
-        """Serve again; consumers stay."""
-        self.away = False
-        self._fill_all()
-
-    def lose(self, queues: Collection[MemoryQueue]) -> None:
-        """Lose the messages of these queues; those that are delivered are not requeued."""
-        for session in self._sessions:
-            session.recall(lambda held: held.queue in queues)
-            for held in session.held.values():
-                held.lost = held.lost or held.queue in queues
-        for queue in queues:
-            queue.ready.clear()
-        self._fill_all()
 
     def wake_consuming(self) -> None:
         """Mark all clients that consume as to be woken."""
-        self._to_wake.update((session, None) for session in self._sessions if session.consumers)
+        self._to_wake.update((session, None) for session in self.sessions if session.consumers)
 
     def wake(self) -> None:
         """Wake the marked clients; what one that is gone held is requeued for the others."""
@@ -200,22 +171,16 @@ class Deliveries:
                 return consumer
         return None
 
-    def _put_back(self, batch: Iterable[Unacked]) -> None:
+    def _put_back(self, batch: Collection[Unacked]) -> None:
         # The newest first, so that each older one finds its place without a search.
-        kept = [held for held in batch if not held.lost]
-        for held in sorted(kept, key=lambda held: held.stored.place, reverse=True):
+        for held in sorted(batch, key=lambda held: held.stored.place, reverse=True):
             held.queue.put_back(held.stored, self._now())
-        for queue in dict.fromkeys(held.queue for held in kept):
+        for queue in dict.fromkeys(held.queue for held in batch):
             self.serve(queue)
-
-    def _fill_all(self) -> None:
-        for session in self._sessions:
-            for consumer in session.consumers:
-                self._fill(consumer)
 
     def _fill(self, consumer: Consumer) -> None:
         """Deliver up to the prefetch, from the consumer's queues by their weights."""
-        if self.away or consumer not in consumer.session.consumers:
+        if consumer not in consumer.session.consumers:
             return
         queues = consumer.queues
         while consumer.has_room() and (ready := [name for name in queues if queues[name].ready]):
@@ -225,10 +190,11 @@ class Deliveries:
         session = consumer.session
         consumer.unsettled += 1
         consumer.fair.serve(queue.spec.name)
-        session.inbox.append((consumer, self._deliver(session, queue, consumer)))
+        session.inbox.append((consumer, self.deliver(session, queue, consumer)))
         self._to_wake[session] = None
 
-    def _deliver(self, session: Session, queue: MemoryQueue, consumer: Consumer | None) -> Delivery:
+    def deliver(self, session: Session, queue: MemoryQueue, consumer: Consumer | None) -> Delivery:
+        """Hand a client the head of a queue that is not empty."""
         stored = queue.ready.popleft()
         tag = next(self._tags)
         session.held[tag] = Unacked(stored, queue, consumer)

@@ -13,7 +13,7 @@ from weakref import WeakMethod
 
 import msgspec
 
-from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Published
+from cronhare.ports.broker import Envelope, Message, Published
 from cronhare.ports.system import ClockPort
 
 from .deliveries import Deliveries, Session
@@ -117,35 +117,20 @@ class Engine:
                 self._announce_expiry()
                 self.deliveries.wake()
 
-    @contextmanager
-    def visit(self) -> Iterator[None]:
-        """Lock the broker for a client.
-
-        Raises:
-            BrokerUnavailable: the broker is away.
-        """
-        with self.turn():
-            if self.deliveries.away:
-                raise BrokerUnavailable("the broker is away")
-            yield
-
     def catch_up(self) -> None:
         """Expire what is due."""
         with self.turn():
             pass
 
     def publish(self, batch: Sequence[Envelope]) -> list[Published]:
-        """Publish copies of all, in order: all `UNKNOWN` while away.
+        """Publish copies of all, in order.
 
         Raises:
             ValueError, TypeError: see `routed_copy`. Nothing was published then.
         """
         copies = [routed_copy(envelope) for envelope in batch]
-        try:
-            with self.visit():
-                return [self._route(*copy) for copy in copies]
-        except BrokerUnavailable:
-            return [Published.UNKNOWN] * len(copies)
+        with self.turn():
+            return [self._route(*copy) for copy in copies]
 
     def ack(self, session: Session, tag: object) -> None:
         with self.turn():
@@ -155,7 +140,7 @@ class Engine:
         """Take a message from a client: back to its place, or to the dead-letter exchange."""
         with self.turn():
             held = self.deliveries.settle(session, tag, requeue=requeue)
-            if held is not None and not held.lost and not requeue:
+            if held is not None and not requeue:
                 self._dead_letter(held.stored, held.queue, Reason.REJECTED, self._now())
 
     def next_delivery(self, session: Session) -> Callable[[], None] | None:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.domain.topology import LANE_UNIT, MAIN_QUEUE, RETRY_QUEUE, ToQueue
 from cronhare.ports.broker import BrokerPort, Delivery, Envelope, Message, Published
 from tests.frozen_clock import FrozenClock
 from tests.ports import ReadableBroker
+from tests.trial_broker import TrialBroker
 
 START = datetime(2026, 3, 28, 12, 0, 0, 700_000, tzinfo=UTC)
 RETRY_DELAY = timedelta(seconds=30)
@@ -25,8 +25,8 @@ def clock() -> FrozenClock:
 
 
 @pytest.fixture
-def broker(clock: FrozenClock) -> MemoryBroker:
-    return MemoryBroker(clock, retry_delay=RETRY_DELAY)
+def broker(clock: FrozenClock) -> TrialBroker:
+    return TrialBroker(clock, retry_delay=RETRY_DELAY)
 
 
 def _publish(
@@ -59,7 +59,7 @@ def _times(delivery: Delivery) -> list[datetime]:
 @given(st.integers(1, 2**16 - 1))
 def test_every_delay_ends_to_the_microsecond(units: int) -> None:
     clock = FrozenClock(START)
-    broker = MemoryBroker(clock)
+    broker = TrialBroker(clock)
     _publish(broker, delay=LANE_UNIT * units)
 
     clock.advance(LANE_UNIT * units - timedelta(microseconds=1))
@@ -69,9 +69,7 @@ def test_every_delay_ends_to_the_microsecond(units: int) -> None:
     assert (early, broker.depth(MAIN_QUEUE)) == (0, 1)
 
 
-def test_a_far_jump_dates_each_hop_at_its_own_time(
-    broker: MemoryBroker, clock: FrozenClock
-) -> None:
+def test_a_far_jump_dates_each_hop_at_its_own_time(broker: TrialBroker, clock: FrozenClock) -> None:
     _publish(broker, delay=timedelta(seconds=7.2))  # lanes 6 (6.4 s) and 3 (0.8 s)
 
     clock.advance(A_DAY)
@@ -84,7 +82,7 @@ def test_a_far_jump_dates_each_hop_at_its_own_time(
 
 
 def test_a_far_jump_delivers_in_the_order_in_which_the_delays_end(
-    broker: MemoryBroker, clock: FrozenClock
+    broker: TrialBroker, clock: FrozenClock
 ) -> None:
     for seconds in (120, 30, 60):
         _publish(broker, b"%d" % seconds, delay=timedelta(seconds=seconds))
@@ -94,9 +92,7 @@ def test_a_far_jump_delivers_in_the_order_in_which_the_delays_end(
     assert [_receive(broker).message.body for _ in range(3)] == [b"30", b"60", b"120"]
 
 
-def test_a_clock_that_is_set_back_holds_nothing_up(
-    broker: MemoryBroker, clock: FrozenClock
-) -> None:
+def test_a_clock_that_is_set_back_holds_nothing_up(broker: TrialBroker, clock: FrozenClock) -> None:
     _publish(broker, delay=timedelta(seconds=30))
 
     clock.move_to(START - A_DAY)
@@ -106,7 +102,7 @@ def test_a_clock_that_is_set_back_holds_nothing_up(
 
 
 def test_a_message_in_hand_does_not_expire_but_does_once_it_is_given_back(
-    broker: MemoryBroker, clock: FrozenClock
+    broker: TrialBroker, clock: FrozenClock
 ) -> None:
     _publish(broker)
     broker.nack(_receive(broker))
@@ -123,7 +119,7 @@ def test_a_message_in_hand_does_not_expire_but_does_once_it_is_given_back(
 
 
 def test_messages_of_a_queue_expire_in_order_each_at_its_own_time(
-    broker: MemoryBroker, clock: FrozenClock
+    broker: TrialBroker, clock: FrozenClock
 ) -> None:
     for body in (b"one", b"two", b"three"):
         _publish(broker, body)
@@ -140,7 +136,7 @@ def test_messages_of_a_queue_expire_in_order_each_at_its_own_time(
 
 
 def test_a_republished_death_header_makes_a_cycle_and_loses_the_message(
-    broker: MemoryBroker, clock: FrozenClock, caplog: pytest.LogCaptureFixture
+    broker: TrialBroker, clock: FrozenClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     half_a_second = timedelta(milliseconds=500)
     _publish(broker, delay=half_a_second)
@@ -159,7 +155,7 @@ def test_a_republished_death_header_makes_a_cycle_and_loses_the_message(
 
 
 def test_the_death_of_a_repeated_nack_keeps_the_time_of_the_first(
-    broker: MemoryBroker, clock: FrozenClock
+    broker: TrialBroker, clock: FrozenClock
 ) -> None:
     _publish(broker)
 
@@ -175,7 +171,7 @@ def test_the_death_of_a_repeated_nack_keeps_the_time_of_the_first(
 
 
 @pytest.mark.parametrize("value", [(1, 2), {1}, object(), [timedelta(0)]])
-def test_a_header_that_amqp_cannot_carry_is_refused(broker: MemoryBroker, value: object) -> None:
+def test_a_header_that_amqp_cannot_carry_is_refused(broker: TrialBroker, value: object) -> None:
     with pytest.raises(TypeError, match="header deep: AMQP cannot carry"):
         _publish(broker, headers={"table": {"deep": value}})
 
@@ -184,7 +180,7 @@ def test_a_header_that_amqp_cannot_carry_is_refused(broker: MemoryBroker, value:
 
 
 def test_messages_take_their_old_places_in_whatever_order_they_are_given_back(
-    broker: MemoryBroker,
+    broker: TrialBroker,
 ) -> None:
     for body in (b"1", b"2", b"3", b"4"):
         _publish(broker, body)

@@ -1,4 +1,4 @@
-"""Connections to the in-memory broker: threads, loops, and what may befall them."""
+"""Connections to the in-memory broker, from threads and loops."""
 
 import asyncio
 import threading
@@ -6,11 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.topology import LANE_UNIT, MAIN_QUEUE, ToQueue
 from cronhare.ports.broker import (
-    AsyncBrokerPort,
     BrokerPort,
     Delivery,
     Envelope,
@@ -19,6 +17,7 @@ from cronhare.ports.broker import (
 )
 from tests.frozen_clock import FrozenClock
 from tests.ports import ReadableBroker
+from tests.trial_broker import TrialBroker
 
 START = datetime(2026, 3, 28, 12, 0, 0, 700_000, tzinfo=UTC)
 A_DAY = timedelta(days=1)
@@ -30,8 +29,8 @@ def clock() -> FrozenClock:
 
 
 @pytest.fixture
-def broker(clock: FrozenClock) -> MemoryBroker:
-    return MemoryBroker(clock)
+def broker(clock: FrozenClock) -> TrialBroker:
+    return TrialBroker(clock)
 
 
 def _publish(
@@ -47,91 +46,7 @@ def _receive(broker: ReadableBroker) -> Delivery:
     return delivery
 
 
-# What may befall a broker
-
-
-async def test_while_it_is_away_a_publish_is_unknown_and_does_not_arrive(
-    broker: MemoryBroker,
-) -> None:
-    connection: AsyncBrokerPort = broker.connect()
-    broker.go_away()
-
-    answers = [
-        _publish(broker),
-        await connection.publish(Envelope(Message(body=b"task"), ToQueue())),
-    ]
-    broker.come_back()
-
-    assert answers == [Published.UNKNOWN] * 2
-    assert broker.depth(MAIN_QUEUE) == 0
-
-
-async def test_time_goes_on_in_a_broker_that_is_away_but_nothing_is_delivered(
-    broker: MemoryBroker, clock: FrozenClock
-) -> None:
-    seen: asyncio.Queue[Delivery] = asyncio.Queue()
-    connection = broker.connect()
-    await connection.consume([MAIN_QUEUE], prefetch=1, on_delivery=seen.put_nowait)
-    _publish(broker, delay=timedelta(seconds=30))
-    broker.go_away()
-
-    clock.advance(timedelta(seconds=30))
-    waiting = broker.depth(MAIN_QUEUE)
-    await asyncio.sleep(0)
-
-    assert (waiting, seen.qsize()) == (1, 0)
-    broker.come_back()
-    assert (await asyncio.wait_for(seen.get(), timeout=60)).message.body == b"task"
-    await connection.close()
-
-
-async def test_what_was_in_hand_when_it_went_away_comes_again_when_it_is_back(
-    broker: MemoryBroker,
-) -> None:
-    seen: asyncio.Queue[Delivery] = asyncio.Queue()
-    connection = broker.connect()
-    await connection.consume([MAIN_QUEUE], prefetch=1, on_delivery=seen.put_nowait)
-    _publish(broker)
-    lost = await seen.get()
-
-    broker.go_away()
-    await connection.ack(lost)
-    broker.come_back()
-
-    again = await asyncio.wait_for(seen.get(), timeout=60)
-    assert (again.message.body, again.redelivered) == (b"task", True)
-    await connection.ack(again)
-    await connection.close()
-    assert broker.depth(MAIN_QUEUE) == 0
-
-
-@pytest.mark.parametrize("requeue", [True, False])
-async def test_a_broker_that_lost_everything_has_nothing_and_goes_on(
-    broker: MemoryBroker, clock: FrozenClock, requeue: bool
-) -> None:
-    seen: asyncio.Queue[Delivery] = asyncio.Queue()
-    connection = broker.connect()
-    await connection.consume([MAIN_QUEUE], prefetch=2, on_delivery=seen.put_nowait)
-    _publish(broker, b"in hand")
-    in_hand = await seen.get()
-    for delay in (0, 0, 1, 30):
-        _publish(broker, delay=timedelta(seconds=delay))
-
-    broker.drop_all()
-
-    await connection.nack(in_hand, requeue=requeue)
-    clock.advance(A_DAY)
-    _publish(broker, b"new")
-    assert (await asyncio.wait_for(seen.get(), timeout=60)).message.body == b"new"
-    await asyncio.sleep(0)
-    assert seen.empty()
-    await connection.close()
-
-
-# Threads and loops
-
-
-async def test_only_the_connection_that_got_a_message_can_settle_it(broker: MemoryBroker) -> None:
+async def test_only_the_connection_that_got_a_message_can_settle_it(broker: TrialBroker) -> None:
     _publish(broker)
     delivery = _receive(broker)
     stranger = broker.connect()
@@ -142,7 +57,7 @@ async def test_only_the_connection_that_got_a_message_can_settle_it(broker: Memo
     assert broker.depth(MAIN_QUEUE) == 1
 
 
-async def test_consuming_declares_a_queue_that_nobody_declared(broker: MemoryBroker) -> None:
+async def test_consuming_declares_a_queue_that_nobody_declared(broker: TrialBroker) -> None:
     seen: asyncio.Queue[Delivery] = asyncio.Queue()
     connection = broker.connect()
 
@@ -153,7 +68,7 @@ async def test_consuming_declares_a_queue_that_nobody_declared(broker: MemoryBro
     await connection.close()
 
 
-def test_a_loop_that_ended_without_closing_gives_back_what_it_had(broker: MemoryBroker) -> None:
+def test_a_loop_that_ended_without_closing_gives_back_what_it_had(broker: TrialBroker) -> None:
     async def take_one_and_vanish() -> None:
         seen: asyncio.Queue[Delivery] = asyncio.Queue()
         await broker.connect().consume([MAIN_QUEUE], prefetch=2, on_delivery=seen.put_nowait)
@@ -168,7 +83,7 @@ def test_a_loop_that_ended_without_closing_gives_back_what_it_had(broker: Memory
 
 
 async def test_threads_publish_while_a_loop_consumes_and_nothing_is_lost_or_doubled(
-    broker: MemoryBroker,
+    broker: TrialBroker,
 ) -> None:
     seen: asyncio.Queue[Delivery] = asyncio.Queue()
     connection = broker.connect()
@@ -201,7 +116,7 @@ async def test_threads_publish_while_a_loop_consumes_and_nothing_is_lost_or_doub
 
 
 async def test_a_jump_delivers_without_anybody_asking(
-    broker: MemoryBroker, clock: FrozenClock
+    broker: TrialBroker, clock: FrozenClock
 ) -> None:
     seen: asyncio.Queue[Delivery] = asyncio.Queue()
     connection = broker.connect()
@@ -219,7 +134,7 @@ async def test_on_the_machines_clock_a_delay_ends_by_itself_even_if_another_thre
     None
 ):
     clock = SystemClock()
-    broker = MemoryBroker(clock)
+    broker = TrialBroker(clock)
     seen: asyncio.Queue[float] = asyncio.Queue()
     connection = broker.connect()
     await connection.consume(
@@ -236,7 +151,7 @@ async def test_on_the_machines_clock_a_delay_ends_by_itself_even_if_another_thre
 
 
 async def test_a_shorter_delay_overtakes_the_timer_of_a_longer_one() -> None:
-    broker = MemoryBroker(SystemClock())
+    broker = TrialBroker(SystemClock())
     seen: asyncio.Queue[Delivery] = asyncio.Queue()
     connection = broker.connect()
     await connection.consume([MAIN_QUEUE], prefetch=2, on_delivery=seen.put_nowait)

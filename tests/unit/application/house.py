@@ -12,7 +12,7 @@ from uuid import UUID
 import attrs
 from sqlalchemy import Engine
 
-from cronhare.adapters.memory.broker import MemoryBroker, MemoryConnection, SilentBell
+from cronhare.adapters.memory.broker import SilentBell
 from cronhare.adapters.sql.access import SqlAuditStore
 from cronhare.adapters.sql.nodes import SqlNodeStore, SqlRedeliveryStore
 from cronhare.adapters.sql.records.lists import SqlNames
@@ -49,6 +49,7 @@ from cronhare.ports.system import NOT_TRACED, SILENT, MetricsPort, TracingPort
 from tests.frozen_clock import FrozenClock
 from tests.memory_ledger import memory_engine
 from tests.scripted_runner import Script, ScriptedRunner, succeed
+from tests.trial_broker import TrialBroker, TrialConnection
 from tests.unit.application.outages import (
     AttemptsWithOutages,
     ClaimsWithOutages,
@@ -119,8 +120,8 @@ class House:
     records: RecordsWithOutages = attrs.field(init=False)
     audit: SqlAuditStore = attrs.field(init=False)
     trail: AuditTrail = attrs.field(init=False)
-    broker: MemoryBroker = attrs.field(init=False)
-    connection: MemoryConnection = attrs.field(init=False)
+    broker: TrialBroker = attrs.field(init=False)
+    connection: TrialConnection = attrs.field(init=False)
     runner: ScriptedRunner = attrs.field(init=False)
     keeper: LeaseKeeper = attrs.field(init=False)
     ledger: WorkerLedger = attrs.field(init=False)
@@ -147,9 +148,9 @@ class House:
         self.records = RecordsWithOutages(self.engine, self.clock, self.outage)
         self.build()
 
-    def build(self, *, broker: MemoryBroker | None = None) -> None:
+    def build(self, *, broker: TrialBroker | None = None) -> None:
         """Make everything but the ledger: a process that starts."""
-        self.broker = broker or MemoryBroker(self.clock, queues=self.queues)
+        self.broker = broker or TrialBroker(self.clock, queues=self.queues)
         self.connection = self.broker.connect()
         self.runner = ScriptedRunner(self.script, holds=self.holds, says=self.says)
         housekeeper = Housekeeper(

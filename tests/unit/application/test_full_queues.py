@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.domain.execution import State
 from cronhare.domain.schedules.planning import HEAD_START
 from cronhare.domain.topology import MAIN_QUEUE, first_queue
 from cronhare.ports.broker import Envelope, Published
+from tests.trial_broker import TrialBroker
 from tests.unit.application.conftest import Lines
 from tests.unit.application.house import House
 
@@ -17,7 +17,7 @@ MINUTE, ROUND = timedelta(minutes=1), timedelta(seconds=5)
 DEAF = "cron_scheduler.deaf"
 
 
-class PartlyDeaf(MemoryBroker):
+class PartlyDeaf(TrialBroker):
     """Has one queue that takes nothing, and counts what was tried there."""
 
     answer = Published.REFUSED

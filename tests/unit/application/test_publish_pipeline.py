@@ -7,18 +7,18 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.application.scheduling.dispatch import AT_ONCE, Dispatcher
 from cronhare.domain.execution import State
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.broker import Envelope, Published
+from tests.trial_broker import TrialBroker
 from tests.unit.application.house import NOON, House
 
 PATIENCE = 5.0
 MINUTE = timedelta(minutes=1)
 
 
-class SlowBroker(MemoryBroker):
+class SlowBroker(TrialBroker):
     """Publishes once it may."""
 
     def __init__(self, house: House) -> None:

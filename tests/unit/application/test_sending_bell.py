@@ -6,7 +6,6 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.application.administration.changing.runs import Administrator
 from cronhare.application.publish import HEAD_START, MOST_AT_ONCE, PAUSE, SendingBell
@@ -15,6 +14,7 @@ from cronhare.domain.nodes import DISCONNECTED_AFTER, SILENT_AFTER, NodeReport
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.actors import ADA
+from tests.trial_broker import TrialBroker
 from tests.unit.application.conftest import Lines
 from tests.unit.application.endings import always, failure
 from tests.unit.application.house import House
@@ -49,7 +49,7 @@ class Office:
         house.add(schedule=None)
         self.report()
 
-    def _open(self) -> MemoryBroker:
+    def _open(self) -> TrialBroker:
         self.opened += 1
         return self.house.broker
 

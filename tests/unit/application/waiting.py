@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable
 
 import attrs
 
-from cronhare.adapters.memory.broker import MemoryConnection
 from cronhare.application.worker.unhandled import PLACES, WaitingRoom
 from cronhare.domain.topology import WAITING_QUEUE
 from cronhare.ports.broker import Delivery
 from tests.frozen_clock import FrozenClock
+from tests.trial_broker import TrialConnection
 from tests.unit.application.house import House
 
 
@@ -18,7 +18,7 @@ class Room:
     """The room, the connection that it is served by, and what is in hand."""
 
     room: WaitingRoom
-    connection: MemoryConnection
+    connection: TrialConnection
     resting: list[asyncio.Task[None]]
 
 

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 import attrs
 import pytest
 
-from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.application.publish import ExecutionPublisher
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
@@ -15,6 +14,7 @@ from cronhare.domain.lifecycle.retry_limits import RetryPolicies
 from cronhare.domain.schedules.planning import HEAD_START
 from cronhare.entrypoints.processes.scheduler import RECONCILE_EVERY, SchedulerRound
 from cronhare.ports.broker import Envelope, Published
+from tests.trial_broker import TrialBroker
 from tests.unit.application.deliveries import MINUTE, SECOND
 from tests.unit.application.house import LEASE, House, Inline
 
@@ -22,12 +22,12 @@ SCHEDULES = 4
 STEP = SECOND / 4
 
 
-class Road(MemoryBroker):
+class Road(TrialBroker):
     """One replica's road to a broker that all share."""
 
     is_cut = False
 
-    def __init__(self, broker: MemoryBroker) -> None:
+    def __init__(self, broker: TrialBroker) -> None:
         self._shared = broker
 
     def publish(self, batch: Sequence[Envelope]) -> Sequence[Published]:
