@@ -184,7 +184,7 @@ class Deliveries:
             return
         queues = consumer.queues
         while consumer.has_room() and (ready := [name for name in queues if queues[name].ready]):
-            self._send(queues[consumer.fair.next(ready)], consumer)
+            self._send(queues[consumer.fair.order(ready)[0]], consumer)
 
     def _send(self, queue: MemoryQueue, consumer: Consumer) -> None:
         session = consumer.session

@@ -203,7 +203,7 @@ class PrefetchLimiter:
             return False
         self._in_hand.discard(tag)
         while self._surplus and self.has_room:
-            queue = self._fair.next(self._surplus)
+            queue = self._fair.order(self._surplus)[0]
             _, delivery = self._surplus[queue].popleft()
             if not self._surplus[queue]:
                 del self._surplus[queue]

@@ -248,7 +248,7 @@ def run_up(jobs: Path | None, concurrency: int | None, *, web: bool) -> None:
             file_version=file.version,
             subscriptions=file.subscriptions,
             queues=queues,
-            weights=settings.served.of(queues),
+            weights=settings.served.weights,
         )
     )
     logs.sign_as(container.node())
