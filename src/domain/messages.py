@@ -108,14 +108,12 @@ class Nacks(msgspec.Struct, frozen=True, kw_only=True):
         if published is None or now <= published:
             return 0
         count = self.by_queue.get(queue, 0)
-        return min(count, (now - published + self.trip / 2) // self.trip, MOST_NACKS)
+        return min(count, (now - published + self.trip / 2) // self.trip)
 
 
 def nacks_of(headers: Mapping[str, object]) -> dict[str, int]:
     """Count the nacks in a message's headers by queue; malformed entries count 0.
 
-    >>> nacks_of({})
-    {}
     >>> nacked = {"queue": "cron_scheduler", "reason": "rejected", "count": 2}
     >>> expired = {"queue": "cron_scheduler_retry", "reason": "expired", "count": 2}
     >>> nacks_of({"x-death": [expired, nacked]})
@@ -126,18 +124,12 @@ def nacks_of(headers: Mapping[str, object]) -> dict[str, int]:
         count, name = entry.get("count"), entry.get("queue")
         if isinstance(count, int) and not isinstance(count, bool) and count > 0:
             queue = name if isinstance(name, str) else ""
-            nacks[queue] = nacks.get(queue, 0) + count
+            nacks[queue] = min(nacks.get(queue, 0) + count, MOST_NACKS)
     return nacks
 
 
 def was_overdelivered(headers: Mapping[str, object]) -> bool:
-    """Tell whether a message has met a queue's delivery limit, as its headers say.
-
-    >>> was_overdelivered({"x-death": [{"queue": "reports", "reason": "delivery_limit"}]})
-    True
-    >>> was_overdelivered({"x-death": [{"queue": "reports", "reason": "rejected"}]})
-    False
-    """
+    """Tell whether a message has met a queue's delivery limit, as its headers say."""
     return any(_deaths(headers, "delivery_limit"))
 
 
@@ -145,15 +137,6 @@ def _deaths(headers: Mapping[str, object], reason: str) -> list[Mapping[str, Any
     x_death = headers.get("x-death")
     entries = x_death if isinstance(x_death, list) else ()
     return [each for each in entries if isinstance(each, Mapping) and each.get("reason") == reason]
-
-
-def total_nacks(nacks: Mapping[str, int]) -> int:
-    """Count the nacks in all queues, `MOST_NACKS` at most.
-
-    >>> total_nacks({"cron_scheduler": 2, "cron_scheduler.reports": 1})
-    3
-    """
-    return min(sum(nacks.values()), MOST_NACKS)
 
 
 Id = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]
@@ -182,13 +165,7 @@ class FailedMessage(TaskMessage, frozen=True, kw_only=True):
 
     def task_body(self) -> bytes:
         """Write the task message that failed: a signature is made over its bytes."""
-        message = TaskMessage(
-            type=self.type,
-            id=self.id,
-            scheduler_id=self.scheduler_id,
-            params_scheduler=self.params_scheduler,
-        )
-        return msgspec.json.encode(message)
+        return msgspec.json.encode(msgspec.convert(self, TaskMessage, from_attributes=True))
 
 
 class PoisonPillRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -198,32 +175,6 @@ class PoisonPillRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     crash_count: int
     first_crash_at: str
     last_crash_at: str
-
-
-class QuarantineMessage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The message of a run that is quarantined (S2.8); without a record if not for its crashes."""
-
-    original_queue: str
-    original_job_id: str
-    original_data: TaskMessage
-    poison_pill_record: PoisonPillRecord | None
-    quarantined_at: str
-
-
-class DeadLetterRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What failed for good or was quarantined, in the original's names (S2.5, C39)."""
-
-    original_queue: str
-    original_job_id: str
-    original_job_name: str
-    original_data: TaskMessage
-    original_options: Any
-    failure_reason: str
-    failure_stack: str | None
-    attempts_made: int
-    failed_at: str
-    poison_pill_record: PoisonPillRecord | None
-    quarantined_at: str | None
 
 
 class AttemptRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -268,23 +219,19 @@ def pill_record(execution_id: int, pill: PoisonPill | None) -> PoisonPillRecord 
 
 
 def pill_key(queue: str, execution_id: int) -> str:
-    """Name a poison pill as the original does.
-
-    >>> pill_key("cron_scheduler", 7)
-    'poison:cron_scheduler:7'
-    """
+    """Name a poison pill as the original does."""
     return f"poison:{queue}:{execution_id}"
 
 
 def quarantine_body(execution: Execution, pill: PoisonPill | None, *, at: datetime) -> bytes:
-    """Write the message of a run that was quarantined at *at*, for a *pill* or for its row."""
-    message = QuarantineMessage(
-        original_queue=execution.queue,
-        original_job_id=str(execution.id),
-        original_data=_task_message(execution),
-        poison_pill_record=pill_record(execution.id, pill),
-        quarantined_at=iso_ms(at),
-    )
+    """Write the message of a run that was quarantined at *at* (S2.8), for a *pill* or its row."""
+    message = {
+        "originalQueue": execution.queue,
+        "originalJobId": str(execution.id),
+        "originalData": _task_message(execution),
+        "poisonPillRecord": pill_record(execution.id, pill),
+        "quarantinedAt": iso_ms(at),
+    }
     return msgspec.json.encode(message)
 
 

@@ -104,8 +104,8 @@ class BrokerPort(Protocol):
         """Let go of the connection."""
 
 
-class AsyncConsumerPort(Protocol):
-    """The consuming half of the asynchronous side."""
+class AsyncBrokerPort(Protocol):
+    """The asynchronous side: the worker consumes and publishes through it, from one event loop."""
 
     async def consume(
         self,
@@ -157,25 +157,8 @@ class AsyncConsumerPort(Protocol):
     async def nack(self, delivery: Delivery, *, requeue: bool = False) -> None:
         """Give a delivery back (*requeue*), or hand it to its queue's dead-letter exchange."""
 
-    async def close(self) -> None:
-        """Stop consuming. What was not settled goes back to its queue."""
-
-
-class AsyncPublisherPort(Protocol):
-    """The publishing half of the asynchronous side."""
-
     async def publish(self, envelope: Envelope) -> Published:
         """Publish one message, bounded in time. Never raises for a broker that is away."""
 
     async def close(self) -> None:
-        """Let go of the connection. What was under way is unknown."""
-
-
-class AsyncBrokerPort(AsyncConsumerPort, AsyncPublisherPort, Protocol):
-    """The asynchronous side: the worker consumes and publishes through it, from one event loop.
-
-    The halves may come to speak through different clients (ADR 4).
-    """
-
-    async def close(self) -> None:
-        """Stop consuming. What was not settled goes back to its queue."""
+        """Stop consuming: what was not settled goes back to its queue."""

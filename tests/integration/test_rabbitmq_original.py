@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
-from cronhare.domain.messages import Signer, TaskMessage, nacks_of, read, ticket_of, total_nacks
+from cronhare.domain.messages import Signer, TaskMessage, nacks_of, read, ticket_of
 from cronhare.domain.topology import MAIN_QUEUE, RETRY_QUEUE
 from cronhare.ports.broker import Delivery
 from tests.integration import amqp
@@ -45,7 +45,7 @@ async def test_what_a_foreign_consumer_nacks_comes_back_and_its_deaths_are_count
     task = read(delivery.message.body, headers, Signer())
     assert theirs.counts == [0, 1]
     assert isinstance(task, TaskMessage)
-    assert (total_nacks(nacks_of(headers)), ticket_of(headers), task.scheduler_id) == (2, None, 16)
+    assert (sum(nacks_of(headers).values()), ticket_of(headers), task.scheduler_id) == (2, None, 16)
     x_death = headers["x-death"]
     assert isinstance(x_death, list)
     assert [(entry["queue"], entry["reason"], entry["count"]) for entry in x_death] == [

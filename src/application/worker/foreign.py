@@ -20,13 +20,13 @@ import msgspec
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.lifecycle.archive import Archived, Failure, Unproven, read_failed
 from cronhare.domain.messages import (
+    MOST_NACKS,
     AttemptRef,
     Signer,
     Unreadable,
     kept_headers,
     nacks_of,
     read,
-    total_nacks,
     was_overdelivered,
 )
 from cronhare.domain.retries.outcome import Crash
@@ -83,7 +83,7 @@ async def adopt(worker: WorkerParts, delivery: Delivery) -> str | None:
             task,
             key=manual_key(uuid5(NAMESPACE_OID, name)),
             queue=delivery.queue,
-            deaths=total_nacks(nacks_of(delivery.message.headers)),
+            deaths=min(sum(nacks_of(delivery.message.headers).values()), MOST_NACKS),
             now=ledger.clock.now(),  # in the thread: it may ask the ledger
             node=ledger.node,
         )

@@ -20,7 +20,7 @@ from cronhare.application.administration.views.executions import (
     ExecutionView,
     OutputView,
 )
-from cronhare.application.administration.views.failures import FailureView
+from cronhare.application.administration.views.failures import DeadLetterRecord, FailureView
 from cronhare.application.administration.views.schedules import (
     ClockEffectView,
     FieldChangeView,
@@ -37,7 +37,7 @@ from cronhare.domain.cron import Fold, Gap
 from cronhare.domain.execution import State, TaskReport
 from cronhare.domain.facts import Fit, Kind, Severity, Thing
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.messages import DeadLetterRecord, PoisonPillRecord, TaskMessage
+from cronhare.domain.messages import PoisonPillRecord, TaskMessage
 from cronhare.domain.nodes import SILENT_AFTER, NodeReport, NodeState
 from cronhare.domain.retries.outcome import Crash, CrashPolicy, Ending, ErrorClass, TaskError
 from cronhare.domain.retries.policy import Backoff, BackoffType, Jitter, RetryPolicy

@@ -26,7 +26,6 @@ from cronhare.domain.messages import (
     read,
     task_body,
     ticket_of,
-    total_nacks,
 )
 from cronhare.domain.texts.moments import iso_ms
 from tests.unit.executions import execution
@@ -219,23 +218,23 @@ def as_the_broker_writes(trips: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("headers", [{}, {"x-death": []}, {"x-death": None}])
 def test_a_message_without_deaths_has_died_0_times(headers: dict[str, object]) -> None:
-    assert total_nacks(nacks_of(headers)) == 0
+    assert sum(nacks_of(headers).values()) == 0
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_the_original_header_is_counted(count: int) -> None:
-    assert total_nacks(nacks_of({"x-death": [as_the_original_says(count)]})) == count
+    assert sum(nacks_of({"x-death": [as_the_original_says(count)]}).values()) == count
 
 
 @pytest.mark.parametrize("trips", [1, 2, 3])
 def test_the_brokers_header_is_counted_by_its_rejections(trips: int) -> None:
-    assert total_nacks(nacks_of({"x-death": as_the_broker_writes(trips)})) == trips
+    assert sum(nacks_of({"x-death": as_the_broker_writes(trips)}).values()) == trips
 
 
 def test_expiries_of_the_delay_lanes_are_no_deaths() -> None:
     lanes = [{"queue": f"{RETRY}.{k:02}", "reason": "expired", "count": 1} for k in range(16)]
 
-    assert total_nacks(nacks_of({"x-death": lanes})) == 0
+    assert sum(nacks_of({"x-death": lanes}).values()) == 0
 
 
 def test_rejections_count_whichever_task_queue_they_happened_in() -> None:
@@ -244,17 +243,17 @@ def test_rejections_count_whichever_task_queue_they_happened_in() -> None:
     nacks = nacks_of({"x-death": [named, *as_the_broker_writes(2)]})
 
     assert nacks == {"cron_scheduler.reports": 1, MAIN: 2}
-    assert total_nacks(nacks) == 3
+    assert sum(nacks.values()) == 3
 
 
 def test_a_forged_count_is_bounded() -> None:
     forged = [as_the_original_says(2**63), as_the_original_says(2**63)]
 
-    assert total_nacks(nacks_of({"x-death": forged})) == MOST_NACKS
+    assert sum(nacks_of({"x-death": forged}).values()) == MOST_NACKS
 
 
 def test_our_own_header_says_nothing() -> None:
-    assert total_nacks(nacks_of({"cron-deaths": 1_000_000})) == 0
+    assert sum(nacks_of({"cron-deaths": 1_000_000}).values()) == 0
 
 
 @pytest.mark.parametrize(
@@ -277,12 +276,12 @@ def test_nacks_of_what_was_never_published_are_not_believed() -> None:
 def test_a_count_that_is_none_counts_0(count: object) -> None:
     entry = {"queue": MAIN, "reason": "rejected", "count": count}
 
-    assert total_nacks(nacks_of({"x-death": [entry]})) == 0
+    assert sum(nacks_of({"x-death": [entry]}).values()) == 0
 
 
 @pytest.mark.parametrize("x_death", ["text", 3, {"count": 2}, [None], ["text"], [[]], [{}]])
 def test_a_malformed_header_counts_0(x_death: object) -> None:
-    assert total_nacks(nacks_of({"x-death": x_death})) == 0
+    assert sum(nacks_of({"x-death": x_death}).values()) == 0
 
 
 any_json = st.recursive(
@@ -294,7 +293,7 @@ any_json = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["cron-deaths", "x-death", "other"]), any_json))
 def test_no_header_ever_raises(headers: dict[str, object]) -> None:
-    assert total_nacks(nacks_of(headers)) >= 0
+    assert sum(nacks_of(headers).values()) >= 0
 
 
 X_DEATH = {"queue": "q", "count": 2, "time": datetime(2026, 3, 2, tzinfo=UTC), "keys": ["q"]}

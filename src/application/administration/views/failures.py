@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Final, Self
 
 import attrs
+import msgspec
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived, By, ExecutionCount, FailureCount, Group
@@ -15,7 +16,7 @@ from cronhare.domain.lifecycle.orders import (
     ReplayState,
     time_left,
 )
-from cronhare.domain.messages import DeadLetterRecord, TaskMessage, pill_key, pill_record
+from cronhare.domain.messages import PoisonPillRecord, TaskMessage, pill_key, pill_record
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.texts.moments import iso_ms
 from cronhare.domain.texts.words import called
@@ -27,6 +28,22 @@ from .values import ErrorView, json_value, same
 
 #: The type of task that has a `report_id`.
 REPORT: Final = "report"
+
+
+class DeadLetterRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What failed for good or was quarantined, in the original's names (S2.5, C39)."""
+
+    original_queue: str
+    original_job_id: str
+    original_job_name: str
+    original_data: TaskMessage
+    original_options: Any
+    failure_reason: str
+    failure_stack: str | None
+    attempts_made: int
+    failed_at: str
+    poison_pill_record: PoisonPillRecord | None
+    quarantined_at: str | None
 
 
 @attrs.frozen(kw_only=True)
