@@ -2,13 +2,8 @@
 
 import ssl
 from pathlib import Path
-from typing import Final
 
 from cronhare.adapters.addresses import Certificates
-from cronhare.adapters.plain_files import read_plain_file
-
-#: Bytes of a PEM file: a system's bundle of all CAs is a quarter of it.
-LARGEST_PEM: Final = 2**20
 
 
 class CertificatesUnusable(OSError, ValueError):
@@ -22,51 +17,32 @@ def client_context(certificates: Certificates) -> ssl.SSLContext:
         CertificatesUnusable: one of them cannot be read, or is none.
     """
     ca, certificate, key = certificates.options
-    context = _trusting_context(ca, certificates.ca)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if certificates.certificate is not None:
-        for option, path in ((certificate, certificates.certificate), (key, certificates.key)):
-            if path is not None:
-                _read(option, path)  # OpenSSL would block on a fifo
-        try:
+    where = f"{ca} ({certificates.ca})"
+    try:
+        context = ssl.create_default_context(cadata=_read(certificates.ca))
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if certificates.certificate is not None:
+            where = f"{certificate} or {key}"
             context.load_cert_chain(
                 certificates.certificate, certificates.key, password=_no_password
             )
-        except (OSError, ValueError) as error:
-            raise _unusable(f"{certificate} or {key}", error) from error
+    except (OSError, ValueError) as error:  # an SSLError is an OSError
+        why = getattr(error, "strerror", None) or getattr(error, "reason", None) or str(error)
+        raise CertificatesUnusable(f"{where} cannot be read as PEM: {why}") from error
     return context
 
 
-def _trusting_context(option: str, path: str | None) -> ssl.SSLContext:
-    """Trust one CA, or those of the system if none is named."""
-    if path is None:
-        return ssl.create_default_context()
+def _read(ca: str | None) -> str | None:
+    """Read one CA; without any those of the system are trusted."""
+    if ca is None:
+        return None
     # The text between certificates may be in any script, and OpenSSL takes ASCII.
-    pem = _read(option, path).decode("ascii", errors="ignore").strip()
+    pem = Path(ca).read_bytes().decode("ascii", errors="ignore").strip()
     if not pem:  # Python would take the system's CAs
-        raise _unusable(f"{option} ({path})", ValueError("it is empty"))
-    try:
-        return ssl.create_default_context(cadata=pem)
-    except (OSError, ValueError) as error:  # an SSLError is an OSError
-        raise _unusable(f"{option} ({path})", error) from error
-
-
-def _read(option: str, path: str) -> bytes:
-    try:
-        content = read_plain_file(Path(path), most=LARGEST_PEM)
-    except (OSError, ValueError) as error:
-        raise _unusable(f"{option} ({path})", error) from error
-    if len(content) > LARGEST_PEM:
-        too_large = ValueError(f"it is larger than {LARGEST_PEM // 2**20} MiB")
-        raise _unusable(f"{option} ({path})", too_large)
-    return content
+        raise ValueError("it is empty")
+    return pem
 
 
 def _no_password() -> str:
     """Refuse a key with a passphrase: OpenSSL would ask for it at the terminal."""
     raise ValueError("the key has a passphrase, and nobody is there to type it")
-
-
-def _unusable(where: str, error: Exception) -> CertificatesUnusable:
-    why = getattr(error, "strerror", None) or getattr(error, "reason", None) or str(error)
-    return CertificatesUnusable(f"{where} cannot be read as PEM: {why}")

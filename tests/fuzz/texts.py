@@ -177,8 +177,8 @@ ARGUMENTS: dict[str, tuple[tuple[str, ...], str]] = {
     "an execution of 2^63": (("executions", "show", str(2**63)), "execution_id"),
     "to replay for ever": (("failed", "replay", "--all", "--rate", "1e-300"), "--rate"),
     "a file with an escape": (("check", "\x1b[2J.toml"), "x1b"),
-    "a file without an end": (("check", "/dev/zero"), "no plain file"),
-    "a crontab without an end": (("import", "crontab", "/dev/zero"), "no plain file"),
+    "a file without an end": (("check", "/dev/zero"), "larger"),
+    "a crontab without an end": (("import", "crontab", "/dev/zero"), "larger"),
 }
 
 

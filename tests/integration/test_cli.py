@@ -1,7 +1,6 @@
 """The commands, as a person or a pipe calls them."""
 
 import json
-import os
 import re
 import signal
 import sqlite3
@@ -866,22 +865,6 @@ def test_an_import_says_which_kind_was_guessed_and_what_speaks_against_it(empty:
     )
     assert "lines begin with accounts of this host: root. Is it a system's?" in said.err
     assert "taken for" not in empty("import", "crontab", "crontab", "--kind", "system").err
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [("check", "fifo"), ("import", "crontab", "fifo"), ("up", "--jobs", "fifo")],
-    ids=["check", "import", "up"],
-)
-def test_nobody_waits_for_whoever_would_write_into_a_fifo(
-    shell: Shell, arguments: tuple[str, ...]
-) -> None:
-    os.mkfifo(shell.folder / "fifo")
-
-    said = shell(*arguments)
-
-    assert said.status == 2
-    assert "fifo: it is no plain file" in said.err
 
 
 def test_a_crontab_can_come_through_a_pipe(shell: Shell) -> None:

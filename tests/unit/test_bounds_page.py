@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters import addresses as servers
-from cronhare.adapters import tls
 from cronhare.adapters.crontab import reader, settings
 from cronhare.adapters.http import client as http_client
 from cronhare.adapters.jobs import calendars, targets
@@ -131,10 +130,7 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "a URL": [f"{web_address.LONGEST_LABEL} characters between two dots"],
     "a broker's URL": [f"{servers.LONGEST_HEARTBEAT:,} s"],
-    "a settings file, and a file that holds a setting": [
-        size(setting_text.LONGEST_FILE),
-        f"{catalog.DEEPEST} tables",
-    ],
+    "a settings file, and a file that holds a setting": [size(setting_text.LONGEST_FILE)],
     "the address of a request over HTTP": [
         f"{web_address.LONGEST_WEB_ADDRESS:,} characters",
         f"in its host {web_address.LONGEST_HOST}",
@@ -142,7 +138,6 @@ BOUNDS: dict[str, list[str]] = {
     "a request over HTTP": [
         f"{http_call.MOST_SENT} headers of {http_call.LONGEST_VALUE:,} characters",
         f"names of {http_call.LONGEST_HEADER}",
-        f"a body of {size(http_client.LARGEST_BODY)}",
         f"{http_port.LONGEST_REQUEST // MINUTE} min",
     ],
     "an answer over HTTP": [size(http_port.KEPT_OF_ANSWER), size(http_client._LARGEST_FRAME)],
@@ -174,7 +169,6 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "events that wait for a target": [f"{announce.MOST_WAITING:,}"],
     "events that were told": [f"{announce.KEPT_FOR // DAY} days"],
-    "a PEM file: a CA, a certificate, its key": [size(tls.LARGEST_PEM)],
     "an answer of a database's server": [
         f"{server_sessions.ANSWER_SECONDS} s",
         f"{server_sessions.CONNECT_SECONDS} s while a session is set up",
@@ -187,8 +181,6 @@ BOUNDS: dict[str, list[str]] = {
     "a jobs file": [
         size(catalog.LARGEST_FILE),
         f"{catalog.DEEPEST} tables",
-        f"{catalog.MOST_PIECES:,} keys and values",
-        f"{catalog.LONGEST_WORD:,} characters",
         f"{catalog.LARGEST_INTEGER.bit_length() + 1} bits",
     ],
     "faults that are told of a jobs file": [f"{MOST_FAULTS}"],

@@ -1,6 +1,5 @@
 """Asks servers over HTTP/1.1 by the standard library, at addresses that are allowed."""
 
-import re
 import ssl
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -12,8 +11,7 @@ from typing import Final
 from cronhare.adapters.connections import Connection, Conversations, look_up
 from cronhare.adapters.http.allowed_hosts import AllowedHosts
 from cronhare.domain.addresses import Address, WebAddress
-from cronhare.domain.schedules.http_call import MOST_SENT, fault_of_name, fault_of_value
-from cronhare.domain.texts.printable import echo, shown
+from cronhare.domain.texts.printable import shown
 from cronhare.ports.system import LONGEST_REQUEST, HttpAnswer, HttpFailed, HttpRefused, HttpRequest
 
 #: Requests at a time; one whose look-up hangs keeps its thread until the resolver gives up.
@@ -22,12 +20,8 @@ MOST_AT_A_TIME: Final = 256
 #: Addresses of one name that are tried.
 MOST_ADDRESSES: Final = 4
 
-LARGEST_BODY: Final = 2**20
-
 #: Bytes of an answer beside the body that is kept: its headers, and what frames its chunks.
 _LARGEST_FRAME: Final = 256 * 1024
-
-_METHOD: Final = re.compile(r"[A-Z]{1,32}")
 
 #: Gives the addresses of a name, or raises an OSError.
 LookUp = Callable[[str, int], Iterable[str]]
@@ -47,7 +41,6 @@ class HttpClient:
         self._conversations = Conversations(MOST_AT_A_TIME, what="request")
 
     async def send(self, request: HttpRequest) -> HttpAnswer:
-        checked(request)
         seconds = min(request.timeout, LONGEST_REQUEST).total_seconds()
         try:
             return await self._conversations.hold(partial(self._ask, request), seconds=seconds)
@@ -55,7 +48,7 @@ class HttpClient:
             raise
         except TimeoutError as error:
             raise HttpFailed(f"no whole answer within {seconds:g} s") from error
-        # http.client lets all of these out for what a server may write.
+        # http.client lets these out for what a server may write, and headers that it refuses.
         except (OSError, HTTPException, ValueError, OverflowError) as error:
             raise HttpFailed(f"asking {request.address}: {_reason(error)}") from error
 
@@ -102,23 +95,6 @@ class HttpClient:
         context = ssl.create_default_context()
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         return context
-
-
-def checked(request: HttpRequest) -> None:
-    """Make sure that a request says what it seems to say.
-
-    Raises:
-        HttpRefused: it may not be sent.
-    """
-    if not _METHOD.fullmatch(request.method) or request.method == "CONNECT":
-        raise HttpRefused("the method must be like GET or POST")
-    if len(request.body) > LARGEST_BODY:
-        raise HttpRefused(f"the body is larger than {LARGEST_BODY // 2**20} MiB")
-    if len(request.headers) > MOST_SENT:
-        raise HttpRefused(f"there are more than {MOST_SENT} headers")
-    for name, value in request.headers.items():
-        if (fault := fault_of_name(name) or fault_of_value(value)) is not None:
-            raise HttpRefused(f"the header {echo(name)} {fault}")
 
 
 def _headers(request: HttpRequest, *, agent: str) -> dict[str, str]:

@@ -19,7 +19,6 @@ from zoneinfo import ZoneInfo
 import attrs
 
 from cronhare.adapters.extras import require
-from cronhare.adapters.plain_files import read_plain_file
 from cronhare.domain.cron import find_zone
 from cronhare.domain.reading import Fault, Invalid, Reads
 from cronhare.domain.schedules.conditions import (
@@ -135,7 +134,8 @@ def read_ics(
         OSError: the file cannot be read.
     """
     require("calendars")
-    content = read_plain_file(path, most=LARGEST_ICS)
+    with path.open("rb") as file:
+        content = file.read(LARGEST_ICS + 1)
     if len(content) > LARGEST_ICS:
         raise IcsInvalid(f"is larger than {LARGEST_ICS // 2**20} MiB")
     if content.upper().count(b"BEGIN:VEVENT") > MOST_EVENTS:

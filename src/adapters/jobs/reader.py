@@ -13,8 +13,6 @@ import attrs
 import msgspec
 from msgspec import Meta
 
-from cronhare.adapters.plain_files import read_plain_file
-from cronhare.adapters.toml import TooMuch, read_toml
 from cronhare.domain.events.targets import MOST_PINGS, MOST_TARGETS, Subscriptions, Target
 from cronhare.domain.progress import OnProgress, passing, unwatched
 from cronhare.domain.reading import MOST_FAULTS, Fault, read_table
@@ -231,9 +229,10 @@ def _version(source: str, content: Mapping[str, Any], told: Subscriptions) -> Fi
 
 def _parse(text: str, path: Path) -> dict[str, Any]:
     try:
-        content = read_toml(text)
-    except TooMuch as error:
-        raise _unreadable(path, str(error)) from error
+        content = tomllib.loads(text)
+    except RecursionError as error:
+        problem = f"has more than {DEEPEST} tables and lists in one another"
+        raise _unreadable(path, problem) from error
     except tomllib.TOMLDecodeError as error:
         raise _unreadable(path, f"cannot be read as TOML: {error}") from error
     except ValueError as error:  # `int` reads no number of thousands of digits
@@ -251,7 +250,8 @@ def _at(place: Sequence[str], problem: str) -> FileFault:
 
 
 def _text(path: Path) -> str:
-    content = read_plain_file(path, most=LARGEST_FILE)
+    with path.open("rb") as file:
+        content = file.read(LARGEST_FILE + 1)
     if len(content) > LARGEST_FILE:
         raise _unreadable(path, f"is larger than {LARGEST_FILE // 2**20} MiB")
     try:

@@ -13,7 +13,6 @@ from msgspec import Meta
 
 from cronhare.adapters.addresses import checked_address
 from cronhare.adapters.extras import ExtraMissing, require
-from cronhare.adapters.plain_files import read_plain_file
 from cronhare.domain.addresses import AppriseAddress, WebAddress
 from cronhare.domain.events.rules import (
     AlertConditions,
@@ -377,8 +376,8 @@ def _elsewhere(
         if variable is not None:
             text = os.environ.get(variable)
         elif file is not None:
-            most = _MOST_BYTES[what]
-            text = read_plain_file(folder / file, most=most)[: most + 1].decode()
+            with (folder / file).open("rb") as opened:
+                text = opened.read(_MOST_BYTES[what] + 1).decode()
         else:
             return None, None
     except (OSError, ValueError) as error:

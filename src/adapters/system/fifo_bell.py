@@ -1,8 +1,7 @@
 """A bell beside the ledger's file: a fifo on which `cronhare up` waits, and which others write to.
 
-Whatever is written to it says the same: look now. It is its owner's alone, and who may write to it
-may write to the ledger as well. A fifo that a `kill -9` leaves behind keeps nothing, and serves the
-next one.
+Whatever is written to it says the same: look now. A fifo that a `kill -9` leaves behind keeps
+nothing, and serves the next one.
 """
 
 import logging
@@ -83,10 +82,9 @@ class FifoListener:
             os.write(self._descriptor, b"\n")
 
     def remove(self) -> None:
-        """Take the fifo away, if it is still the one that is listened to."""
+        """Take the fifo away."""
         with suppress(OSError):
-            if os.path.samestat(os.fstat(self._descriptor), self._path.lstat()):
-                self._path.unlink()
+            self._path.unlink()
 
 
 def listen(ledger: str) -> FifoListener | None:
@@ -104,24 +102,13 @@ def listen(ledger: str) -> FifoListener | None:
 
 
 def _reading_end(path: Path) -> int:
-    """Open a fifo of ours alone; for writing, too, so that it has no end when a writer leaves.
+    """Open the fifo; for writing, too, so that it has no end when a writer leaves.
 
     Raises:
-        OSError: it cannot be opened, or is something else, or somebody else's.
+        OSError: it cannot be opened, or is something else.
     """
-    _check(path.lstat())  # first, as to open a device may do something
     descriptor = os.open(path, os.O_RDWR | _OPEN)
-    try:
-        _check(os.fstat(descriptor))
-        os.fchmod(descriptor, 0o600)
-    except OSError:
+    if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _check(found: os.stat_result) -> None:
-    if not stat.S_ISFIFO(found.st_mode):
         raise OSError(0, "there is something else in the place of its fifo: take it away")
-    if found.st_uid != os.geteuid():
-        raise OSError(0, "the fifo there is another user's: take it away")
+    return descriptor

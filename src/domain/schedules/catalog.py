@@ -25,12 +25,6 @@ LONGEST_SOURCE = 255
 #: How deep tables and lists may be nested, in params above all.
 DEEPEST = 64
 
-#: Keys and values of all tables and lists; 10,000 schedules with their tasks have 200,000.
-MOST_PIECES = 250_000
-
-#: A number, a date or a key without quotes: each character costs the reader a hundred bytes.
-LONGEST_WORD = 65_536
-
 #: Whole numbers in TOML have 64 bits.
 SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**63 - 1
 

@@ -16,8 +16,6 @@ from typing import Any, Final
 import attrs
 
 from cronhare.adapters.addresses import certificates_beside
-from cronhare.adapters.plain_files import read_plain_file
-from cronhare.adapters.toml import read_toml
 from cronhare.domain.environment import ATTEMPT_VARIABLES, EVENT_VARIABLES
 
 #: A setting, or a file of them, has so many bytes at most.
@@ -114,7 +112,7 @@ def _from_settings_file(
     if path is None:
         return {}, None
     try:
-        table = read_toml(_read_text(path))
+        table = tomllib.loads(_read_text(path))
     except tomllib.TOMLDecodeError as error:  # its text may quote a piece of a password
         place = str(error).rpartition("(")[2].removesuffix(")")
         text = 'a text stands between quotes: queue_type = "classic"'
@@ -219,7 +217,8 @@ def _read_text(path: Path) -> str:
         ValueError: it cannot be read; its text continues the path.
     """
     try:
-        content = read_plain_file(path, most=LONGEST_FILE)
+        with path.open("rb") as file:
+            content = file.read(LONGEST_FILE + 1)
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from error
     if len(content) > LONGEST_FILE:

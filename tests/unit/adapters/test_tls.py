@@ -1,6 +1,5 @@
-"""Certificate files are what somebody wrote into a URL: none of them keeps a process waiting."""
+"""Certificate files are what somebody wrote into a URL."""
 
-import os
 import ssl
 from pathlib import Path
 
@@ -25,37 +24,6 @@ ANPkPxBi2iQ6qVnj4v2qM5caz64LVqqwMh948gSIAJvS
 OPTIONS = ("cafile", "certfile", "keyfile")
 
 
-def naming(place: int, path: Path, folder: Path) -> Certificates:
-    """Name *path* as the CA, the certificate or the key; the others are files."""
-    (folder / "other.pem").write_text("-----\n")
-    paths = [str(folder / "other.pem")] * 3
-    paths[place] = str(path)
-    ca, certificate, key = paths
-    return Certificates(
-        options=OPTIONS, ca=ca if place == 0 else None, certificate=certificate, key=key
-    )
-
-
-@pytest.mark.parametrize("place", range(3))
-def test_a_fifo_is_refused_at_once(tmp_path: Path, place: int) -> None:
-    os.mkfifo(tmp_path / "fifo")
-
-    with pytest.raises(tls.CertificatesUnusable) as caught:
-        tls.client_context(naming(place, tmp_path / "fifo", tmp_path))
-
-    where = f"{OPTIONS[place]} ({tmp_path}/fifo)"
-    assert str(caught.value) == f"{where} cannot be read as PEM: it is no plain file"
-
-
-@pytest.mark.parametrize("place", range(3))
-def test_a_file_without_end_is_not_read_to_its_end(tmp_path: Path, place: int) -> None:
-    with (tmp_path / "long").open("wb") as long:
-        long.truncate(2**40)
-
-    with pytest.raises(tls.CertificatesUnusable, match="it is larger than 1 MiB"):
-        tls.client_context(naming(place, tmp_path / "long", tmp_path))
-
-
 @pytest.mark.parametrize("content", ["", "\n", "\N{LATIN SMALL LETTER E WITH ACUTE}", "no PEM"])
 def test_a_ca_file_without_a_certificate_never_means_the_systems_own(
     tmp_path: Path, content: str
@@ -63,7 +31,7 @@ def test_a_ca_file_without_a_certificate_never_means_the_systems_own(
     (tmp_path / "ca.pem").write_text(content)
 
     with pytest.raises(tls.CertificatesUnusable, match=r"cafile .* cannot be read as PEM: "):
-        tls.client_context(naming(0, tmp_path / "ca.pem", tmp_path))
+        tls.client_context(Certificates(options=OPTIONS, ca=str(tmp_path / "ca.pem")))
 
 
 def test_what_stands_between_certificates_may_be_in_any_script(tmp_path: Path) -> None:

@@ -26,7 +26,6 @@ from cronhare.adapters.crontab.reader import (
     accounts_in,
     guess_kind,
 )
-from cronhare.adapters.plain_files import read_plain_file
 from cronhare.domain.cron import UnknownZone, find_zone
 from cronhare.domain.schedules.catalog import LARGEST_FILE
 from cronhare.domain.texts.words import counted
@@ -168,7 +167,8 @@ def _read(path: Path, kind: CrontabKind | None) -> Crontab:
 def _content(path: Path) -> tuple[str, bytes]:
     """Give a crontab's name and content; one byte more than may be used of it."""
     if path != STDIN:
-        return str(path), read_plain_file(path, most=LARGEST_FILE)
+        with path.open("rb") as file:
+            return str(path), file.read(LARGEST_FILE + 1)
     with open(0, "rb", closefd=False) as pipe:  # may block: it was asked for
         return "stdin", pipe.read(LARGEST_FILE + 1)
 
