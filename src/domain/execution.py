@@ -12,7 +12,7 @@ import msgspec
 
 from .retries.limits import LONGEST_DEFERRAL
 from .retries.outcome import MAY_COUNT, Crash, Ending
-from .retries.policy import CEILING_MS, BackoffType, RetryPolicy, exponential
+from .retries.policy import CEILING_MS, RetryPolicy, exponential
 from .schedules.schedule import NOBODY, ScheduleOwner
 from .schedules.task import TaskRef
 
@@ -131,41 +131,6 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.id}:{self.attempt}"
 
 
-#: A run that waits for its retry is still `active`, and `failed` is an end (S3.4, S3.5).
-_STATUS: Final = {
-    State.CLAIMED: "waiting",
-    State.HELD: "waiting",
-    State.PUBLISHED: "waiting",
-    State.RUNNING: "active",
-    State.RETRYING: "active",
-    State.SUCCEEDED: "completed",
-    State.FAILED: "failed",
-    State.QUARANTINED: "quarantined",
-    State.CANCELLED: "cancelled",
-    State.SKIPPED: "skipped",
-    State.HANDED_OVER: "handed-over",
-}
-
-#: In the lease style `failed` is what is tried again, and the end is `terminated` (S4.1, C37).
-_OF_LEASE_STYLE: Final = {State.RETRYING: "failed", State.FAILED: "terminated"}
-
-
-def outward_status(execution: Execution) -> str:
-    """Name the status of an execution.
-
-    The originals contradict each other about `failed`, so the policy decides: a linear backoff is
-    the lease style's own.
-    """
-    if execution.retry is not None and execution.retry.backoff.type is BackoffType.LINEAR:
-        return _OF_LEASE_STYLE.get(execution.state, _STATUS[execution.state])
-    return _STATUS[execution.state]
-
-
-def completed_at(execution: Execution) -> datetime | None:
-    """Say when an execution succeeded; whatever else ended it, it is not completed (C38)."""
-    return execution.finished_at if execution.state is State.SUCCEEDED else None
-
-
 #: Bytes of a result, as JSON without blanks.
 LARGEST_RESULT: Final = 64 * 1024
 #: A fraction is meant, but a task may count instead.
@@ -186,18 +151,6 @@ class TaskReport:
     progress_text: str | None = None
     result: str | None = None
     result_problem: str | None = None
-
-
-def say_progress(progress: float | None, text: str | None) -> str | None:
-    """Say how far a task is; what is not between 0 and 1 is a count.
-
-    >>> say_progress(0.4, "users"), say_progress(1200, None)
-    ('40 % · users', '1200')
-    """
-    if progress is None:
-        return None
-    number = f"{progress:.0%}".replace("%", " %") if 0 <= progress <= 1 else f"{progress:.15g}"
-    return f"{number} · {text}" if text else number
 
 
 #: Of most attempts.

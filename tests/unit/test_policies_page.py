@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters.jobs.reader import read_jobs
-from cronhare.domain.retries.policy import BACKOFFS, POLICIES, RetryPolicy, retry_facts
+from cronhare.application.administration.views.values import retry_facts
+from cronhare.domain.retries.policy import BACKOFFS, POLICIES, RetryPolicy
 from cronhare.domain.schedules.task import BUILT_IN_CLASSES
 
 PAGE = (Path(__file__).parents[2] / "docs/operators.md").read_text(encoding="utf-8")

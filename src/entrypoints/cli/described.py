@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 import typer
 
 from cronhare.application.reports.clock_effects import EffectKind
-from cronhare.domain.execution import say_progress
 from cronhare.domain.texts.moments import say_due, say_moment
 from cronhare.domain.texts.printable import shortened
 from cronhare.domain.texts.words import called_in_full, counted
@@ -20,6 +19,18 @@ if TYPE_CHECKING:
 
     from cronhare.application.administration.views.executions import AttemptView, ExecutionView
     from cronhare.application.administration.views.schedules import DueView, PauseView
+
+
+def say_progress(progress: float | None, text: str | None) -> str | None:
+    """Say how far a task is; what is not between 0 and 1 is a count.
+
+    >>> say_progress(0.4, "users"), say_progress(1200, None)
+    ('40 % · users', '1200')
+    """
+    if progress is None:
+        return None
+    number = f"{progress:.0%}".replace("%", " %") if 0 <= progress <= 1 else f"{progress:.15g}"
+    return f"{number} · {text}" if text else number
 
 
 def say_pause(pause: "PauseView") -> str:

@@ -11,8 +11,6 @@ from cronhare.domain.execution import (
     Execution,
     State,
     TaskReport,
-    completed_at,
-    outward_status,
 )
 from cronhare.domain.schedules.keys import Trigger, trigger_of
 from cronhare.domain.schedules.task import TaskRef
@@ -21,7 +19,7 @@ from cronhare.ports.records import Attempt, Output
 from cronhare.ports.runner import Captured
 
 from ..waits import sent_again_at, what_it_waits_for
-from .values import ErrorView, RetryView, json_value, same, seconds
+from .values import ErrorView, RetryView, completed_at, json_value, outward_status, same, seconds
 
 
 @attrs.frozen(kw_only=True)

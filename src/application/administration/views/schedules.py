@@ -8,8 +8,8 @@ import attrs
 import msgspec
 
 from cronhare.application.reports.clock_effects import ClockEffect, EffectKind
-from cronhare.domain.execution import Execution, State, completed_at, outward_status
-from cronhare.domain.retries.policy import RetryPolicy, retry_facts
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.keys import Trigger, trigger_of
@@ -18,7 +18,7 @@ from cronhare.domain.schedules.task import Keep, TaskRef
 from cronhare.ports.schedules import StoredSchedule
 
 from ..jobs_file.difference import Change, ChangedKind, FieldChange, ScheduleChange
-from .values import RetryView, json_value, same, seconds
+from .values import RetryView, completed_at, json_value, outward_status, retry_facts, same, seconds
 
 
 @attrs.frozen(kw_only=True)

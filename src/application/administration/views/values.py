@@ -1,14 +1,19 @@
-"""Parts of views: durations as numbers, params as JSON, retries, errors."""
+"""Parts of views: statuses, durations as numbers, params as JSON, retries, errors.
+
+The S and C numbers are lines of docs/compatibility.md.
+"""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any, Final, Self
 
 import attrs
 import msgspec
 
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.outcome import CrashPolicy, TaskError
-from cronhare.domain.retries.policy import RetryPolicy
+from cronhare.domain.retries.policy import BackoffType, Jitter, RetryPolicy
 
 #: Levels of params that are shown as JSON: 1,000 can be read, and not be written inside of a view.
 DEEPEST: Final = 500
@@ -58,6 +63,89 @@ class RetryView:
             jitter=backoff.jitter.value,
             crashes=None if policy.crashes is None else CrashView.of(policy.crashes),
         )
+
+
+#: So many waits are listed; a policy may have nineteen.
+MOST_LISTED: Final = 6
+
+_SPREAD: Final = {
+    Jitter.NONE: "",
+    Jitter.PLUS: "; each up to 10 % longer",
+    Jitter.BOTH: "; each up to 10 % shorter or longer",
+    Jitter.FULL: "; each anything up to that",
+}
+_UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000))
+
+
+def retry_facts(policy: RetryPolicy) -> str:
+    """Say how often a task runs and how long it waits in between.
+
+    >>> retry_facts(RetryPolicy())
+    '4 runs, waits 30 s, 1 min, 2 min, 3 min 30 s in all'
+    >>> retry_facts(RetryPolicy(attempts=1))
+    '1 run, no retry'
+    """
+    if not policy.max_retries:
+        return "1 run, no retry"
+    unspread = attrs.evolve(policy.backoff, jitter=Jitter.NONE)
+    waits = [unspread.wait(retry) for retry in range(1, policy.attempts)]
+    listed = [say_wait(wait) for wait in islice(waits, MOST_LISTED)]
+    if len(waits) > MOST_LISTED:
+        listed[-1] = "…"
+    if len(waits) > 1:
+        listed.append(f"{say_wait(sum(waits, timedelta(0)))} in all")
+    return f"{policy.attempts} runs, waits {', '.join(listed)}{_SPREAD[policy.backoff.jitter]}"
+
+
+def say_wait(wait: timedelta) -> str:
+    """Say a wait in words.
+
+    >>> [say_wait(timedelta(seconds=seconds)) for seconds in (0, 22.5, 303.75, 3600)]
+    ['0 s', '22.5 s', '5 min 3.75 s', '1 h']
+    """
+    milliseconds, words = wait // timedelta(milliseconds=1), list[str]()
+    for unit, length in _UNITS:
+        number, milliseconds = divmod(milliseconds, length)
+        if number:
+            words.append(f"{number} {unit}")
+    if milliseconds or not words:
+        words.append(f"{milliseconds / 1000:g} s")
+    return " ".join(words)
+
+
+#: A run that waits for its retry is still `active`, and `failed` is an end (S3.4, S3.5).
+_STATUS: Final = {
+    State.CLAIMED: "waiting",
+    State.HELD: "waiting",
+    State.PUBLISHED: "waiting",
+    State.RUNNING: "active",
+    State.RETRYING: "active",
+    State.SUCCEEDED: "completed",
+    State.FAILED: "failed",
+    State.QUARANTINED: "quarantined",
+    State.CANCELLED: "cancelled",
+    State.SKIPPED: "skipped",
+    State.HANDED_OVER: "handed-over",
+}
+
+#: In the lease style `failed` is what is tried again, and the end is `terminated` (S4.1, C37).
+_OF_LEASE_STYLE: Final = {State.RETRYING: "failed", State.FAILED: "terminated"}
+
+
+def outward_status(execution: Execution) -> str:
+    """Name the status of an execution.
+
+    The originals contradict each other about `failed`, so the policy decides: a linear backoff is
+    the lease style's own.
+    """
+    if execution.retry is not None and execution.retry.backoff.type is BackoffType.LINEAR:
+        return _OF_LEASE_STYLE.get(execution.state, _STATUS[execution.state])
+    return _STATUS[execution.state]
+
+
+def completed_at(execution: Execution) -> datetime | None:
+    """Say when an execution succeeded; whatever else ended it, it is not completed (C38)."""
+    return execution.finished_at if execution.state is State.SUCCEEDED else None
 
 
 @attrs.frozen(kw_only=True)

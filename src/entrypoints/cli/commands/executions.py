@@ -10,7 +10,7 @@ import typer
 
 from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.domain.cron import find_zone
-from cronhare.domain.execution import REPLAYABLE, UNFINISHED, State, say_progress
+from cronhare.domain.execution import REPLAYABLE, UNFINISHED, State
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.schedules.keys import Trigger
 from cronhare.domain.texts.moments import say_due, say_took
@@ -18,7 +18,14 @@ from cronhare.ports.records import ExecutionFilter
 
 from ...node_identity import this_actor
 from ..completion import EXECUTIONS, SCHEDULES, runs
-from ..described import Watch, change_line, print_changes, show_attempts, show_execution
+from ..described import (
+    Watch,
+    change_line,
+    print_changes,
+    say_progress,
+    show_attempts,
+    show_execution,
+)
 from ..errors import Refusal, Status
 from ..failure_options import OfSchedule, OfTask
 from ..output import (
