@@ -14,6 +14,7 @@ import attrs
 import msgspec
 
 from ..nodes import was_ahead
+from ..reading import Fault, Invalid
 from ..texts.moments import say_duration
 from ..texts.printable import echo, shortened
 
@@ -84,33 +85,6 @@ class TaskError:
         return msgspec.json.encode(self).decode()
 
 
-def mark_of_class(error_class: ErrorClass) -> str:
-    """Give the part of `TaskError.as_json` by which errors of a class are found in the ledger.
-
-    No message can hold it by chance: quotes are escaped in there.
-
-    >>> error = TaskError(message=mark_of_class(ErrorClass.PERMANENT))
-    >>> [mark_of_class(each) in error.as_json() for each in ErrorClass]
-    [False, False, False, True]
-    """
-    return f'"error_class":"{error_class.value}"'
-
-
-def mark_of_code(code: str) -> str:
-    """Give the part of `TaskError.as_json` by which errors of a code are found, likewise."""
-    return f'"code":{msgspec.json.encode(code).decode()}'
-
-
-#: Between these `TaskError.as_json` has its message; no text holds them, as quotes are escaped.
-MESSAGE_BEGINS: Final = '"message":"'
-MESSAGE_ENDS: Final = '","'
-
-
-def as_in_message(part: str) -> str:
-    """Write a part of a message as `TaskError.as_json` has it."""
-    return msgspec.json.encode(part).decode()[1:-1]
-
-
 def classify(code: str | None) -> ErrorClass:
     """Classify a failure by its error code.
 
@@ -169,17 +143,13 @@ GIVEN: Final = (ErrorClass.TRANSIENT, ErrorClass.PERMANENT, ErrorClass.RATE_LIMI
 MOST_ERRORS: Final = 100
 
 EXIT: Final = "exit:"
-_EXIT_CODES: Final = range(1, 256)
-_STATUS: Final = re.compile(r"[1-9][0-9]{0,2}")
-_ERROR_NAME: Final = re.compile(r"[^\s:]+")
-
-
-class ErrorRulesInvalid(ValueError):
-    """A table of errors that cannot be used; *faults* names everything that is wrong."""
-
-    def __init__(self, faults: tuple[str, ...]) -> None:
-        self.faults = faults
-        super().__init__("; ".join(faults))
+_ENTRY: Final = re.compile(
+    rf"{EXIT}(?:[1-9]\d?|1\d\d|2[0-4]\d|25[0-5])|(?!{EXIT})[^\s:]{{1,{LONGEST_CODE}}}", re.ASCII
+)
+_ALLOWED: Final = (
+    f"a code such as ECONNRESET or an exception such as TimeoutError, of at most {LONGEST_CODE} "
+    f"letters, or an exit status that fails, {EXIT}1 to {EXIT}255"
+)
 
 
 def read_error_rules(table: object) -> ErrorRules:
@@ -189,26 +159,26 @@ def read_error_rules(table: object) -> ErrorRules:
     {'exit:78': <ErrorClass.PERMANENT: 'permanent'>}
 
     Raises:
-        ErrorRulesInvalid: with every fault at once.
+        Invalid: with every fault at once.
     """
     names = ", ".join(GIVEN)
     if not isinstance(table, Mapping):
-        raise ErrorRulesInvalid((f"a table is expected, with {names}",))
-    faults, rules = list[str](), dict[str, ErrorClass]()
+        raise Invalid([Fault("", f"a table is expected, with {names}")])
+    faults, rules = list[Fault](), dict[str, ErrorClass]()
     for name, entries in table.items():
         if name not in GIVEN:
-            faults.append(f"{echo(name)} is no class of errors; there are {names}")
-            continue
-        if not isinstance(entries, list) or len(entries) > MOST_ERRORS:
-            faults.append(f"{name}: a list of at most {MOST_ERRORS} texts is expected")
-            continue
-        for entry in entries:
-            if (problem := _problem(entry)) is not None:
-                faults.append(f"{name}: {problem}")
-            elif rules.setdefault(entry, ErrorClass(name)) != name:
-                faults.append(f"{name}: {echo(entry)} is {rules[entry]} already")
+            faults.append(Fault("", f"{echo(name)} is no class of errors; there are {names}"))
+        elif not isinstance(entries, list) or len(entries) > MOST_ERRORS:
+            faults.append(Fault(name, f"a list of at most {MOST_ERRORS} texts is expected"))
+        else:
+            for entry in entries:
+                is_text = isinstance(entry, str) and entry.isprintable()
+                if not is_text or not _ENTRY.fullmatch(entry):
+                    faults.append(Fault(name, f"{echo(entry)} is not {_ALLOWED}"))
+                elif rules.setdefault(entry, ErrorClass(name)) != name:
+                    faults.append(Fault(name, f"{echo(entry)} is {rules[entry]} already"))
     if faults:
-        raise ErrorRulesInvalid(tuple(faults))
+        raise Invalid(faults)
     return rules
 
 
@@ -229,19 +199,6 @@ def classified(outcome: Outcome, rules: ErrorRules) -> Outcome:
     if not named:
         return outcome
     return attrs.evolve(outcome, error=attrs.evolve(error, error_class=named[0]))
-
-
-def _problem(entry: object) -> str | None:
-    if not isinstance(entry, str) or not 0 < len(entry) <= LONGEST_CODE:
-        return f"{echo(entry)} is not a text of 1 to {LONGEST_CODE} characters"
-    if not entry.startswith(EXIT):
-        allowed = 'a code such as "ECONNRESET", an exception such as "TimeoutError", or "exit:75"'
-        is_name = entry.isprintable() and _ERROR_NAME.fullmatch(entry)
-        return None if is_name else f"{echo(entry)} is not {allowed}"
-    code = _STATUS.fullmatch(entry.removeprefix(EXIT))
-    if code and int(code[0]) in _EXIT_CODES:
-        return None
-    return f"{echo(entry)}: an exit status that fails is {_EXIT_CODES[0]}-{_EXIT_CODES[-1]}"
 
 
 #: A longer one counts as this, jitter included: no server stops a schedule for more than a day.

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import attrs
+import msgspec
 from sqlalchemy import ColumnElement, Connection, Table, bindparam, func, or_, select, update
 
 from cronhare.domain.execution import Execution, State
@@ -20,13 +21,7 @@ from cronhare.domain.lifecycle.archive import (
 )
 from cronhare.domain.lifecycle.claims import NotToBeRun
 from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE, REPLAYED, Allowance, replays
-from cronhare.domain.retries.outcome import (
-    MESSAGE_BEGINS,
-    MESSAGE_ENDS,
-    as_in_message,
-    mark_of_class,
-    mark_of_code,
-)
+from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.retries.retry import Fail
 from cronhare.domain.schedules.schedule import CLEANUP_NAME
 from cronhare.domain.schedules.task import TaskRef
@@ -219,9 +214,10 @@ def those_of(which: FailureFilter, dialect: Dialect) -> Iterator[ColumnElement[b
     if which.execution_id is not None:
         yield _ROW.execution_id == which.execution_id
     if which.error_class is not None:
-        yield dialect.position(_ROW.error, mark_of_class(which.error_class)) > 0
+        yield has_class(which.error_class, dialect)
     if which.code is not None:
-        yield dialect.position(_ROW.error, mark_of_code(which.code)) > 0
+        code = msgspec.json.encode(which.code).decode()
+        yield dialect.position(_ROW.error, f'"code":{code}') > 0
     if which.reason is not None:
         yield or_(
             dialect.position(_ROW.failed_reason, which.reason) > 0, _says(which.reason, dialect)
@@ -239,15 +235,23 @@ def those_of(which: FailureFilter, dialect: Dialect) -> Iterator[ColumnElement[b
         yield _ROW.resolution.is_(None)
 
 
+# The column of an error is JSON, `TaskError.as_json`. No text in it holds what is looked for here:
+# quotes are escaped.
+
+
+def has_class(error_class: ErrorClass, dialect: Dialect) -> ColumnElement[bool]:
+    """Ask whether an error is of this class."""
+    return dialect.position(_ROW.error, f'"error_class":"{error_class.value}"') > 0
+
+
 def _says(part: str, dialect: Dialect) -> ColumnElement[bool]:
     """Ask whether the message of an error has this part; its code and its stack do not count."""
-    begins = dialect.position(_ROW.error, MESSAGE_BEGINS) + len(MESSAGE_BEGINS)
-    rest = func.substr(_ROW.error, begins)
-    said = as_in_message(part)
+    begins, said = '"message":"', msgspec.json.encode(part).decode()[1:-1]
+    rest = func.substr(_ROW.error, dialect.position(_ROW.error, begins) + len(begins))
     found = dialect.position(rest, said)
     # Asked first, as nearly no row has it anywhere.
     has_it = dialect.position(_ROW.error, said) > 0
-    return has_it & (found > 0) & (found < dialect.position(rest, MESSAGE_ENDS))
+    return has_it & (found > 0) & (found < dialect.position(rest, '","'))
 
 
 def rows_of_task(

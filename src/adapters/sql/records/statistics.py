@@ -22,7 +22,7 @@ from cronhare.domain.lifecycle.archive import (
     ScheduleResult,
     ScheduleResults,
 )
-from cronhare.domain.retries.outcome import ErrorClass, mark_of_class
+from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.schedules.schedule import CLEANUP_NAME, ByHand
 from cronhare.domain.schedules.task import SYSTEM
 from cronhare.domain.schedules.timings import SameTiming, Timings
@@ -34,7 +34,7 @@ from ..tables.executions import display_name, in_states
 from ..tables.schedule_columns import SPANS_MS, TIME_COLUMNS, read_times
 from ..tables.schedules import IS_ON, IS_USERS, STAMP
 from ..tables.tables import executions, failed_tasks, outbox, plans, schedulers
-from .archive import those_of
+from .archive import has_class, those_of
 from .lists import ids_between
 
 _FAILURE, _RUN, _ROW = failed_tasks.c, executions.c, schedulers.c
@@ -182,10 +182,7 @@ class SqlStatistics(Store):
 
 
 def _of_failures(dialect: Dialect) -> Mapping[By, sa.ColumnElement[Any]]:
-    classes = (
-        (dialect.position(_FAILURE.error, mark_of_class(each)) > 0, each.value)
-        for each in ErrorClass
-    )
+    classes = ((has_class(each, dialect), each.value) for each in ErrorClass)
     return {
         By.DAY: sa.func.date(_FAILURE.failed_at),
         By.TYPE: _FAILURE.task_type,

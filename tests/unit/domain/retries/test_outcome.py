@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cronhare.domain.reading import Invalid
 from cronhare.domain.retries.outcome import (
     LONGEST_RETRY_AFTER,
     CrashPolicy,
     Ending,
     ErrorClass,
-    ErrorRulesInvalid,
     Outcome,
     TaskError,
     asked_wait,
@@ -201,17 +201,16 @@ def test_a_success_stays_one() -> None:
     [
         (3, "a table is expected, with transient, permanent, rate-limited"),
         ({"fatal": []}, "'fatal' is no class of errors; there are transient, permanent"),
-        ({"unknown": ["E"]}, "'unknown' is no class of errors"),
         ({"transient": "ECONNRESET"}, "transient: a list of at most 100 texts is expected"),
-        ({"transient": [75]}, "75 is not a text of 1 to 64 characters"),
+        ({"transient": [75]}, "transient: 75 is not a code such as"),
         ({"transient": ["no such"]}, "'no such' is not a code such as"),
-        ({"transient": ["exit:0"]}, "'exit:0': an exit status that fails is 1-255"),
+        ({"transient": ["exit:0"]}, "'exit:0' is not a code such as"),
         ({"transient": ["E"], "permanent": ["E"]}, "permanent: 'E' is transient already"),
     ],
 )
 def test_a_table_that_cannot_be_says_what_is_wrong(table: object, fault: str) -> None:
-    with pytest.raises(ErrorRulesInvalid) as refused:
+    with pytest.raises(Invalid) as refused:
         read_error_rules(table)
 
     (only,) = refused.value.faults
-    assert fault in only
+    assert fault in str(only)
