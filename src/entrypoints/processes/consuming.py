@@ -8,7 +8,6 @@ from concurrent.futures import Future
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from typing import Final
 
 import attrs
 
@@ -288,13 +287,6 @@ class ServingApart:
             await self._consumer.leave(queue)
 
 
-_DRAINED: Final = (
-    "node.drain",
-    "Draining: no more work is taken, what runs goes on, until `cronhare nodes undrain`",
-)
-_UNDRAINED: Final = "node.undrain", "Drained no longer: work is taken again"
-
-
 @attrs.define(kw_only=True, eq=False)
 class Draining:
     """Has the worker consume as the ledger wants it, in the event loop that this is made in."""
@@ -318,7 +310,13 @@ class Draining:
             self._changed.clear()
             if self._wanted != drained:
                 drained = self._wanted
-                say(log, logging.INFO, *(_DRAINED if drained else _UNDRAINED))
+                if drained:
+                    text = "no more work is taken, what runs goes on"
+                    hint = "until `cronhare nodes undrain`"
+                    say(log, logging.INFO, "node.drain", f"Draining: {text}, {hint}")
+                else:
+                    text = "Drained no longer: work is taken again"
+                    say(log, logging.INFO, "node.undrain", text)
                 await wait_unless(requested, self._rest() if drained else self._resume())
 
     def _note(self, drain: bool) -> None:  # noqa: FBT001
