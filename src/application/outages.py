@@ -67,16 +67,17 @@ class Outage:
         say(self._log, level, self._back, text)
 
 
-class LogLimiter:
-    """Says when the trouble of a queue is to be logged.
+#: So many queues are remembered as logged.
+MOST_LOGGED: Final = 1_000
 
-    It is logged as rarely as a message is sent again. Threads may share this: at worst a line is
-    logged twice.
+
+class LogLimiter:
+    """Says when the trouble of a queue is to be logged: as rarely as a message is sent again.
+
+    Threads may share this: at worst a line is logged twice.
     """
 
-    def __init__(self, *, most: int | None = None) -> None:
-        """*most* bounds the queues whose trouble is logged at a time."""
-        self._most = most
+    def __init__(self) -> None:
         self._logged: dict[str, tuple[float, int]] = {}  # when, and how often before
 
     def __bool__(self) -> bool:
@@ -85,18 +86,11 @@ class LogLimiter:
 
     def is_due(self, queue: str, now: float) -> bool:
         """Tell whether to log at *now*, in seconds of one clock; the caller then does so."""
-        if queue not in self._logged and len(self._logged) == self._most:
-            # Those that were not reported when they were due again, nor long after, are over.
-            self._logged = {
-                each: (at, times)
-                for each, (at, times) in self._logged.items()
-                if 0.0 <= now - at < 2 * wait_after(times).total_seconds()
-            }
-            if len(self._logged) == self._most:
-                return False
         at, times = self._logged.get(queue, (now, -1))
         if times >= 0 and 0.0 <= now - at < wait_after(times).total_seconds():
             return False
+        if len(self._logged) >= MOST_LOGGED:  # strangers name queues, too
+            self._logged.clear()
         self._logged[queue] = now, times + 1
         return True
 

@@ -2,14 +2,14 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Self
 
 import attrs
 
 from cronhare.application.starting import UP_WITH_ITS_TASK, serve_missing, start_standalone
-from cronhare.domain.execution import DOUBTED_AFTER, Execution, Graces, State
+from cronhare.domain.execution import DOUBTED_AFTER, Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.transitions import end
 from cronhare.domain.messages import (
@@ -23,7 +23,6 @@ from cronhare.domain.messages import (
     quarantine_body,
     task_body,
 )
-from cronhare.domain.nodes import MOST_REPORTS, alive, has_passed, served
 from cronhare.domain.retries.outcome import PoisonPill
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.keys import is_standalone
@@ -38,7 +37,7 @@ from cronhare.domain.topology import (
     first_queue,
     is_ours,
 )
-from cronhare.ports.attempts import Finish, NodeStorePort, Superseded
+from cronhare.ports.attempts import Finish, Superseded
 from cronhare.ports.broker import BrokerPort, Envelope, Message, Published
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.system import NOT_TRACED, SILENT, MetricsPort, SpanKind, TracingPort
@@ -103,14 +102,15 @@ def follow_up(
     match recorded:
         case State.RETRYING:
             coming = end(execution, verdict, finish.ran.outcome.ending, now=now)
-            carried = is_carried(coming, now=now)
-            return envelope(coming, now=now, signer=signer, trace=trace) if carried else None
-        case State.FAILED | State.QUARANTINED as state:
+            if is_carried(coming, now=now):
+                return envelope(coming, now=now, signer=signer, trace=trace)
+        case State.FAILED:
+            body = failed_body(execution, reason=verdict.reason, at=now)
+            return _last(execution, body, ToFailed(), signer, headers)
+        case State.QUARANTINED:
             pill = PoisonPill.of(verdict.crashes) if isinstance(verdict, Quarantine) else None
-            reason = verdict.reason
-            return _last(
-                execution, state, reason, at=now, signer=signer, headers=headers, pill=pill
-            )
+            body = quarantine_body(execution, pill, at=now)
+            return _last(execution, body, ToQuarantine(), signer, headers)
     return None
 
 
@@ -124,33 +124,23 @@ def follow_up_late(row: Archived, signer: Signer) -> Envelope:
 
     It lacks the headers of the message that began the attempt.
     """
-    return _last(
-        _as_archived(row),
-        row.state,
-        row.failed_reason,
-        at=row.failed_at,
-        signer=signer,
-        pill=row.pill,
-    )
+    execution = _as_archived(row)
+    if row.state is State.QUARANTINED:
+        body = quarantine_body(execution, row.pill, at=row.failed_at)
+        return _last(execution, body, ToQuarantine(), signer)
+    body = failed_body(execution, reason=row.failed_reason, at=row.failed_at)
+    return _last(execution, body, ToFailed(), signer)
 
 
 def _last(
     execution: Execution,
-    state: State,
-    reason: str,
-    *,
-    at: datetime,
+    body: bytes,
+    to: ToFailed | ToQuarantine,
     signer: Signer,
     headers: Mapping[str, object] | None = None,
-    pill: PoisonPill | None = None,
 ) -> Envelope:
     """Make the last message. It has the signature of the task message that it is about."""
     signed = signer.sign(task_body(execution), headers_of(execution))
-    to: ToQuarantine | ToFailed
-    if state is State.QUARANTINED:
-        body, to = quarantine_body(execution, pill, at=at), ToQuarantine()
-    else:
-        body, to = failed_body(execution, reason=reason, at=at), ToFailed()
     all_headers = {**kept_headers(headers or {}), **signed}
     return Envelope(Message(body=body, headers=all_headers, id=f"{execution.message_id}:end"), to)
 
@@ -194,17 +184,15 @@ class Sent:
         )
 
 
+@attrs.define(kw_only=True, eq=False)
 class MissingQueues:
-    """Logs queues that do not exist.
+    """Logs queues that do not exist; *in_memory* is the broker that only `cronhare up` serves.
 
     Their messages are sent again every few seconds, so that they are there soon after the queue.
-    Threads may share this: at worst a line is logged twice.
     """
 
-    def __init__(self, *, in_memory: bool) -> None:
-        """*in_memory* is what the broker is: only `cronhare up` serves its queues."""
-        self._in_memory = in_memory
-        self._limiter = LogLimiter()
+    _in_memory: bool
+    _limiter: LogLimiter = attrs.field(init=False, factory=LogLimiter)
 
     def note(self, sent: Iterable[Sent], outcomes: Sequence[Published], *, now: datetime) -> None:
         """Take note of what became of a batch, and log missing queues where that is due."""
@@ -431,85 +419,3 @@ class ExecutionPublisher:
             say(log, logging.WARNING, "broker.doubted", text)
             self._doubt = since, -LARGEST_ID
         self._silent_since, self._away = None, False
-
-
-#: So long schedulers leave a run to whoever claimed it: longer than a broker may take.
-HEAD_START: Final = timedelta(seconds=3)
-
-#: So many are sent; the others are a scheduler's.
-MOST_AT_ONCE: Final = 100
-
-#: After a broker that gave no answer, it is left alone for so long.
-PAUSE: Final = timedelta(seconds=10)
-
-
-@attrs.define(kw_only=True, eq=False)
-class SendingBell:
-    """Sends the messages of what was claimed. Satisfies `BellPort`.
-
-    It marks nothing as published. Whoever rings is a person's shell, which may know another broker
-    than the schedulers, or another message key: then a scheduler sends the run after the head
-    start, and not minutes later. If the first message was in the right place the second is a copy,
-    which is fenced. Another program's worker cannot tell copies, so that what no worker of ours
-    serves is left to the schedulers.
-    """
-
-    _open_broker: Callable[[], BrokerPort]
-    _nodes: NodeStorePort
-    _signer: Signer
-    _foreign_queues: Collection[str] = ()
-    _silent_since: datetime | None = attrs.field(init=False, default=None)
-
-    @property
-    def head_start(self) -> timedelta:
-        return HEAD_START
-
-    def ring(self, executions: Sequence[Execution], *, now: datetime) -> None:
-        if not has_passed(PAUSE, self._silent_since, now):
-            return
-        self._silent_since = None
-        sendable = [
-            each
-            for each in executions
-            if each.queue not in self._foreign_queues
-            and each.state is State.CLAIMED
-            and is_carried(each, now=now)
-        ][:MOST_AT_ONCE]
-        try:
-            faults = list(self._send(sendable, now)) if sendable else []
-        except Exception as error:  # noqa: BLE001 - whatever it is, the ledger has them
-            faults = [str(error) or type(error).__name__]
-        if faults:
-            latest = Graces().claimed.total_seconds()
-            what = f"{counted(len(sendable), 'execution')} ({_named(str(x.id) for x in sendable)})"
-            text = f"A scheduler sends {what} within {latest:g} s: {'; '.join(faults)}"
-            say(log, logging.WARNING, "bell.unheard", text)
-
-    def _send(self, executions: Sequence[Execution], now: datetime) -> Iterator[str]:
-        """Send them, and say what could not be."""
-        reports = self._nodes.nodes(now=now, limit=MOST_REPORTS).reports
-        at_work = served(alive(reports, now), now)
-        if unserved := {each.queue for each in executions} - at_work:
-            yield f"no worker reports itself that serves queue {_named(sorted(unserved))}"
-        sendable = [each for each in executions if each.queue in at_work]
-        if not sendable:
-            return
-        broker = self._open_broker()
-        try:
-            outcomes = broker.publish(
-                [envelope(one, now=now, signer=self._signer) for one in sendable]
-            )
-        finally:
-            broker.close()
-        by_queue = list(zip((one.queue for one in sendable), outcomes, strict=True))
-        if missing := {queue for queue, outcome in by_queue if outcome is Published.RETURNED}:
-            yield f"the broker has no queue {_named(sorted(missing))}"
-        if refusing := {queue for queue, outcome in by_queue if outcome is Published.REFUSED}:
-            yield f"the broker did not take it for queue {_named(sorted(refusing))}"
-        if Published.UNKNOWN in outcomes:
-            self._silent_since = now
-            yield "the broker gave no answer in time"
-
-
-def _named(names: Iterable[str]) -> str:
-    return listed(list(names), most=MOST_NAMED)

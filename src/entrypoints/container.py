@@ -73,8 +73,8 @@ with imported_late(__name__):
         ScheduleViews,
     )
     from cronhare.application.administration.stories import Stories
+    from cronhare.application.bell import SendingBell
     from cronhare.application.doctor.doctor import Doctor
-    from cronhare.application.publish import SendingBell
     from cronhare.domain.events.targets import Subscribers, Subscriptions
     from cronhare.domain.lifecycle.retry_limits import RetryPolicies
     from cronhare.domain.messages import Signer

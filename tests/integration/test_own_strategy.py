@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters.process.runner import ProcessRunner
-from cronhare.application.worker.attempt import ask_strategy, prepare
+from cronhare.application.worker.attempt import prepare
+from cronhare.application.worker.strategy import ask_strategy
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.policy import Strategy
 from cronhare.domain.schedules.task import Task, TaskPolicy, TaskRef

@@ -18,10 +18,10 @@ from cronhare.adapters.rabbitmq.topology import DELIVERY_LIMIT
 from cronhare.adapters.sql import database
 from cronhare.adapters.sql.dialects import servers as server_sessions
 from cronhare.adapters.sql.tables.schedules import LONGEST_RETENTION
-from cronhare.application import publish
+from cronhare.application import bell
 from cronhare.application.administration.views import work as metrics
 from cronhare.application.events import announce, relay
-from cronhare.application.worker import attempt as worker_attempt
+from cronhare.application.worker import strategy as own_strategy
 from cronhare.application.worker import unhandled as parking
 from cronhare.domain import access as tokens
 from cronhare.domain import access as tries
@@ -94,7 +94,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{outcome.LONGEST_MESSAGE:,}, {outcome.LONGEST_CODE} and {outcome.LONGEST_STACK:,}"
     ],
     "a strategy of one's own": [
-        f"{worker_attempt.TIMEOUT.total_seconds():.0f} s",
+        f"{own_strategy.TIMEOUT.total_seconds():.0f} s",
         f"{timedelta(milliseconds=CEILING_MS).days} days",
         f"{LONGEST_STRATEGY} characters",
     ],
@@ -311,9 +311,9 @@ BOUNDS: dict[str, list[str]] = {
     "a run at boot (`on_boot`)": [f"{keys.LONGEST_AGO.total_seconds() / 3_600:.0f} hours"],
     "a run that is asked for by hand": [
         f"for {SENDING_TIMEOUT:.0f} s, sends",
-        f"{publish.MOST_AT_ONCE} messages",
-        f"the {publish.PAUSE.seconds} s after",
-        f"for {publish.HEAD_START.seconds} s",
+        f"{bell.MOST_AT_ONCE} messages",
+        f"the {bell.PAUSE.seconds} s after",
+        f"for {bell.HEAD_START.seconds} s",
     ],
     "missed instants that are counted": [f"{planning.MOST_COUNTED:,} of a schedule"],
 }

@@ -2,11 +2,8 @@
 
 import asyncio
 import logging
-import re
-import sys
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
-from typing import Any, Final
 
 import attrs
 import msgspec
@@ -18,10 +15,8 @@ from cronhare.domain.retries.outcome import (
     ErrorClass,
     Outcome,
     TaskError,
-    asked_wait,
     classified,
 )
-from cronhare.domain.retries.policy import CEILING_MS
 from cronhare.domain.retries.retry import (
     Complete,
     GiveBack,
@@ -38,8 +33,7 @@ from cronhare.domain.schedules.catalog import (
     say_unheard,
 )
 from cronhare.domain.schedules.keys import NO_DEADLINE, is_standalone
-from cronhare.domain.schedules.task import Task, TaskRef, TaskType, force_instant
-from cronhare.domain.texts.printable import echo
+from cronhare.domain.schedules.task import Task, TaskType, force_instant
 from cronhare.domain.texts.words import called
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import Finish
@@ -57,6 +51,7 @@ from ..logs import place_of, say
 from .leases import Running
 from .ledger import WorkerParts
 from .record import End
+from .strategy import ask_strategy
 
 log = logging.getLogger(__name__)
 
@@ -252,32 +247,27 @@ def _not_run(why: str) -> AttemptResult:
     return AttemptResult(outcome=Outcome(ending=Ending.INTERRUPTED, error=TaskError(message=why)))
 
 
-@attrs.frozen
 class TaskRunners:
     """Satisfies `TaskRunnerPort` by the runner of a task's kind."""
 
-    commands: TaskRunnerPort
-    requests: TaskRunnerPort
-    reminders: TaskRunnerPort
+    def __init__(self, *runners: TaskRunnerPort) -> None:
+        """They run commands, requests and reminders."""
+        self._runners = runners
 
     async def run(self, invocation: Invocation) -> AttemptResult:
-        return await self._runner_of(invocation.task).run(invocation)
-
-    def _runner_of(self, task: Task) -> TaskRunnerPort:
+        task, (commands, requests, reminders) = invocation.task, self._runners
         if task.reminder is not None:
-            return self.reminders
-        return self.commands if task.http is None else self.requests
+            return await reminders.run(invocation)
+        return await (commands if task.http is None else requests).run(invocation)
 
     def stop(self, execution_id: int, reason: StopReason) -> bool:
-        runners = (self.commands, self.requests, self.reminders)
-        return any(runner.stop(execution_id, reason) for runner in runners)
+        return any(runner.stop(execution_id, reason) for runner in self._runners)
 
     def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:
-        return self.commands.written(execution_id, beyond=beyond)
+        return self._runners[0].written(execution_id, beyond=beyond)
 
     async def close(self) -> None:
-        runners = (self.commands, self.requests, self.reminders)
-        await asyncio.gather(*(runner.close() for runner in runners))
+        await asyncio.gather(*(runner.close() for runner in self._runners))
 
 
 def prepare(execution: Execution, task: Task | MissingTask) -> Invocation | AttemptResult:
@@ -350,97 +340,3 @@ def _unheard(execution: Execution) -> AttemptResult:
 def _refused(why: str) -> AttemptResult:
     error = TaskError(message=why, error_class=ErrorClass.PERMANENT)
     return AttemptResult(outcome=Outcome(ending=Ending.FAILED, error=error))
-
-
-#: How long a strategy may take; most of it is the start of the interpreter on a busy machine.
-TIMEOUT: Final = timedelta(seconds=10)
-
-_MS: Final = timedelta(milliseconds=1)
-_WAIT: Final = re.compile(r"wait ([0-9]{1,12}) ms")
-_NO_WAIT: Final = "no wait of its own"
-
-
-async def ask_strategy(
-    runner: TaskRunnerPort,
-    invocation: Invocation,
-    execution: Execution,
-    outcome: Outcome,
-    *,
-    policy: timedelta,
-    now: datetime,
-) -> timedelta | None:
-    """Give the wait that the strategy of an *invocation*'s task wants, or None for the *policy*'s.
-
-    Whatever the function does, it costs its own task alone: it has a time limit, its memory and its
-    user are not the worker's. One that fails, takes too long or answers nonsense is logged.
-    """
-    task = invocation.task
-    strategy = task.policy.strategy
-    if strategy is None:
-        return None
-    asking = Task(
-        name=task.name,
-        ref=TaskRef("strategy", task.ref.id),
-        command=(sys.executable, "-m", "cronhare.strategy", str(strategy)),
-        timeout=TIMEOUT,
-        cwd=strategy.folder,
-        env=task.env,
-        pass_env=task.pass_env,
-        user=task.user,
-    )
-    given = _given(task, execution, outcome, policy_wait=policy, now=now)
-    ran = await runner.run(attrs.evolve(invocation, task=asking, params=given, topic=None))
-    said, problem = ran.stdout.head.strip(), ""
-    wait = _WAIT.fullmatch(said)
-    if ran.outcome.ending is not Ending.SUCCEEDED:
-        problem = ran.outcome.error.message if ran.outcome.error else ran.outcome.ending.value
-    elif said == _NO_WAIT:
-        return None
-    elif wait is None:
-        problem = f"{echo(said)} is no answer"
-    elif int(wait[1]) > CEILING_MS:
-        problem = f"{wait[1]} ms are longer than {CEILING_MS:,} ms"
-    else:
-        return int(wait[1]) * _MS
-    counts = f"the wait of the retry policy counts, {policy.total_seconds():g} s"
-    text = f"Strategy {strategy} gave no wait: {problem}; {counts}"
-    say(log, logging.WARNING, "strategy.failed", text, execution)
-    return None
-
-
-def _given(
-    task: Task, execution: Execution, outcome: Outcome, *, policy_wait: timedelta, now: datetime
-) -> dict[str, Any]:
-    error = outcome.error or TaskError(message=outcome.ending.value)
-    try:
-        params = msgspec.json.decode(execution.params)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        params = execution.params
-    asked = asked_wait(error, now=now)
-    names = (*error.types[:1], error.code, outcome.ending.value)
-    return {
-        "attempts_made": execution.deaths + 1,
-        "error_type": next(filter(None, names)),
-        "error": {
-            "message": error.message,
-            "code": error.code,
-            "types": error.types,
-            "error_class": error.error_class.value,
-            "ending": outcome.ending.value,
-            "exit_code": outcome.exit_code,
-            "signal": outcome.signal,
-            "retry_after_ms": asked / _MS if asked else None,
-        },
-        "job": {
-            "name": task.name,
-            "type": task.ref.type,
-            "id": task.ref.id,
-            "schedule": execution.schedule_name,
-            "scheduler_id": execution.scheduler_id,
-            "execution_id": execution.id,
-            "key": execution.key,
-            "attempt": execution.attempt,
-            "params": params,
-            "policy_wait_ms": policy_wait / _MS,
-        },
-    }

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Final
 
 import attrs
@@ -21,7 +20,6 @@ from cronhare.domain.messages import (
     was_overdelivered,
 )
 from cronhare.domain.texts.moments import say_moment
-from cronhare.domain.topology import MOST_QUEUES
 from cronhare.ports import LedgerBusy, LedgerUnavailable
 from cronhare.ports.attempts import Busy, Deferred, Refused, StartRequest
 from cronhare.ports.broker import Delivery
@@ -199,7 +197,7 @@ class DeliveryHandler(WorkerParts):
     counters: Counters = attrs.field(init=False, factory=Counters)
     #: Attempts that are asked for, run, or wait to be recorded.
     _in_hand: set[AttemptRef] = attrs.field(init=False, factory=set[AttemptRef])
-    _deferrals: LogLimiter = attrs.field(init=False, factory=partial(LogLimiter, most=MOST_QUEUES))
+    _deferrals: LogLimiter = attrs.field(init=False, factory=LogLimiter)
 
     def __attrs_post_init__(self) -> None:
         self._notes = Notes(self)

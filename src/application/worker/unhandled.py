@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from datetime import timedelta
-from functools import partial
 from typing import Final
 
 import attrs
@@ -23,7 +22,6 @@ from cronhare.domain.retries.policy import REST
 from cronhare.domain.texts.printable import shown
 from cronhare.domain.topology import (
     FAILED_QUEUE,
-    MOST_QUEUES,
     WAITING_QUEUE,
     ToQuarantine,
     ToQueue,
@@ -205,7 +203,7 @@ class WaitingRoom:
     _sleep: Callable[[float], Awaitable[object]] = attrs.field(kw_only=True, default=asyncio.sleep)
     _monotonic: Callable[[], float] = attrs.field(kw_only=True, default=time.monotonic)
     _drained: asyncio.Event = attrs.field(init=False, factory=asyncio.Event)
-    _missing: LogLimiter = attrs.field(init=False, factory=partial(LogLimiter, most=MOST_QUEUES))
+    _missing: LogLimiter = attrs.field(init=False, factory=LogLimiter)
 
     def drain(self) -> None:
         """Give back what rests at once, and from now on all that comes."""

@@ -8,7 +8,7 @@ import pytest
 
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.application.administration.changing.runs import Administrator
-from cronhare.application.publish import HEAD_START, MOST_AT_ONCE, PAUSE, SendingBell
+from cronhare.application.bell import HEAD_START, MOST_AT_ONCE, PAUSE, SendingBell
 from cronhare.domain.execution import Execution, Graces, State
 from cronhare.domain.nodes import DISCONNECTED_AFTER, SILENT_AFTER, NodeReport
 from cronhare.domain.retries.policy import RetryPolicy
