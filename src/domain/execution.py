@@ -5,7 +5,7 @@ The S and C numbers are lines of docs/compatibility.md.
 
 import enum
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 import msgspec
@@ -175,9 +175,6 @@ FARTHEST = LONGEST_DEFERRAL + timedelta(milliseconds=CEILING_MS) + LONGEST_WAIT
 #: A broker that confirmed nothing for so long may have lost its messages.
 DOUBTED_AFTER = timedelta(minutes=1)
 
-#: After so many copies each wait is the longest.
-MANY_RESENDS = (LONGEST_WAIT // FIRST_WAIT).bit_length() + 1
-
 
 @attrs.frozen(kw_only=True)
 class Graces:
@@ -221,17 +218,30 @@ def after_resend(resends: int, state: State, sent_at: datetime) -> datetime:
     return sent_at + wait - FIRST_WAIT if state is State.PUBLISHED else sent_at + wait
 
 
-def expected_soon(state: State, now: datetime) -> datetime:
-    """Say up to when an execution is expected that is about to be sent again anyway."""
-    soon = now + UNCONFIRMED_WAIT
-    return soon - FIRST_WAIT if state is State.PUBLISHED else soon
+class Sent(Protocol):
+    """What of a row says when its message was sent."""
+
+    state: str
+    check_at: datetime | None
+    next_attempt_at: datetime | None
+    published_at: datetime | None
+    resends: int | None
 
 
-def expected_after_doubt(next_attempt_at: datetime | None, now: datetime) -> datetime:
-    """Say from when on the grace of the published counts for one that a broker may have lost.
+def expected_after_doubt(sent: Sent, now: datetime, *, since: datetime) -> datetime | None:
+    """Say from when on the grace of the published counts, if a broker may have lost the message.
 
+    It answered nothing *since*. None if the message was sent later, or is sent again soon anyway.
     One that waits for its time is overdue a little after it, as it may be there; others are now.
     """
-    if next_attempt_at is None or next_attempt_at <= now:
-        return now - FIRST_WAIT
-    return next_attempt_at + LOST_WAIT - FIRST_WAIT
+    is_published, at = sent.state == State.PUBLISHED, sent.next_attempt_at
+    if sent.check_at is None:
+        return None
+    was_before = sent.published_at is None or sent.published_at < since
+    if at is not None and at > now:
+        is_meant = is_published and was_before and sent.check_at >= at
+        return at + LOST_WAIT - FIRST_WAIT if is_meant else None
+    if (resends := sent.resends or 0) > 0:
+        was_before = sent.check_at < after_resend(resends - 1, State(sent.state), since)
+    soon = now + UNCONFIRMED_WAIT - (FIRST_WAIT if is_published else timedelta(0))
+    return now - FIRST_WAIT if was_before and sent.check_at > soon else None

@@ -19,7 +19,7 @@ from cronhare.ports.attempts import Busy, Refused, Renewal, StartAnswer, StartRe
 
 from .attempt_ends import STANDING, UNLOCKED_STANDING, AttemptEnds, locked_elsewhere
 from .claims.plans import claim_by_hand, find_by_key
-from .database import Store, StorePart, repeatable, repeatable_unless_locked
+from .database import Store, repeatable, repeatable_unless_locked
 from .dialect import Locked
 from .gates import GatedStarts, MissingGates, make_gates, pass_gates
 from .limits import SpreadStarts
@@ -59,8 +59,21 @@ _FORGET_OUTPUT = delete(outputs).where(exists().where(IS_LAST_OUTPUT, THESE))
 _UNLOCKED = OWNED_BY_IDS.with_for_update(skip_locked=True)
 
 
-class AttemptStarts(StorePart):
-    """The part of `AttemptStorePort` that starts attempts."""
+_RENEW = (
+    by_id(update(executions))
+    # As `transitions.renew`, without a look at whole rows.
+    .values(lease_until=moment_of("until"), version=_RUN.version + 1)
+)
+
+_COUNT: Final = (
+    update(topic_tallies)
+    .where(topic_tallies.c.topic == bindparam("its_topic"))
+    .values(no_listener=topic_tallies.c.no_listener + 1, last_at=moment_of("now"))
+)
+
+
+class SqlAttemptStore(Store, AttemptEnds):
+    """Satisfies `AttemptStorePort`: how attempts start, those that run, and foreign messages."""
 
     def start(
         self,
@@ -124,57 +137,6 @@ class AttemptStarts(StorePart):
 
         return write_each(requests, start_at_gates, refused=refused, locked=lambda _: [Busy()])
 
-
-def _judge(
-    requests: Sequence[StartRequest],
-    found: Mapping[int, Execution],
-    busy: Collection[int],
-    *,
-    node: str,
-    now: datetime,
-    until: datetime,
-) -> tuple[list[StartAnswer], list[Change], list[Change]]:
-    """Ask the start fence: gives the answers, the starts it allows, and other changes.
-
-    Those are new leases of what this node has started before, and executions that have expired.
-    """
-    answers: list[StartAnswer] = []
-    after: dict[int, Execution] = {}
-    for request in requests:
-        id_ = request.execution_id
-        known = after.get(id_) or found.get(id_)
-        if id_ in busy:
-            answers.append(Busy())
-        elif known is None:
-            answers.append(Refused(f"execution {id_} is unknown", unknown=True))
-        else:
-            one = transitions.start(
-                known, attempt=request.attempt, nacks=request.nacks, node=node, now=now, until=until
-            )
-            if isinstance(one, str):
-                answers.append(Refused(one))
-                continue
-            after[id_] = one
-            has_expired = one.state is State.SKIPPED
-            answers.append(Refused(str(one.last_error)) if has_expired else one)
-    started: list[Change] = []
-    others: list[Change] = []
-    for id_, one in after.items():
-        is_new = not is_held(found[id_], node) and one.state is not State.SKIPPED
-        (started if is_new else others).append((found[id_], one))
-    return answers, started, others
-
-
-_RENEW = (
-    by_id(update(executions))
-    # As `transitions.renew`, without a look at whole rows.
-    .values(lease_until=moment_of("until"), version=_RUN.version + 1)
-)
-
-
-class RunningAttempts(StorePart):
-    """The part of `AttemptStorePort` that is about attempts which run."""
-
     def renew(
         self, execution_ids: Collection[int], *, now: datetime, node: str, lease: timedelta
     ) -> Renewal:
@@ -231,17 +193,6 @@ class RunningAttempts(StorePart):
 
         write_each(written, keep, refused=left, doubted=left, locked=lambda _: ())
 
-
-_COUNT: Final = (
-    update(topic_tallies)
-    .where(topic_tallies.c.topic == bindparam("its_topic"))
-    .values(no_listener=topic_tallies.c.no_listener + 1, last_at=moment_of("now"))
-)
-
-
-class SqlAttemptStore(Store, AttemptStarts, RunningAttempts, AttemptEnds):
-    """Satisfies `AttemptStorePort`."""
-
     def adopt(
         self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str
     ) -> Execution | Refused | Busy:
@@ -274,3 +225,43 @@ class SqlAttemptStore(Store, AttemptStarts, RunningAttempts, AttemptEnds):
             if not connection.execute(_COUNT, {"its_topic": topic, "now": now}).rowcount:
                 row = {"topic": topic, "no_listener": 1, "last_at": now}
                 connection.execute(insert(topic_tallies), row)  # a duplicate key is repeated
+
+
+def _judge(
+    requests: Sequence[StartRequest],
+    found: Mapping[int, Execution],
+    busy: Collection[int],
+    *,
+    node: str,
+    now: datetime,
+    until: datetime,
+) -> tuple[list[StartAnswer], list[Change], list[Change]]:
+    """Ask the start fence: gives the answers, the starts it allows, and other changes.
+
+    Those are new leases of what this node has started before, and executions that have expired.
+    """
+    answers: list[StartAnswer] = []
+    after: dict[int, Execution] = {}
+    for request in requests:
+        id_ = request.execution_id
+        known = after.get(id_) or found.get(id_)
+        if id_ in busy:
+            answers.append(Busy())
+        elif known is None:
+            answers.append(Refused(f"execution {id_} is unknown", unknown=True))
+        else:
+            one = transitions.start(
+                known, attempt=request.attempt, nacks=request.nacks, node=node, now=now, until=until
+            )
+            if isinstance(one, str):
+                answers.append(Refused(one))
+                continue
+            after[id_] = one
+            has_expired = one.state is State.SKIPPED
+            answers.append(Refused(str(one.last_error)) if has_expired else one)
+    started: list[Change] = []
+    others: list[Change] = []
+    for id_, one in after.items():
+        is_new = not is_held(found[id_], node) and one.state is not State.SKIPPED
+        (started if is_new else others).append((found[id_], one))
+    return answers, started, others

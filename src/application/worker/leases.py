@@ -9,7 +9,7 @@ from datetime import timedelta
 import attrs
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.nodes import given_up_after
+from cronhare.domain.nodes import given_up_after, renewed_every
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import AttemptStorePort
 from cronhare.ports.runner import StopReason, TaskRunnerPort, Written
@@ -109,11 +109,14 @@ class LeaseKeeper:
             if self._running.get(id_) is running:
                 del self._running[id_]
 
-    def renew(self) -> None:
-        """Renew all leases. To be called a few times within the length of one."""
-        asked_at, leases = self._clock.monotonic(), self.running
-        if not leases:
-            return
+    def renew(self) -> float:
+        """Renew all leases; answers how many seconds to rest."""
+        if leases := self.running:
+            self._renew(leases)
+        return renewed_every(self._lease).total_seconds()
+
+    def _renew(self, leases: Sequence[Running]) -> None:
+        asked_at = self._clock.monotonic()
         ids = [each.execution.id for each in leases]
         try:
             renewal = self._attempts.renew(
@@ -136,12 +139,13 @@ class LeaseKeeper:
         if renewal.busy:
             self._give_up_old([each for each in leases if each.busy], ROW_LOCKED)
 
-    def watch(self) -> None:
-        """Stop what could not be renewed in time. To be called beside `renew`.
+    def watch(self) -> float:
+        """Stop what could not be renewed in time; answers how many seconds to rest.
 
-        A silent ledger may block `renew` for longer than a short lease lasts.
+        It is called beside `renew`, which a silent ledger may block for longer than a lease lasts.
         """
         self._give_up_old(self.running, "the ledger has not answered yet")
+        return renewed_every(self._lease).total_seconds()
 
     def _give_up_old(self, leases: Sequence[Running], why: str) -> None:
         now = self._clock.monotonic()  # anew: the call may have taken long to fail
@@ -191,25 +195,21 @@ EVERY = 2.0
 #: Bytes of output that a round writes; the attempt that waited longest comes first.
 MOST_BYTES = 256 * 1024
 
-#: Reads what executions that run here have written and reported, of each if beyond that mark.
-Reading = Callable[[Mapping[int, int]], Sequence[Written]]
-
 
 @attrs.define(kw_only=True, eq=False)
 class OutputKeeper:
     """Stores the output of long attempts before they end, so that people can read it.
 
-    Only of those that ran in the round before, too. *keeper* knows what runs here.
+    Only of those that ran in the round before, too. *keeper* knows what runs here; *read* gives
+    what these executions have written and reported, of each if beyond that mark.
     """
 
     _attempts: AttemptStorePort
     _clock: ClockPort
     _node: str
     _keeper: LeaseKeeper
-    _read: Reading
-    _stored: dict[tuple[int, int], int] = attrs.field(
-        init=False, factory=dict[tuple[int, int], int]
-    )
+    _read: Callable[[Mapping[int, int]], Sequence[Written]]
+    _stored: dict[tuple[int, int], int] = attrs.field(init=False, factory=dict)
 
     def round(self) -> float:
         """Store what is new; answers how many seconds to rest.

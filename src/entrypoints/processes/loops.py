@@ -3,10 +3,9 @@
 import asyncio
 import logging
 import threading
-import time
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Final, Protocol
+from typing import Protocol
 
 from sqlalchemy import Engine
 
@@ -26,9 +25,6 @@ log = logging.getLogger(__name__)
 #: Seconds before the next try after a failure, doubled each time. What is due when a server comes
 #: back is that late at most; a fault of ours is a stack in the log each time.
 FIRST_PAUSE, LONGEST_PAUSE, LONGEST_AFTER_FAULT = 0.5, 3.0, 10.0
-
-#: Seconds after a ring in which the loop hears no other, so that a flood of them costs little.
-DEAF: Final = 0.25
 
 _LOOK = 0.01
 
@@ -72,7 +68,6 @@ class Loop:
         self._at_end = at_end
         self._rings = rings
         self._on_ring = on_ring
-        self._deaf_until = 0.0
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -124,12 +119,8 @@ class Loop:
         self.turn.rest(seconds)
         if self._rings is None:
             self._stopped.wait(seconds)
-            return
-        deaf = min(max(self._deaf_until - time.monotonic(), 0.0), seconds)
-        if self._stopped.wait(deaf) or not self._rings.wait(seconds - deaf):
-            return
-        self._deaf_until = time.monotonic() + DEAF
-        self._on_ring()
+        elif self._rings.wait(seconds):
+            self._on_ring()
 
 
 def start_all(loops: Iterable[Loop], vitals: Vitals) -> None:

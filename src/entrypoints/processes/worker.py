@@ -12,13 +12,13 @@ from cronhare.application.heartbeat import LEAVING, LedgersClock
 from cronhare.application.logs import say
 from cronhare.application.scheduling.predecessors import PredecessorCleanup
 from cronhare.application.worker.delivery import Places
-from cronhare.application.worker.leases import LeaseKeeper, OutputKeeper, Reading, read_new_output
+from cronhare.application.worker.leases import LeaseKeeper, OutputKeeper, read_new_output
 from cronhare.application.worker.standalone import FIND_EVERY
 from cronhare.application.worker.unhandled import WaitingRoom
-from cronhare.domain.nodes import CLOSING, WORRYING_SKEW, measured_every, renewed_every
+from cronhare.domain.nodes import CLOSING, WORRYING_SKEW, measured_every
 from cronhare.domain.schedules.keys import is_standalone
 from cronhare.domain.texts.words import listed
-from cronhare.ports.runner import TaskRunnerPort, Written
+from cronhare.ports.runner import Written
 
 from ..node_identity import is_alive
 from ..signals import Shutdown
@@ -97,13 +97,20 @@ async def run(
         told=draining.told,
         file=container.file_version,
     )
+    settling = PredecessorCleanup(
+        claims=container.claims(),
+        reconciler=container.reconciler(),
+        ourselves=container.ourselves(),
+        lives=is_alive,
+        lease=settings.lease,
+    )
     loops = [
         Loop("heartbeat", heartbeat.round, ends_within=LEAVING, at_end=heartbeat.leave),
-        Loop("lease keeper", _every(renewed_every(settings.lease), keeper.renew)),
-        Loop("lease watch", _every(renewed_every(settings.lease), keeper.watch)),
+        Loop("lease keeper", keeper.renew),
+        Loop("lease watch", keeper.watch),
         Loop("output", outputs.round),
         Loop("clock", ClockWatch(container.ledger_clock(), lease=settings.lease).round),
-        Loop("settling", _settling(container).round),
+        Loop("settling", settling.round),
         Loop("events", container.announcer().round),
     ]
     if on_boot:
@@ -184,41 +191,20 @@ def _wire(
     worker = container.worker(
         broker=connection, keeper=keeper, places=places, read_again=read_again
     )
-    outputs = container.output_keeper(keeper=keeper, read=_reading(runner, loop))
-    room = WaitingRoom(connection, in_memory=container.settings().in_memory)
+
+    async def read(wanted: Mapping[int, int]) -> Sequence[Written]:
+        return read_new_output(runner, wanted)
+
+    outputs = container.output_keeper(
+        keeper=keeper,
+        read=lambda ids: asyncio.run_coroutine_threadsafe(read(ids), loop).result(READING),
+    )
     consumer = WorkerConsumer(
         broker=connection,
         worker=worker,
-        room=room,
+        room=WaitingRoom(connection, in_memory=container.settings().in_memory),
         runner=runner,
         keeper=keeper,
         shutdown=shutdown,
     )
     return consumer, keeper, outputs
-
-
-def _reading(runner: TaskRunnerPort, loop: asyncio.AbstractEventLoop) -> Reading:
-    """Let another thread read what attempts have written, in their event loop."""
-
-    async def some(wanted: Mapping[int, int]) -> Sequence[Written]:
-        return read_new_output(runner, wanted)
-
-    return lambda wanted: asyncio.run_coroutine_threadsafe(some(wanted), loop).result(READING)
-
-
-def _every(rest: timedelta, act: Callable[[], None]) -> Callable[[], float]:
-    def round_() -> float:
-        act()
-        return rest.total_seconds()
-
-    return round_
-
-
-def _settling(container: WorkingContainer) -> PredecessorCleanup:
-    return PredecessorCleanup(
-        claims=container.claims(),
-        reconciler=container.reconciler(),
-        ourselves=container.ourselves(),
-        lives=is_alive,
-        lease=container.settings().lease,
-    )

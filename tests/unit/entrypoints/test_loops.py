@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from cronhare.entrypoints.processes.loops import DEAF, Loop, stop_all
+from cronhare.entrypoints.processes.loops import Loop, stop_all
 from cronhare.ports import LedgerUnavailable
 
 #: Seconds: whoever waits for so long hangs.
@@ -105,7 +105,7 @@ async def test_who_has_failed_is_not_called_sooner_by_a_ring() -> None:
     loop = Loop("scheduler", work, ends_within=HANGS, rings=rings)
     loop.start()
     failed.wait(HANGS)
-    await asyncio.sleep(DEAF)
+    await asyncio.sleep(0.25)
     await loop.stop()
 
     assert rounds == [1]

@@ -181,7 +181,6 @@ class UnconfirmedEnds(StorePart):
     def overdue_ends(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Archived]:
         """See `ClaimStorePort.overdue_ends`. Most looks find nothing, and take no lock."""
         until = now - graces.ended
-        refusals: list[Exception] = []
 
         @repeatable_unless_locked
         def take(part: Sequence[int]) -> Written[Archived]:
@@ -202,18 +201,14 @@ class UnconfirmedEnds(StorePart):
             return ()
 
         def refused(id_: int, why: Exception) -> Sequence[Archived]:
-            refusals.append(why)
+            text = f"The message of an end for good has to wait: {why}"
+            say(log, logging.ERROR, "ledger.refused", text)
             return rest(id_)
 
         ids = self._choose_ends(now, until, limit)
-        free = write_each(
+        return write_each(
             ids, take, refused=refused, doubted=refused, locked=rest, untried=lambda _: ()
         )
-        if refusals:
-            count = len(refusals)
-            text = f"Ends for good whose messages have to wait: {count}, for {refusals[0]}"
-            say(log, logging.ERROR, "ledger.refused", text)
-        return free
 
     @repeatable
     def _choose_ends(self, now: datetime, until: datetime, limit: int) -> Sequence[int]:

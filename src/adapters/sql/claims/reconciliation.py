@@ -1,6 +1,6 @@
 """What was claimed and not published, not started, or left behind by a worker."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
@@ -9,16 +9,13 @@ import sqlalchemy as sa
 
 from cronhare.domain.execution import (
     FARTHEST,
-    MANY_RESENDS,
     STARTABLE,
     UNFINISHED,
     Execution,
     Graces,
     State,
-    after_resend,
     expected_after_doubt,
     expected_anew_at,
-    expected_soon,
 )
 
 from ..database import Database, LedgerTime, repeatable, repeatable_unless_locked
@@ -32,13 +29,10 @@ _RUN: Final = executions.c
 
 A = TypeVar("A")
 
-_IS_SENT_BEFORE = sa.or_(_RUN.published_at.is_(None), _RUN.published_at < moment_of("since"))
-
 #: Executions that are about to be marked, locked first: an UPDATE would wait for locked ones.
 ALL = by_id(sa.select(_RUN.id, _RUN.state, _RUN.attempt, _RUN.published_at)).with_for_update()
 UNLOCKED = ALL.with_for_update(skip_locked=True)
-_SENT = (State.PUBLISHED, State.RETRYING)
-_IS_SENT = in_states(_SENT)
+_IS_SENT = in_states((State.PUBLISHED, State.RETRYING))
 #: What has its message in a queue, or should have: looked at in pages.
 DOUBTABLE = (
     sa.select(_RUN.id)
@@ -48,45 +42,13 @@ DOUBTABLE = (
 )
 
 
-def _is_doubted(state: State) -> sa.ColumnElement[bool]:
-    """Ask for what was last sent long ago: when, follows from *check_at* and the resends."""
-    copies = sa.func.coalesce(_RUN.resends, 0)
-    sent_again = (
-        sa.and_(
-            copies >= number if number == MANY_RESENDS else copies == number,
-            _RUN.check_at < moment_of(f"{state.value}_{number}"),
-        )
-        for number in range(1, MANY_RESENDS + 1)
+DOUBTED: Final[sa.Select[Any]] = (
+    by_id(
+        sa.select(_RUN.id, *_RUN["state", "check_at", "next_attempt_at", "published_at", "resends"])
     )
-    return sa.and_(
-        _RUN.state == state.value,
-        _RUN.check_at > moment_of(f"{state.value}_soon"),
-        sa.or_(sa.and_(copies <= 0, _IS_SENT_BEFORE), *sent_again),
-    )
-
-
-#: Of a page what waits for a time of its own, and was sent before the broker fell silent. A retry
-#: is looked for at its time in any case.
-DOUBTED_EARLY: sa.Select[Any] = (
-    by_id(sa.select(_RUN.id, _RUN.next_attempt_at))
-    .where(
-        is_in(State.PUBLISHED),
-        _RUN.next_attempt_at > moment_of("now"),
-        _RUN.check_at >= _RUN.next_attempt_at,
-        _IS_SENT_BEFORE,
-    )
+    .where(_IS_SENT)
     .with_for_update(skip_locked=True)
 )
-#: Of a page what waits for no time of its own, and was sent before the broker fell silent.
-DOUBTED = (
-    by_id(sa.select(_RUN.id))
-    .where(
-        sa.or_(_RUN.next_attempt_at.is_(None), _RUN.next_attempt_at <= moment_of("now")),
-        sa.or_(*(_is_doubted(state) for state in _SENT)),
-    )
-    .with_for_update(skip_locked=True)
-)
-DOUBT = by_id(sa.update(executions)).values(check_at=moment_of("check"))
 POSTPONE = (
     sa.update(executions)
     .where(_RUN.id == sa.bindparam("found_id"))
@@ -160,30 +122,6 @@ REGAIN = (
 )
 
 
-def doubts(since: datetime, now: datetime) -> dict[str, datetime]:
-    """Give the parameters of `DOUBTED` but its ids: when a copy of *since* would be late."""
-    late = {
-        f"{state.value}_{number}": after_resend(number - 1, state, since)
-        for state in _SENT
-        for number in range(1, MANY_RESENDS + 1)
-    }
-    soon = {f"{state.value}_soon": expected_soon(state, now) for state in _SENT}
-    return {"since": since, "now": now, **late, **soon}
-
-
-def postponement(found: Execution, now: datetime, graces: Graces) -> dict[str, Any]:
-    """Give the parameters of `POSTPONE`: from when on the grace counts again."""
-    return {"found_id": found.id, "check": expected_anew_at(found, now, grace=graces.published)}
-
-
-def postponed_by_doubt(rows: Iterable[sa.Row[Any]], now: datetime) -> list[dict[str, Any]]:
-    """Give the parameters of `POSTPONE` for those that `DOUBTED_EARLY` found."""
-    return [
-        {"found_id": row.id, "check": expected_after_doubt(row.next_attempt_at, now)}
-        for row in rows
-    ]
-
-
 def lock_rows(
     connection: sa.Connection, statement: sa.Select[Any], ids: Sequence[int]
 ) -> Mapping[int, sa.Row[Any]]:
@@ -228,15 +166,14 @@ class ReconcilerQueries(LedgerTime):
         @repeatable_unless_locked
         def doubt_them(part: Sequence[int]) -> Written[None]:
             with self._database.write("doubting what the broker has") as connection:
-                asked = {**doubts(since, now), "ids": part}
-                ids = list(connection.scalars(DOUBTED, asked))
-                if ids:
-                    check = expected_after_doubt(None, now)
-                    connection.execute(DOUBT, {"ids": ids, "check": check})
-                early = connection.execute(DOUBTED_EARLY, {**asked, "ids": part})
-                if checks := postponed_by_doubt(early, now):
+                checks = [
+                    {"found_id": row.id, "check": check}
+                    for row in connection.execute(DOUBTED, {"ids": part})
+                    if (check := expected_after_doubt(row, now, since=since)) is not None
+                ]
+                if checks:
                     self._database.dialect.update_many(connection, POSTPONE, checks)
-            return Written((), changed=bool(ids or checks))
+            return Written((), changed=bool(checks))
 
         # What is refused or locked is decided by another look, once it is overdue.
         def left(_: int, __: Exception) -> Sequence[None]:
@@ -255,7 +192,11 @@ class ReconcilerQueries(LedgerTime):
                 rows = connection.execute(OVERDUE, {**until, "ids": part})
                 found = executions_of(connection, rows)
                 sound = [one for one in found if one.problem is None]
-                checks = [postponement(one, now, graces) for one in sound]
+                grace = graces.published
+                checks = [
+                    {"found_id": one.id, "check": expected_anew_at(one, now, grace=grace)}
+                    for one in sound
+                ]
                 self._database.dialect.update_many(connection, POSTPONE, checks)
             for id_ in set(part).difference(one.id for one in found):
                 self._resting.note(id_, now)

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain
 from typing import Any, Final
 
@@ -31,6 +32,9 @@ from .reconciliation import ReconcilerQueries
 log = logging.getLogger(__name__)
 
 
+Rows = Sequence[sa.Row[Any]]
+
+
 class Page:
     """The schedules that one call looks at.
 
@@ -46,8 +50,8 @@ class Page:
         self._planner = planner
         self._problems = problems
         self._of_late = problems.at(now)
-        self._limit = limit
-        self._rows: Sequence[sa.Row[Any]] = ()
+        self.limit = limit
+        self._rows: Rows = ()
 
     @property
     def names(self) -> Mapping[int, str]:
@@ -57,9 +61,9 @@ class Page:
     @property
     def is_full(self) -> bool:
         """Whether there may be more behind it."""
-        return len(self._rows) == self._limit
+        return len(self._rows) == self.limit
 
-    def note(self, rows: Sequence[sa.Row[Any]], only: Sequence[int] | None) -> None:
+    def note(self, rows: Rows, only: Sequence[int] | None) -> None:
         """Take note of what was found, unless it is a part of that: *only* some."""
         if only is None:
             self._rows = rows
@@ -224,25 +228,12 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
         self, *, now: datetime, since: datetime | None, limit: int, node: str, planner: Planner
     ) -> Batch:
         floor = BEFORE_ALL if since is None else (since, LARGEST_ID)
-
-        @repeatable_unless_locked
-        def take(page: Page, only: Sequence[int] | None) -> Batch:
-            edited = self._among(EDITED, schedulers.c.id, now, only)
-            with self._database.read("looking for edited schedules") as connection:
-                if not self._edited(connection, edited, floor, 1):
-                    return Batch()
-            with self._database.write("planning edited schedules") as connection:
-                found = self._edited(connection, edited, floor, limit)
-                page.note(found, only)
-                free = self._unlocked(connection, found, now)
-                batch = self._apply(connection, page, free, now=now, node=node)
-            self._resume_at = BEFORE_ALL
-            if batch.more and only is None and batch.looked:
-                last = free[batch.looked - 1]
-                self._resume_at = (last.updated_at, last.id)
-            return batch
-
-        batch = self._take(Page(planner, self._problems, limit=limit, now=now), take)
+        page = Page(planner, self._problems, limit=limit, now=now)
+        find = partial(self._edited, floor=floor)
+        batch, looked = self._plan(page, EDITED, schedulers.c.id, find, node)
+        self._resume_at = BEFORE_ALL
+        if batch.more and looked:
+            self._resume_at = (looked[-1].updated_at, looked[-1].id)
         return attrs.evolve(batch, busy=len(self._resting_plans.at(now)))
 
     def plan_problems(
@@ -255,29 +246,42 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
         node: str,
         planner: Planner,
     ) -> tuple[Batch, int]:
-        """See `ClaimStorePort.plan_problems`. Most looks find nothing, and take no lock."""
-        dialect = self._database.dialect
-        all_problems = PROBLEMS if since is None else PROBLEMS_OF_LATE
+        problems = PROBLEMS if since is None else PROBLEMS_OF_LATE
         bounds = {"after": after} if since is None else {"after": after, "since": since}
+        page = Page(planner, self._problems, limit=limit, now=now)
+
+        def find(connection: sa.Connection, those: sa.Select[Any], most: int) -> Rows:
+            return self._database.dialect.read(connection, those, {**bounds, "limit": most})
+
+        batch, looked = self._plan(page, problems, plans.c.scheduler_id, find, node)
+        return batch, max([after, *(row.id for row in looked)])
+
+    def _plan(
+        self,
+        page: Page,
+        statement: sa.Select[Any],
+        id_: sa.ColumnElement[int],
+        find: Callable[[sa.Connection, sa.Select[Any], int], Rows],
+        node: str,
+    ) -> tuple[Batch, Rows]:
+        """Plan a page anew, and give what was looked at. Most looks find nothing, and lock none."""
+        looked: list[sa.Row[Any]] = []
 
         @repeatable_unless_locked
         def take(page: Page, only: Sequence[int] | None) -> Batch:
-            problems = self._among(all_problems, plans.c.scheduler_id, now, only)
-            with self._database.read("looking for what could not be planned") as connection:
-                if not dialect.read(connection, problems, {**bounds, "limit": 1}):
+            those = self._among(statement, id_, page.now, only)
+            with self._database.read("looking for schedules to plan") as connection:
+                if not find(connection, those, 1):
                     return Batch()
-            with self._database.write("planning what could not be planned") as connection:
-                found = dialect.read(connection, problems, {**bounds, "limit": limit})
+            with self._database.write("planning schedules") as connection:
+                found = find(connection, those, page.limit)
                 page.note(found, only)
-                free = self._unlocked(connection, found, now)
-                batch = self._apply(connection, page, free, now=now, node=node)
-            if batch.looked:
-                looked_to.append(free[batch.looked - 1].id)
+                free = self._unlocked(connection, found, page.now)
+                batch = self._apply(connection, page, free, now=page.now, node=node)
+            looked.extend(free[: batch.looked])
             return batch
 
-        looked_to = [after]
-        batch = self._take(Page(planner, self._problems, limit=limit, now=now), take)
-        return batch, max(looked_to)
+        return self._take(page, take), looked
 
     @repeatable
     def next_due(self, *, after: datetime | None = None) -> datetime | None:
@@ -351,7 +355,7 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
         self,
         connection: sa.Connection,
         page: Page,
-        rows: Sequence[sa.Row[Any]],
+        rows: Rows,
         *,
         now: datetime,
         node: str,
@@ -387,9 +391,7 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
             return statement.where(id_.in_(only))
         return excluding(statement, id_, self._resting_plans.at(now))
 
-    def _unlocked(
-        self, connection: sa.Connection, found: Sequence[sa.Row[Any]], now: datetime
-    ) -> Sequence[sa.Row[Any]]:
+    def _unlocked(self, connection: sa.Connection, found: Rows, now: datetime) -> Rows:
         """Lock the plans of schedules, and leave out those that somebody has locked: they rest."""
         planned = [row.id for row in found if row.planned_id is not None]
         free = set(connection.scalars(UNLOCKED_PLANS, {"ids": planned})) if planned else set()
@@ -399,23 +401,19 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
         return [row for row in found if row.planned_id is None or row.id in free]
 
     def _edited(
-        self, connection: sa.Connection, edited: sa.Select[Any], floor: Place, limit: int
-    ) -> Sequence[sa.Row[Any]]:
+        self, connection: sa.Connection, edited: sa.Select[Any], limit: int, *, floor: Place
+    ) -> Rows:
         """Find edited schedules, going on where the last full page ended.
 
         Otherwise planning 100,000 new schedules would compare those that are planned again for
         every page. Nothing depends on it: a short page is looked for anew.
         """
-        resume_at = self._resume_at
-        if resume_at is not BEFORE_ALL:
-            page = self._page(connection, edited, resume_at, limit)
-            if len(page) == limit and is_later(resume_at, floor):
-                return page
-        return self._page(connection, edited, floor, limit)
-
-    def _page(
-        self, connection: sa.Connection, edited: sa.Select[Any], after: Place, limit: int
-    ) -> Sequence[sa.Row[Any]]:
-        at, id_ = after
-        asked = {"at": at, "id": id_, "limit": limit}
-        return self._database.dialect.read(connection, edited, asked)
+        page: Rows = ()
+        places = [floor]
+        if is_later(self._resume_at, floor):
+            places = [self._resume_at, floor]
+        for at, id_ in places:
+            if len(page) < limit:
+                asked = {"at": at, "id": id_, "limit": limit}
+                page = self._database.dialect.read(connection, edited, asked)
+        return page
