@@ -208,6 +208,7 @@ class WorkingContainer(Container):
         StandaloneFinder,
         schedules=Container.schedules,
         records=Container.records,
+        node=Container.node,
         catalog=Container.catalog,
         now=Container.ledger_time.provided.now,
     )

@@ -15,7 +15,7 @@ from cronhare.domain.texts.printable import printable, shortened
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
 
 from .environment import UserUnavailable
-from .messages import Failed, Finished, Message, MessageReader, Progress, RefusedResult, Result
+from .messages import Failed, Finished, Message, MessageReader, Reported
 from .output import CHUNK, AttemptLog, Output, Pipe
 from .warden import Frame
 
@@ -210,18 +210,12 @@ class Attempt:
                     self._finished = True
                 case Failed(error):
                     self._failed = error
-                case Progress(value, text):
-                    self._extend_deadline()
-                    self._note(progress=value, progress_text=text)
-                case Result(json):
-                    self._note(result=json, result_problem=None)
-                case RefusedResult(why):
-                    self._note(result_problem=why)
-
-    def _note(self, **reported: object) -> None:
-        """Keep what the task reports: of each kind the last."""
-        self._report = attrs.evolve(self._report, **reported)  # type: ignore[arg-type]
-        self._reports += 1
+                case Reported(fields):
+                    if "progress" in fields:
+                        self._extend_deadline()
+                    # Of each kind the last.
+                    self._report = attrs.evolve(self._report, **fields)  # type: ignore[arg-type]
+                    self._reports += 1
 
     def _extend_deadline(self) -> None:
         self._deadline = self._loop.time() + self.invocation.task.timeout.total_seconds()

@@ -50,47 +50,39 @@ class Failed:
     error: TaskError
 
 
-@attrs.frozen
-class Progress:
-    """`{"progress": 0.4, "text": "…"}`: the work goes on. The timeout starts anew."""
+@attrs.frozen(init=False)
+class Reported:
+    """What the work reports of itself: fields of `Report`.
 
-    value: float
-    text: str | None = None
+    `{"progress": 0.4, "text": "…"}`, which starts the timeout anew; `{"result": …}`, which is kept
+    as JSON without blanks; one that cannot be kept, or `{"result_problem": "…"}`, with the reason.
+    """
 
+    fields: Mapping[str, object]
 
-@attrs.frozen
-class Result:
-    """`{"result": …}`: what the work has made, as JSON text without blanks."""
-
-    json: str
-
-
-@attrs.frozen
-class RefusedResult:
-    """`{"result": …}` that cannot be kept, or `{"result_problem": "…"}`; and why."""
-
-    why: str
+    def __init__(self, **fields: object) -> None:
+        self.__attrs_init__(fields)
 
 
-Message: TypeAlias = Finished | Failed | Progress | Result | RefusedResult
+Message: TypeAlias = Finished | Failed | Reported
 
 
 def read_message(line: Line) -> Message:
     """Read one line.
 
     >>> read_message(Line(b'{"progress": 0.4, "text": "users"}'))
-    Progress(value=0.4, text='users')
+    Reported(fields={'progress': 0.4, 'progress_text': 'users'})
     >>> read_message(Line(b'{"result": {"rows": 12}}'))
-    Result(json='{"rows":12}')
+    Reported(fields={'result': '{"rows":12}', 'result_problem': None})
     >>> read_message(Line(b'{"result": NaN}'))
-    RefusedResult(why='not JSON: JSON is malformed: invalid character (byte 11)')
+    Reported(fields={'result_problem': 'not JSON: JSON is malformed: invalid character (byte 11)'})
 
     Raises:
         BrokenMessage: it is too long, not JSON, or no message that we know.
     """
     is_result = _RESULT.match(line.data) is not None
     if line.cut and is_result:
-        return RefusedResult(f"more than {LARGEST_RESULT} bytes of JSON")
+        return Reported(result_problem=f"more than {LARGEST_RESULT} bytes of JSON")
     if line.cut:
         raise BrokenMessage(f"longer than {LONGEST_MESSAGE // 1024} KiB")
     try:
@@ -100,7 +92,7 @@ def read_message(line: Line) -> Message:
     except Exception as error:  # a task may write anything: it is no fault of ours
         why = f"not JSON: {error}"
         if is_result:
-            return RefusedResult(_escaped(why))
+            return Reported(result_problem=_escaped(why))
         raise BrokenMessage(why) from error
 
 
@@ -112,27 +104,25 @@ def _message(content: Any) -> Message:  # noqa: ANN401 - any JSON value
             if not abs(value) <= LARGEST_PROGRESS:  # before the conversion: it may fit no float
                 raise BrokenMessage("a progress is between 0 and 1, and at most 10^15")
             text = _text(content.get("text"))
-            return Progress(float(value), None if text is None else _escaped(text))
+            shown = None if text is None else _escaped(text)
+            return Reported(progress=float(value), progress_text=shown)
         case {"finish": finish} if finish is not False and finish is not None:
             return Finished()
         case {"result": result}:
-            return _result(result)
+            # Escapes of JSON keep what could harm a terminal or a database.
+            written = msgspec.json.encode(result)
+            if len(written) <= LARGEST_RESULT:
+                return Reported(result=written.decode(), result_problem=None)
+            why = f"{len(written)} bytes of JSON, {LARGEST_RESULT} are allowed"
+            return Reported(result_problem=why)
         case {"result_problem": str() as why}:
-            return RefusedResult(_escaped(why))
+            return Reported(result_problem=_escaped(why))
     raise BrokenMessage('neither "finish" nor "failed" nor "progress" nor "result"')
 
 
 def _escaped(text: str) -> str:
     """Cut and escape a text that people are shown."""
     return printable(shortened(text, LONGEST_PROGRESS_TEXT))
-
-
-def _result(value: object) -> Result | RefusedResult:
-    """Write it without blanks; escapes of JSON keep what could harm a terminal or a database."""
-    written = msgspec.json.encode(value)
-    if len(written) <= LARGEST_RESULT:
-        return Result(written.decode())
-    return RefusedResult(f"{len(written)} bytes of JSON, {LARGEST_RESULT} are allowed")
 
 
 def _error(value: object) -> TaskError:
@@ -201,8 +191,8 @@ class MessageReader:
             except BrokenMessage as error:
                 self._warn(f"Ignored an IPC message: {error}")
                 continue
-            if isinstance(message, RefusedResult):
-                self._warn(f"The result is not kept: {message.why}")
+            if isinstance(message, Reported) and (why := message.fields.get("result_problem")):
+                self._warn(f"The result is not kept: {why}")
             yield message
 
     def _warn(self, why: str) -> None:

@@ -103,22 +103,18 @@ class LockedLeases:
 
     It is written into the row in the owner's name: so it holds for all replicas, and the row's
     version tells those that saw it locked that it was given. It is given once each time a row is
-    locked. If it cannot be written, the next round tries once more, and then waits no longer.
+    locked.
     """
 
     _attempts: AttemptStorePort
     _lease: timedelta
-    #: The versions of the rows that this round and the one before found locked, by id, and of those
-    #: whose leases they could not write.
+    #: The versions of the rows that this round and the one before found locked, by id.
     _locked: dict[int, int] = attrs.field(init=False, factory=dict[int, int])
     _before: dict[int, int] = attrs.field(init=False, factory=dict[int, int])
-    _unwritten: dict[int, int] = attrs.field(init=False, factory=dict[int, int])
-    _unwritten_before: dict[int, int] = attrs.field(init=False, factory=dict[int, int])
 
     def begin_round(self) -> None:
         """Begin a round: what the last one did not find locked is forgotten."""
         self._before, self._locked = self._locked, {}
-        self._unwritten_before, self._unwritten = self._unwritten, {}
 
     def note(self, found: Sequence[Execution], answers: Sequence[object]) -> None:
         """Note which of *found* could not be given up, as their rows are locked."""
@@ -137,23 +133,15 @@ class LockedLeases:
             else:
                 others.append(each)
         for owner, theirs in by_owner.items():
-            others += self._renew(owner, theirs, now)
+            versions = {each.id: each.version for each in theirs}
+            try:
+                ids = versions.keys()
+                renewal = self._attempts.renew(ids, now=now, node=owner, lease=self._lease)
+            except LedgerUnavailable:  # they get it in the next round
+                self._locked.update(versions)
+                raise
+            self._locked.update({id_: versions[id_] for id_ in renewal.busy})
         return others
-
-    def _renew(self, owner: str, theirs: Sequence[Execution], now: datetime) -> Sequence[Execution]:
-        """Write leases in *owner*'s name; answers those for which that failed once before."""
-        versions = {each.id: each.version for each in theirs}
-        try:
-            ids = versions.keys()
-            renewal = self._attempts.renew(ids, now=now, node=owner, lease=self._lease)
-        except LedgerUnavailable as error:
-            text = f"No lease can be written for attempts of {owner} whose rows were held: {error}"
-            say(log, logging.ERROR, "ledger.unavailable", text)
-            self._locked.update(versions)
-            self._unwritten.update(versions)
-            return [one for one in theirs if self._unwritten_before.get(one.id) == one.version]
-        self._locked.update({id_: versions[id_] for id_ in renewal.busy})
-        return ()
 
 
 #: So many rows are one page, and so many pages of a kind are worked through in one round.

@@ -72,11 +72,9 @@ class StandaloneKeeper:
 
     _schedules: ScheduleStorePort
     _records: RecordsPort
-    _names: Sequence[str]
+    names: Sequence[str]
     _node: str
     _now: Callable[[], datetime]
-    _is_ours: Callable[[StoredSchedule], bool] = lambda _: True
-    _let_go: Callable[[str], object] = lambda _: None
     _troubles: dict[str, str] = attrs.field(init=False, factory=dict[str, str])
     _seen: dict[str, Collection[int]] = attrs.field(init=False, factory=dict[str, Collection[int]])
 
@@ -88,10 +86,10 @@ class StandaloneKeeper:
         Raises:
             LedgerUnavailable: to be repeated.
         """
-        found = {stored.name: stored for stored in self._schedules.schedules(self._names)}
+        found = {stored.name: stored for stored in self._schedules.schedules(self.names)}
         now = self._now()
         unavailable: LedgerUnavailable | None = None
-        for name in tuple(self._names):  # some are let go
+        for name in tuple(self.names):  # some are let go
             try:
                 self._keep(name, found.get(name), now)
             except LedgerUnavailable as error:
@@ -101,7 +99,7 @@ class StandaloneKeeper:
         return LOOK_EVERY
 
     def _keep(self, name: str, stored: StoredSchedule | None, now: datetime) -> None:
-        is_ours = stored is None or self._is_ours(stored)
+        is_ours = stored is None or self.is_ours(stored)
         off = why_off(stored, is_ours=is_ours, now=now)
         which = ExecutionFilter(
             schedule=name,
@@ -120,7 +118,7 @@ class StandaloneKeeper:
             self._stop(name, off.why, alive, now)
             if off.until_edited and not alive:
                 self._seen.pop(name, None)
-                self._let_go(name)
+                self.let_go(name)
         elif astray := [
             run for run in alive if is_standalone(run.queue) and run.queue != standalone_queue(name)
         ]:  # its schedule had another name: nobody serves that queue any more
@@ -177,6 +175,13 @@ class StandaloneKeeper:
         if self._is_news(f"refused {name} {what}", None if error is None else str(error)):
             say(log, logging.ERROR, "standalone.refused", f"{name} cannot be {what}: {error}")
 
+    def is_ours(self, stored: StoredSchedule) -> bool:  # noqa: ARG002 - a finder asks
+        """Tell whether it runs here: each that was named does."""
+        return True
+
+    def let_go(self, name: str) -> None:
+        """Keep it running no more: it was named, so its row is looked at further on."""
+
     def _is_news(self, what: str, trouble: str | None) -> bool:
         """Take note of a trouble, or its end; answers whether to log it."""
         known = self._troubles.pop(what, None)
@@ -197,25 +202,27 @@ _AT_ONCE: Final = 1_000
 
 
 @attrs.define(kw_only=True, eq=False)
-class StandaloneFinder:
+class StandaloneFinder(StandaloneKeeper):
     """Finds what stays alive and has its task here, for who has all there is in one process.
 
     What was begun to stay alive, and is to no more, is taken over as well, so that its run is
-    ended: nobody else would, if none of us was there when its row was edited.
+    ended: nobody else would, if none of us was there when its row was edited. *serve* has a queue
+    served, *leave* no more.
     """
 
-    _schedules: ScheduleStorePort
-    _records: RecordsPort
+    names: list[str] = attrs.field(init=False, factory=list[str])
     _catalog: Catalog
     _serve: Callable[[str], object]
     _leave: Callable[[str], object]
-    _now: Callable[[], datetime]
-    #: The names of what is kept running.
-    kept: list[str] = attrs.field(init=False, factory=list[str])
     _left_out: frozenset[str] = attrs.field(init=False, default=frozenset())
     _tasks: tuple[Task, ...] = attrs.field(init=False, default=())
     _looked_at: datetime | None = attrs.field(init=False, default=None)
     _compared_at: datetime | None = attrs.field(init=False, default=None)
+
+    def round(self) -> float:
+        """Find, and look at all that is kept; answers how many seconds to rest."""
+        self.look()
+        return super().round() if self.names else FIND_EVERY
 
     def look(self) -> None:
         """Look once; what is found is kept, once its queue is asked to be served.
@@ -228,8 +235,8 @@ class StandaloneFinder:
         now, tasks = self._now(), tuple(self._catalog)
         since = None if self._is_to_compare(now, tasks) else self._looked_at
         asked = None if since is None else since - LATE_COMMITS
-        alive = {*self._schedules.staying_alive(since=asked)}.difference(self.kept)
-        begun = self._begun().difference(self.kept) if since is None else set[str]()
+        alive = {*self._schedules.staying_alive(since=asked)}.difference(self.names)
+        begun = self._begun().difference(self.names) if since is None else set[str]()
         strange = alive | begun
         found = self._schedules.schedules(strange) if strange else ()
         here = [each.name for each in found if self._stays_here(each)]
@@ -243,7 +250,7 @@ class StandaloneFinder:
         """Tell whether to look at all that stays alive: what is strange may be ours by now."""
         if self._looked_at is None or self._compared_at is None or now < self._looked_at:
             return True
-        has_room = bool(self._left_out) and len(self.kept) < MOST_QUEUES
+        has_room = bool(self._left_out) and len(self.names) < MOST_QUEUES
         return has_room or tasks != self._tasks or now >= self._compared_at + FULL_COMPARISON
 
     def _begun(self) -> set[str]:
@@ -266,7 +273,7 @@ class StandaloneFinder:
 
     def let_go(self, name: str) -> None:
         """Keep it running no more, and leave its queue."""
-        self.kept.remove(name)
+        self.names.remove(name)
         self._leave(standalone_queue(name))
         say(log, logging.INFO, "standalone.let-go", f"{name} is kept running here no more")
 
@@ -276,11 +283,11 @@ class StandaloneFinder:
         return is_meant and self.is_ours(stored)
 
     def _take(self, here: Sequence[str], *, ended: Sequence[str], are_all: bool) -> None:
-        room = max(MOST_QUEUES - len(self.kept), 0)
+        room = max(MOST_QUEUES - len(self.names), 0)
         names = [*ended, *here]  # those have their places for moments
         for name in names[:room]:
             self._serve(standalone_queue(name))
-            self.kept.append(name)
+            self.names.append(name)
             text = f"{name} stays alive, and is kept running here"
             if name in ended:
                 text = f"{name} has a run that was begun to stay alive, which is ended here"

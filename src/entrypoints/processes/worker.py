@@ -13,7 +13,6 @@ from cronhare.application.logs import say
 from cronhare.application.scheduling.predecessors import PredecessorCleanup
 from cronhare.application.worker.delivery import Places
 from cronhare.application.worker.leases import LeaseKeeper, OutputKeeper, read_new_output
-from cronhare.application.worker.standalone import FIND_EVERY
 from cronhare.application.worker.unhandled import WaitingRoom
 from cronhare.domain.nodes import CLOSING, WORRYING_SKEW, measured_every
 from cronhare.domain.schedules.keys import is_standalone
@@ -121,7 +120,8 @@ async def run(
         loops.append(Loop("standalone", container.standalone(names=standalone).round))
     if finds_standalone:
         serving = ServingApart(consumer=consumer, places=places, heartbeat=heartbeat)
-        loops.append(Loop("standalone", _finding(container, serving)))
+        finder = container.standalone_finder(serve=serving.serve, leave=serving.leave)
+        loops.append(Loop("standalone", finder.round))
     vitals = container.vitals()
     vitals.clock_offset, vitals.slots = offset_of(heartbeat), lambda: places.count
     vitals.running = lambda: consumer.at_hand
@@ -149,18 +149,6 @@ async def run(
     told = asyncio.wait([telling], timeout=CLOSING)
     await asyncio.gather(consumer.close(), monitoring.close(), told, stop_all(loops))
     shutdown.forced_exit.leaving()
-
-
-def _finding(container: WorkingContainer, serving: ServingApart) -> Callable[[], float]:
-    """Make a round that finds what stays alive, and keeps it running."""
-    finder = container.standalone_finder(serve=serving.serve, leave=serving.leave)
-    keeper = container.standalone(names=finder.kept, is_ours=finder.is_ours, let_go=finder.let_go)
-
-    def round_() -> float:
-        finder.look()
-        return keeper.round() if finder.kept else FIND_EVERY
-
-    return round_
 
 
 def _state_lines(

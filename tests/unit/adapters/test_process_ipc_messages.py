@@ -8,9 +8,7 @@ from cronhare.adapters.process.messages import (
     BrokenMessage,
     Failed,
     Finished,
-    Progress,
-    RefusedResult,
-    Result,
+    Reported,
     read_message,
 )
 from cronhare.adapters.process.output import Line
@@ -35,7 +33,7 @@ def test_the_original_messages_are_understood() -> None:
     assert read_message(Line(b'{"failed": true}')) == Failed(
         TaskError(message="failed without a message")
     )
-    assert read_message(Line(b'{"progress": 1}')) == Progress(1.0)
+    assert read_message(Line(b'{"progress": 1}')) == Reported(progress=1.0, progress_text=None)
 
 
 def test_an_error_may_be_a_sentence() -> None:
@@ -152,13 +150,13 @@ def test_nothing_that_a_task_writes_is_more_than_broken(data: bytes) -> None:
         message = read_message(Line(data))
     except BrokenMessage:
         return
-    assert isinstance(message, Finished | Failed | Progress | Result | RefusedResult)
+    assert isinstance(message, Finished | Failed | Reported)
 
 
 def test_a_result_is_kept_as_json_without_blanks() -> None:
     message = read_message(Line(b'{"result": {"rows": 12, "of": [1.5, null]}}'))
 
-    assert message == Result('{"rows":12,"of":[1.5,null]}')
+    assert message == Reported(result='{"rows":12,"of":[1.5,null]}', result_problem=None)
 
 
 @pytest.mark.parametrize(
@@ -175,20 +173,22 @@ def test_a_result_is_kept_as_json_without_blanks() -> None:
 def test_a_result_that_cannot_be_kept_says_why(line: Line, why: str) -> None:
     message = read_message(line)
 
-    assert isinstance(message, RefusedResult)
-    assert why in message.why
+    assert isinstance(message, Reported)
+    assert why in str(message.fields["result_problem"])
 
 
 def test_the_largest_result_is_kept() -> None:
     text = '"' + "x" * (LARGEST_RESULT - 2) + '"'
 
-    assert read_message(Line(f'{{"result":{text}}}'.encode())) == Result(text)
+    assert read_message(Line(f'{{"result":{text}}}'.encode())) == Reported(
+        result=text, result_problem=None
+    )
 
 
 def test_the_text_of_a_progress_is_escaped_and_cut() -> None:
     escapes = read_message(Line(rb'{"progress": 1, "text": "\u001b[2J\u0000\u202e"}'))
     long = read_message(Line(b'{"progress": 1, "text": "%s"}' % (b"x" * 1_000)))
 
-    assert escapes == Progress(1.0, r"\x1b[2J\x00\u202e")
-    assert isinstance(long, Progress)
-    assert "800 characters left out" in (long.text or "")
+    assert escapes == Reported(progress=1.0, progress_text=r"\x1b[2J\x00\u202e")
+    assert isinstance(long, Reported)
+    assert "800 characters left out" in str(long.fields["progress_text"])

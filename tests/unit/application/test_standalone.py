@@ -73,7 +73,6 @@ class Keeping:
     served: list[str] = attrs.field(init=False, factory=list[str])
     catalog: Catalog = attrs.field(init=False)
     finder: StandaloneFinder = attrs.field(init=False)
-    keeper: StandaloneKeeper = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.catalog = Catalog(self.tasks)
@@ -83,17 +82,12 @@ class Keeping:
             catalog=self.catalog,
             serve=self.served.append,
             leave=self.served.remove,
+            node=self.house.node,
             now=lambda: self.house.now,
-        )
-        self.keeper = attrs.evolve(
-            keeper(self.house, names=self.finder.kept),
-            is_ours=self.finder.is_ours,
-            let_go=self.finder.let_go,
         )
 
     def round(self) -> None:
-        self.finder.look()
-        self.keeper.round()
+        self.finder.round()
 
 
 def delete(house: House) -> None:
@@ -225,18 +219,18 @@ def test_what_stays_alive_no_more_is_stopped_once_and_let_go_with_its_queue(
     up = Keeping(house)
     for _ in range(2):  # it has seen the run: a row that is gone leaves it no name
         up.round()
-    assert (up.finder.kept, up.served) == (["pump"], [OWN])
+    assert (up.finder.names, up.served) == (["pump"], [OWN])
     edit(house)
 
     for _ in range(2):
         up.round()
 
-    assert (up.finder.kept, up.served) == ([], [])
+    assert (up.finder.names, up.served) == ([], [])
     assert house.only.state is State.CANCELLED
     house.clock.advance(2 * SECOND)
     pump(house)
     up.round()
-    assert (up.finder.kept, up.served) == (["pump"], [OWN])
+    assert (up.finder.names, up.served) == (["pump"], [OWN])
     assert newest(house).state is State.CLAIMED
 
 
@@ -254,7 +248,7 @@ def test_what_was_let_go_while_nobody_kept_it_is_ended_by_the_next_who_begins(
     assert house.only.state is State.CANCELLED
     up.round()
 
-    assert (up.finder.kept, up.served) == ([], [])
+    assert (up.finder.names, up.served) == ([], [])
     assert not any("pump stays alive" in line for line in lines())
 
 
@@ -273,7 +267,7 @@ def test_what_was_let_go_is_ended_also_beside_many_ordinary_runs() -> None:
     first, *others = house.executions()
     assert first.state is State.CANCELLED
     assert {run.state for run in others} == {State.CLAIMED}
-    assert up.finder.kept == []
+    assert up.finder.names == []
 
 
 def test_what_another_who_keeps_schedules_running_lets_go_later_is_ended_in_its_time() -> None:
@@ -302,7 +296,7 @@ def test_what_was_begun_to_stay_alive_and_is_another_files_is_left_to_it() -> No
 
     up.round()
 
-    assert up.finder.kept == []
+    assert up.finder.names == []
     assert house.only.state is State.CLAIMED
 
 
@@ -347,7 +341,7 @@ def test_what_is_paused_or_broken_keeps_its_queue() -> None:
     for _ in range(3):
         up.round()
 
-    assert (up.finder.kept, up.served) == (["pump"], [OWN])
+    assert (up.finder.names, up.served) == (["pump"], [OWN])
     assert house.only.state is State.CANCELLED
 
 
@@ -366,14 +360,14 @@ def test_of_more_than_can_be_served_the_rest_is_named_once_and_follows(
         house.clock.advance(timedelta(minutes=2))
 
     [first, *others] = [line for line in lines() if "not kept running here" in line]
-    assert (len(up.finder.kept), others) == (most, [])
-    left = {f"p{n}" for n in range(1, most + 2)}.difference(up.finder.kept) - {"pump"}
+    assert (len(up.finder.names), others) == (most, [])
+    left = {f"p{n}" for n in range(1, most + 2)}.difference(up.finder.names) - {"pump"}
     assert all(name in first for name in left)
     house.schedules.switch(["p1"], on=False, now=house.now)
     up.round()
     up.finder.look()
-    assert len(up.finder.kept) == most
-    assert left.intersection(up.finder.kept)
+    assert len(up.finder.names) == most
+    assert left.intersection(up.finder.names)
 
 
 def test_a_schedule_with_times_is_begun_by_these_alone() -> None:
