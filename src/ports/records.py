@@ -19,14 +19,6 @@ if TYPE_CHECKING:  # a command that lists executions has no use for what diagnos
     from cronhare.domain.access import Session, Token
     from cronhare.domain.audit import AuditEntry, Intent, Result
     from cronhare.domain.execution import Execution, State
-    from cronhare.domain.facts import (
-        BrokerAnswer,
-        InMemory,
-        LaneReport,
-        LastClaim,
-        LedgerAnswer,
-        Unreachable,
-    )
     from cronhare.domain.lifecycle.archive import (
         Archived,
         By,
@@ -38,7 +30,9 @@ if TYPE_CHECKING:  # a command that lists executions has no use for what diagnos
     )
     from cronhare.domain.retries.limits import Breaker, Budget
     from cronhare.domain.schedules.task import TaskRef
-    from cronhare.domain.topology import Topology
+    from cronhare.ports.inspection import (
+        LastClaim,
+    )
 
     from .runner import Captured
 
@@ -452,20 +446,3 @@ class AccessStorePort(Protocol):
 
     def end(self, digest: str) -> None:
         """Delete a session. Safe to repeat."""
-
-
-class BrokerInspectionPort(Protocol):
-    """Looks at a broker. Changes nothing, and leaves no message where all is well."""
-
-    def inspect(self, topology: Topology) -> BrokerAnswer:
-        """Compare the broker with *topology*, in bounded time; an outage is an answer, too."""
-
-    def probe(self) -> Sequence[LaneReport] | InMemory | Unreachable:
-        """Send one message through each empty delay lane, in bounded time."""
-
-
-class LedgerInspectionPort(Protocol):
-    """Looks at a ledger, and changes nothing: it makes no file and upgrades no schema."""
-
-    def inspect(self) -> LedgerAnswer:
-        """Describe the database and its rows, in bounded time; an outage is an answer, too."""

@@ -27,13 +27,13 @@ from cronhare.application.publish import ExecutionPublisher
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.facts import LedgerFacts
 from cronhare.domain.lifecycle.retry_limits import RetryPolicies
 from cronhare.domain.messages import Signer
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.planning import FULL_COMPARISON
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.json_text import as_json
+from cronhare.ports.inspection import LedgerFacts
 from cronhare.ports.records import ExecutionFilter, Retention
 from cronhare.ports.schedules import ScheduleFilter
 from tests.frozen_clock import FrozenClock

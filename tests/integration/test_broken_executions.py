@@ -10,8 +10,8 @@ import pytest
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.records.inspection import SqlInspection
 from cronhare.domain.execution import Execution, Graces, State
-from cronhare.domain.facts import LedgerFacts
 from cronhare.ports.attempts import Refused
+from cronhare.ports.inspection import LedgerFacts
 from tests.integration.ledgers import GRACES, LEASE, Ledger, Shell
 from tests.integration.shell import Shell as Commands
 

@@ -25,24 +25,6 @@ from cronhare.application.doctor.finding import Seen
 from cronhare.application.doctor.servers import BROKER_SERVER
 from cronhare.domain.events.alerts import trial
 from cronhare.domain.events.outbox import OutboxRow, OutboxState
-from cronhare.domain.facts import (
-    BrokerFacts,
-    Cause,
-    Difference,
-    Fit,
-    LaneReport,
-    LaneState,
-    LastClaim,
-    Late,
-    LedgerFacts,
-    Owner,
-    Quarantined,
-    SchemaFault,
-    Severity,
-    Unreachable,
-    UntoldTarget,
-    Waiting,
-)
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.limits import BreakerPolicy, BreakerState, BudgetPolicy, RetryLimits
 from cronhare.domain.retries.retry import Quarantine
@@ -51,7 +33,26 @@ from cronhare.domain.schedules.planning import Plan
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import LANES, MAIN_QUEUE, topology
 from cronhare.ports.attempts import Finish
-from cronhare.ports.records import BrokerInspectionPort, LedgerInspectionPort
+from cronhare.ports.inspection import (
+    BrokerFacts,
+    BrokerInspectionPort,
+    Cause,
+    Difference,
+    Fit,
+    LaneReport,
+    LaneState,
+    LastClaim,
+    Late,
+    LedgerFacts,
+    LedgerInspectionPort,
+    Owner,
+    Quarantined,
+    SchemaFault,
+    Severity,
+    Unreachable,
+    UntoldTarget,
+    Waiting,
+)
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import (
     CRASH,

@@ -12,11 +12,11 @@ from cronhare.application.doctor.finding import Finding, Seen
 from cronhare.application.doctor.nodes import NODES
 from cronhare.application.scheduling.reconcile import LockedLeases
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.facts import Activity, DatabaseFacts, LedgerFacts
 from cronhare.domain.lifecycle.archive import UNRESOLVED
 from cronhare.domain.lifecycle.orders import ReplayOrder
 from cronhare.domain.retries.retry import Complete
 from cronhare.ports.attempts import Finish
+from cronhare.ports.inspection import Activity, DatabaseFacts, LedgerFacts
 from tests.integration.ledgers import (
     GRACES,
     IN_30_S,

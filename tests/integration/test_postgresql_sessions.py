@@ -18,8 +18,8 @@ from cronhare.adapters.sql.records.inspection import SqlInspection
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.application.doctor.finding import Seen
 from cronhare.application.doctor.servers import LEDGER
-from cronhare.domain.facts import Cause, LedgerFacts, Severity, Unreachable
 from cronhare.ports import LedgerUnavailable
+from cronhare.ports.inspection import Cause, LedgerFacts, Severity, Unreachable
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import MINUTE, NOON, Ledger, draft, empty, sql_ledger
 from tests.services import postgresql

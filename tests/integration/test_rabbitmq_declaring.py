@@ -9,7 +9,6 @@ import pytest
 
 from cronhare.adapters.rabbitmq import topology
 from cronhare.adapters.rabbitmq.inspection import RabbitInspection
-from cronhare.domain.facts import LaneState, Unreachable
 from cronhare.domain.topology import (
     DEAD_LETTER_EXCHANGE,
     FAILED_QUEUE,
@@ -28,6 +27,7 @@ from cronhare.domain.topology import (
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Published
+from cronhare.ports.inspection import LaneState, Unreachable
 from tests.integration import amqp
 from tests.readable_broker import ReadablePikaBroker
 from tests.services.rabbitmq import Server, let

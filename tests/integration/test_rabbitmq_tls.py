@@ -11,9 +11,9 @@ import pytest
 from cronhare.adapters.rabbitmq.client import Address
 from cronhare.adapters.rabbitmq.deliveries import open_connection
 from cronhare.adapters.rabbitmq.inspection import RabbitInspection
-from cronhare.domain.facts import BrokerFacts, Link, Unreachable
 from cronhare.domain.topology import Topology
 from cronhare.ports.broker import BrokerUnavailable
+from cronhare.ports.inspection import BrokerFacts, Link, Unreachable
 from tests.services.certificates import Certified, certified
 from tests.services.finding import free_port, missing
 from tests.services.rabbitmq import Private, Server

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.facts import LastClaim
 from cronhare.domain.lifecycle.archive import (
     EVERY_FAILURE,
     Archived,
@@ -27,6 +26,7 @@ from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPo
 from cronhare.domain.schedules.task import SYSTEM, ClassRetention, Keep, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.attempts import Refused
+from cronhare.ports.inspection import LastClaim
 from cronhare.ports.records import ExecutionFilter, QueueLoad, Retention
 from cronhare.ports.runner import AttemptResult, Captured
 from tests.integration.ledgers import (

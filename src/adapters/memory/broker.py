@@ -6,9 +6,9 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.facts import InMemory
 from cronhare.domain.topology import MAIN_QUEUE, FairQueueing, Topology, topology
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Published
+from cronhare.ports.inspection import InMemory
 from cronhare.ports.system import ClockPort
 
 from .deliveries import Consumer, Session

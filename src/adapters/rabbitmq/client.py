@@ -22,9 +22,9 @@ from cronhare.adapters.addresses import BrokerServer
 from cronhare.application.doctor.servers import BROKER, cure_of
 from cronhare.application.outages import Outage
 from cronhare.domain.addresses import Host
-from cronhare.domain.facts import Cause
 from cronhare.domain.nodes import FAREWELL
 from cronhare.domain.retries.policy import Waits
+from cronhare.ports.inspection import Cause
 
 #: Seconds in which a connection to a node must have been made.
 CONNECT_TIMEOUT: Final = 5.0

@@ -20,17 +20,6 @@ from pika.exceptions import ChannelClosedByBroker
 from pika.spec import NOT_FOUND, PRECONDITION_FAILED
 
 from cronhare.domain.addresses import Host
-from cronhare.domain.facts import (
-    BrokerFacts,
-    Difference,
-    Fit,
-    Kind,
-    LaneReport,
-    LaneState,
-    Link,
-    Thing,
-    Unreachable,
-)
 from cronhare.domain.topology import (
     DELIVERY_EXCHANGE,
     LANE_UNIT,
@@ -41,6 +30,17 @@ from cronhare.domain.topology import (
     ToQueue,
     lane_queue,
     route,
+)
+from cronhare.ports.inspection import (
+    BrokerFacts,
+    Difference,
+    Fit,
+    Kind,
+    LaneReport,
+    LaneState,
+    Link,
+    Thing,
+    Unreachable,
 )
 
 from .client import (

@@ -41,7 +41,6 @@ from pika.spec import (
 )
 
 from cronhare.application.logs import say
-from cronhare.domain.facts import BrokerGuide
 from cronhare.domain.topology import (
     MAIN_QUEUE,
     Binding,
@@ -52,6 +51,7 @@ from cronhare.domain.topology import (
     topology,
 )
 from cronhare.ports.broker import BrokerUnavailable
+from cronhare.ports.inspection import BrokerGuide
 
 from .client import (
     ANSWER_TIMEOUT,

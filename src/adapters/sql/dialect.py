@@ -30,7 +30,7 @@ from cronhare.ports.system import ClockPort
 if TYPE_CHECKING:
     # Here: only `doctor` diagnoses.
     from cronhare.domain.execution import Execution
-    from cronhare.domain.facts import Cause, DatabaseFacts, LedgerFacts
+    from cronhare.ports.inspection import Cause, DatabaseFacts, LedgerFacts
 
 _OPTION = "cronhare_dialect"
 _PASSED_OVER = "cronhare_passed_over"

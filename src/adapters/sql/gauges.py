@@ -17,8 +17,8 @@ import sqlalchemy as sa
 from cronhare.domain.cron.timeline import EPOCH
 from cronhare.domain.events import judging as system_alerts
 from cronhare.domain.execution import UNFINISHED, Execution, State
-from cronhare.domain.facts import OVERDUE_AFTER, LastClaim, Late, Waiting
 from cronhare.domain.messages import LARGEST_ID
+from cronhare.ports.inspection import OVERDUE_AFTER, LastClaim, Late, Waiting
 from cronhare.ports.records import Coming, Counts, QueueLoad, Run
 
 from .database import Store, StorePart, repeatable

@@ -10,11 +10,11 @@ import sqlalchemy as sa
 from sqlalchemy import delete
 
 from cronhare.domain.execution import UNFINISHED
-from cronhare.domain.facts import NAMES_TOLD, Late, ScheduleFacts
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.schedule import OWNER_FIELDS
 from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.ports.inspection import NAMES_TOLD, Late, ScheduleFacts
 from cronhare.ports.schedules import (
     MOST_COUNTED,
     KeptByRuns,
@@ -148,7 +148,6 @@ _NAMED: Final = (
     .order_by(schedulers.c.name)
 )
 
-_COUNT_APART: Final = sa.select(sa.func.count()).select_from(_JOINED).where(IS_USERS, _APART == 1)
 #: What a scheduler found to be broken goes first.
 _READ_APART: Final = STORED.where(_APART == 1).order_by(
     sa.case((plans.c.problem.is_not(None), 0), else_=1), schedulers.c.id
@@ -162,10 +161,9 @@ _UNPLANNED: Final = (
 
 @attrs.frozen(kw_only=True)
 class SchedulesSeen:
-    """The schedules by name, how many were not read, and which are on and wait to be planned."""
+    """The schedules by name, and which are on and wait to be planned."""
 
     schedules: Sequence[ScheduleFacts]
-    unread: int
     unplanned: Sequence[Late]
 
 
@@ -177,10 +175,8 @@ def schedules_seen(connection: sa.Connection) -> SchedulesSeen:
         for row in connection.execute(_UNPLANNED)
         if row.id not in broken
     )
-    total = connection.scalar(_COUNT_APART) or 0
     return SchedulesSeen(
         schedules=sorted([*_alike(connection), *map(_alone, apart)], key=lambda each: each.name),
-        unread=max(total - len(apart), 0),
         unplanned=sorted(unplanned, key=lambda late: late.since),
     )
 

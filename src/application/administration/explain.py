@@ -8,7 +8,6 @@ import attrs
 
 from cronhare.application.doctor.nodes import LOOK_FOR_HELD
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
-from cronhare.domain.facts import LastClaim
 from cronhare.domain.lifecycle.orders import Replay
 from cronhare.domain.lifecycle.transitions import was_replaced
 from cronhare.domain.nodes import CLOCKS_DIFFER
@@ -28,6 +27,7 @@ from cronhare.domain.schedules.schedule import ByHand, Every, Schedule
 from cronhare.domain.schedules.skips import Circumstances
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.words import called_in_full, counted
+from cronhare.ports.inspection import LastClaim
 from cronhare.ports.records import Attempt, ExecutionFilter, RecordsPort, Retention
 from cronhare.ports.schedules import StoredSchedule
 

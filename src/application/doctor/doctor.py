@@ -7,11 +7,10 @@ from typing import Final
 import attrs
 
 from cronhare.domain.events.targets import Subscriptions
-from cronhare.domain.facts import BrokerFacts
 from cronhare.domain.schedules.catalog import FileVersion
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.topology import topology
-from cronhare.ports.records import BrokerInspectionPort, LedgerInspectionPort
+from cronhare.ports.inspection import BrokerFacts, BrokerInspectionPort, LedgerInspectionPort
 
 from .finding import Finding, Rules, Seen, SettingsFacts
 from .nodes import NODES

@@ -13,23 +13,22 @@ from typing import NamedTuple, Self, TypeAlias
 import attrs
 
 from cronhare.domain.events.targets import Subscriptions
-from cronhare.domain.facts import (
+from cronhare.domain.schedules.catalog import FileVersion
+from cronhare.domain.schedules.task import Task
+from cronhare.domain.texts.words import counted, listed
+from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.ports.inspection import (
     NAMES_TOLD,
     Activity,
     BrokerAnswer,
     BrokerFacts,
     InMemory,
-    LaneReport,
+    LaneAnswer,
     LedgerAnswer,
     LedgerFacts,
     ScheduleFacts,
     Severity,
-    Unreachable,
 )
-from cronhare.domain.schedules.catalog import FileVersion
-from cronhare.domain.schedules.task import Task
-from cronhare.domain.texts.words import counted, listed
-from cronhare.domain.topology import MAIN_QUEUE
 
 
 @attrs.frozen
@@ -74,13 +73,14 @@ class Seen:
 
     *queues* are those that this process would work on. *tasks* and *jobs*, their file's path, are
     None if no file was given; the tasks alone if it is at fault. *file* is its version,
-    *subscriptions* are that file's. *lanes* are the answers of probes.
+    *subscriptions* are that file's. *lanes* are the answers of probes. Properties raise
+    `NotSeenError` where nobody could look.
     """
 
     settings: SettingsFacts | None = None
     ledger: LedgerAnswer | None = None
     broker: BrokerAnswer | None = None
-    lanes: Sequence[LaneReport] | InMemory | Unreachable | None = None
+    lanes: LaneAnswer | None = None
     queues: Sequence[str] = ()
     tasks: Sequence[Task] | None = None
     jobs: str | None = None
@@ -89,7 +89,6 @@ class Seen:
 
     @property
     def ledger_facts(self) -> LedgerFacts:
-        """What the ledger shows."""
         if not isinstance(self.ledger, LedgerFacts):
             raise NotSeenError
         return self.ledger
@@ -168,7 +167,6 @@ class Rules:
     """A table of rules, in the order in which their findings are told."""
 
     def __init__(self) -> None:
-        """It is empty: `rule` adds to it."""
         self._rules = list[tuple[str, Rule]]()
 
     def rule(self, subject: str) -> Callable[[Rule], Rule]:
@@ -213,15 +211,11 @@ def grouped(findings: Sequence[Finding]) -> Sequence[Finding]:
         if len(found) <= MOST_ALIKE:
             told.append(each)
         elif each is found[0]:
-            told.append(_together(found))
+            examples = "; ".join(one.what for one in found[:MOST_ALIKE])
+            total = sum(one.stands_for for one in found)
+            what = f"{total:,} alike: {examples}; and {counted(total - MOST_ALIKE, 'other')}"
+            told.append(attrs.evolve(each, what=what, stands_for=total))
     return told
-
-
-def _together(found: Sequence[Finding]) -> Finding:
-    examples = "; ".join(each.what for each in found[:MOST_ALIKE])
-    total = sum(each.stands_for for each in found)
-    what = f"{total:,} alike: {examples}; and {counted(total - MOST_ALIKE, 'other')}"
-    return attrs.evolve(found[0], what=what, stands_for=total)
 
 
 @attrs.frozen(kw_only=True)
@@ -235,7 +229,6 @@ class DiagnosisView:
 
     @classmethod
     def of(cls, findings: Sequence[Finding]) -> Self:
-        """Show findings."""
         severities = [finding.severity for finding in findings]
         errors = severities.count(Severity.ERROR)
         return cls(

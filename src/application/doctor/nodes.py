@@ -6,12 +6,12 @@ from datetime import datetime
 
 import attrs
 
-from cronhare.domain.facts import NAMES_TOLD, OVERDUE_AFTER, BrokerFacts, Late
 from cronhare.domain.nodes import WORRYING_SKEW, NodeReport, alive, read_node
 from cronhare.domain.schedules.catalog import FileVersion
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import shown
 from cronhare.domain.texts.words import counted
+from cronhare.ports.inspection import NAMES_TOLD, OVERDUE_AFTER, BrokerFacts, Late
 
 from ..starting import have_up_serve, serve, start_scheduling
 from .finding import Rules, Said, Seen, error, named, note, ok, warning
@@ -28,7 +28,7 @@ LOOK_FOR_HELD = (
 
 
 def _start(seen: Seen) -> str:
-    return start_scheduling(seen.jobs, in_memory=seen.in_memory)
+    return f"start {start_scheduling(seen.jobs, in_memory=seen.in_memory)}"
 
 
 # What is due
@@ -76,16 +76,14 @@ def nothing_is_claimed(seen: Seen) -> Said:
         return
     what = f"{unseen}, nor is anything claimed since then"
     if there := [node.name for node in seen.activity.present if node.schedules]:
+        what = f"{what}: {named(there)} {'is' if len(there) == 1 else 'are'} there"
         held = "another session holds all that is due, or it is refused"
-        yield error(
-            f"{what}: {named(there)} {'is' if len(there) == 1 else 'are'} there: {held}",
-            LOOK_FOR_HELD,
-        )
+        yield error(f"{what}: {held}", LOOK_FOR_HELD)
         return
     none = "no scheduler reports itself" if seen.activity.nodes else "no scheduler looks"
     yield error(
         f"{what}: {none}, or another session holds all that is due",
-        f"start {_start(seen)}; if one is running, its log says why it cannot. Of `schedule.held` "
+        f"{_start(seen)}; if one is running, its log says why it cannot. Of `schedule.held` "
         "end the transaction that was left open",
     )
 
@@ -93,48 +91,47 @@ def nothing_is_claimed(seen: Seen) -> Said:
 @NODES.rule("schedules")
 def passed_over(seen: Seen) -> Said:
     last = seen.activity.last_claim
-    for omission in _omissions(seen) if last is not None else ():
+    for omission in _omissions(seen):
         if last is not None and all(each.since <= last.at for each in omission.late):
             whose = "its" if len(omission.late) == 1 else "their"
             yield error(
                 f"{omission}, though schedulers claim others (the last {last}): {whose} rows are "
                 "held by another session, or refused",
-                f"{LOOK_FOR_HELD}. If no scheduler runs any more, start {_start(seen)}",
+                f"{LOOK_FOR_HELD}. If no scheduler runs any more, {_start(seen)}",
             )
 
 
 @NODES.rule("nodes")
 def no_scheduler(seen: Seen) -> Said:
-    """While no node reports itself nothing can be said, nor where one was not read."""
+    """While no node reports itself nothing can be said."""
     activity = seen.activity
     is_there = any(node.schedules for node in activity.present)
-    if activity.nodes and not activity.unread_nodes and not is_there and _unseen(seen) is None:
+    if activity.nodes and not is_there and _unseen(seen) is None:
         what = "No scheduler reports itself: what falls due is not claimed"
-        yield warning(what, f"start {_start(seen)}")
+        yield warning(what, _start(seen))
 
 
 @NODES.rule("nodes")
 def next_due(seen: Seen) -> Said:
-    activity, start = seen.activity, f"start {_start(seen)}"
+    activity = seen.activity
     due, count = activity.next_due, len(activity.unplanned)
-    nobody_reports = not activity.nodes and not activity.unread_nodes
     if any(_omissions(seen)):
         return
     if due is None:
-        if count and nobody_reports:
+        if count and not activity.nodes:
             yield note(
                 f"No scheduler has planned {counted(count, 'schedule')} yet, and no node reports "
                 "itself: nobody knows when anything is due",
-                f"{start}: without one nobody runs {'it' if count == 1 else 'them'}",
+                f"{_start(seen)}: without one nobody runs {'it' if count == 1 else 'them'}",
             )
     elif due < seen.now:
         ago = (seen.now - due).total_seconds()
         yield ok(f"What was due at {say_moment(due)}, {ago:.0f} s ago, is not claimed yet")
-    elif nobody_reports:
-        what = f"Nothing is overdue; the next is due at {say_moment(due)}; no node reports itself"
-        yield note(what, start)
-    else:
+    elif activity.nodes:
         yield ok(f"Nothing is overdue; the next is due at {say_moment(due)}")
+    else:
+        what = f"Nothing is overdue; the next is due at {say_moment(due)}; no node reports itself"
+        yield note(what, _start(seen))
 
 
 # The nodes by their reports, and by the leases of what they run
@@ -174,7 +171,7 @@ def owners(seen: Seen) -> Said:
         yield error(
             f"{name} {what} {tasks}: its lease ended at {say_moment(until)}, and nobody has taken "
             "them up",
-            f"start {_start(seen)}: it takes up what was lost",
+            f"{_start(seen)}: it takes up what was lost",
         )
 
 
@@ -195,11 +192,7 @@ def different_versions(seen: Seen) -> Said:
     for node in seen.activity.present:
         names[node.version].append(node.name)
     if len(names) > 1:
-        told = [f"{version} ({named(of_it)})" for version, of_it in sorted(names.items())]
-        rest = len(told) - NAMES_TOLD
-        each = "; ".join(told[:NAMES_TOLD]) + (
-            f"; and {counted(rest, 'other')}" if rest > 0 else ""
-        )
+        each = "; ".join(f"{version} ({named(of_it)})" for version, of_it in sorted(names.items()))
         cure = "restart the nodes of the older versions: a mixture is for the time of an upgrade"
         yield note(f"Different versions are at work: {each}", cure)
 
@@ -262,20 +255,6 @@ def unserved_queues(seen: Seen) -> Said:
             else f"start one: {serve(unserved, seen.jobs)}; fine if another program serves it"
         )
         yield warning(f"No worker reports that it serves {named(unserved)}", cure)
-
-
-# Rows of ours that cannot be read
-
-
-@NODES.rule("nodes")
-def broken_reports(seen: Seen) -> Said:
-    if broken := seen.activity.broken_nodes:
-        counts = "counts" if broken == 1 else "count"
-        what = f"{counted(broken, 'row')} of SchedulerNode cannot be read, and {counts} for nothing"
-        yield warning(
-            what,
-            "look for who writes there, and delete what no node wrote: nodes write theirs anew",
-        )
 
 
 @NODES.rule("rows")

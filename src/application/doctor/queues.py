@@ -1,8 +1,17 @@
 """Exchanges, queues and delay lanes as they are, against those that the topology describes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from cronhare.domain.facts import (
+from cronhare.domain.schedules.keys import is_standalone
+from cronhare.domain.texts.words import counted, plural
+from cronhare.domain.topology import (
+    LANE_UNIT,
+    QUARANTINE_QUEUE,
+    RETRY_QUEUE,
+    WAITING_QUEUE,
+    lane_queue,
+)
+from cronhare.ports.inspection import (
     NAMES_TOLD,
     BrokerFacts,
     BrokerGuide,
@@ -13,15 +22,6 @@ from cronhare.domain.facts import (
     ScheduleFacts,
     Thing,
     Unreachable,
-)
-from cronhare.domain.schedules.keys import is_standalone
-from cronhare.domain.texts.words import counted, plural
-from cronhare.domain.topology import (
-    LANE_UNIT,
-    QUARANTINE_QUEUE,
-    RETRY_QUEUE,
-    WAITING_QUEUE,
-    lane_queue,
 )
 
 from ..starting import serve
@@ -120,48 +120,38 @@ def _cure(thing: Thing, guide: BrokerGuide) -> str:
     return anew
 
 
-def _kept(seen: Seen, queue: str) -> tuple[str, Thing] | None:
+def _kept(seen: Seen, queue: str) -> Iterator[tuple[str, Thing]]:
     """Find the messages of a queue of ours that holds some."""
     for thing in seen.broker_facts.things:
         if thing.name == queue and thing.messages:
-            return f"{counted(thing.messages, 'message')} in {queue}", thing
-    return None
+            yield f"{counted(thing.messages, 'message')} in {queue}", thing
 
 
 @QUEUES.rule("queues")
 def messages_that_rest(seen: Seen) -> Said:
-    if not (found := _kept(seen, WAITING_QUEUE)):
-        return
-    what = f"{found[0]}: of others, and not to be taken over for now"
-    if found[1].consumers:
-        yield warning(
-            what,
-            "end the transaction that was left open: workers name it as `attempt.put-off`; or, "
-            "where they say `publish.returned`, serve the queue that the messages wait for",
-        )
-    else:
-        cure = "nobody brings them back: start a worker of this version or a later one"
-        yield error(what, cure)
+    for found, thing in _kept(seen, WAITING_QUEUE):
+        what = f"{found}: of others, and not to be taken over for now"
+        if thing.consumers:
+            yield warning(
+                what,
+                "end the transaction that was left open: workers name it as `attempt.put-off`; or, "
+                "where they say `publish.returned`, serve the queue that the messages wait for",
+            )
+        else:
+            cure = "nobody brings them back: start a worker of this version or a later one"
+            yield error(what, cure)
 
 
 @QUEUES.rule("queues")
 def quarantined_messages(seen: Seen) -> Said:
     """A message stays when its run is resolved: only more of them than runs mean anything."""
-    if not (found := _kept(seen, QUARANTINE_QUEUE)):
-        return
-    try:
-        of_late = seen.activity.quarantined.of_late
-    except NotSeenError:
-        what = f"{found[0]}: unreadable, without a home, or crashing workers"
-    else:
-        if found[1].messages <= of_late:
-            return
-        what = f"{found[0]}, some of no run: unreadable, or without a home"
-    yield warning(
-        what,
-        "each message's headers say its reason. No replay needs them; once they are read: "
-        f"{seen.broker_facts.guide.purge(QUARANTINE_QUEUE)}",
-    )
+    for found, thing in _kept(seen, QUARANTINE_QUEUE):
+        if thing.messages > seen.activity.quarantined.of_late:
+            yield warning(
+                f"{found}, some of no run: unreadable, or without a home",
+                "each message's headers say its reason. No replay needs them; once they are read: "
+                f"{seen.broker_facts.guide.purge(QUARANTINE_QUEUE)}",
+            )
 
 
 def _task_queues(seen: Seen) -> Sequence[Thing]:
@@ -182,9 +172,8 @@ def consumed(seen: Seen) -> Said:
 @QUEUES.rule("queues")
 def not_consumed(seen: Seen) -> Said:
     idle = [each for each in _task_queues(seen) if not each.consumers]
-    full, empty = ([each for each in idle if bool(each.messages) is has] for has in (True, False))
-    for found, told in ((full, error), (empty, note)):
-        if found:
+    for is_full, told in ((True, error), (False, note)):
+        if found := [each for each in idle if bool(each.messages) is is_full]:
             names = [each.name for each in found]
             has = "has" if len(found) == 1 else "have"
             waiting = counted(sum(each.messages for each in found), "message")

@@ -4,8 +4,8 @@ import re
 
 import attrs
 
-from cronhare.domain.facts import Cause, Link, SchemaFault, Unreachable
 from cronhare.domain.nodes import WORRYING_SKEW, given_up_after
+from cronhare.ports.inspection import Cause, Link, SchemaFault, Unreachable
 
 from .finding import (
     NotSeenError,
@@ -131,22 +131,16 @@ DATABASE = Server(
 
 def cure_of(server: Server, cause: Cause, hint: str) -> str:
     """Say what to look at when a server cannot be used; for *hint* see `Unreachable`."""
-    match cause:
-        case Cause.ABSENT:
-            return (
-                f"start it, or see that {server.setting} names its host and port and that no "
-                "firewall is between"
-            )
-        case Cause.LOGIN:
-            return (
-                f"see the user and password in {server.setting}, or in the file that "
-                f"{server.setting}_FILE names{f'; {hint}' if hint else ''}"
-            )
-        case Cause.PLACE:
-            made = f"make the {server.place} and let the user into it{f' ({hint})' if hint else ''}"
-            return f"{made}; or name another one at the end of {server.setting}"
-        case Cause.OTHER:
-            return f"the server's own log may say more; the address is {server.setting}"
+    setting = server.setting
+    return {
+        Cause.ABSENT: f"start it, or see that {setting} names its host and port and that no "
+        "firewall is between",
+        Cause.LOGIN: f"see the user and password in {setting}, or in the file that {setting}_FILE "
+        f"names{f'; {hint}' if hint else ''}",
+        Cause.PLACE: f"make the {server.place} and let the user into it"
+        f"{f' ({hint})' if hint else ''}; or name another one at the end of {setting}",
+        Cause.OTHER: f"the server's own log may say more; the address is {setting}",
+    }[cause]
 
 
 def _unreachable(server: Server, answer: object) -> Said:
@@ -171,14 +165,9 @@ def _link(link: Link | None, server: Server) -> Said:
     """Say who could read along with us, or stand in between."""
     if link is None:
         return
-    if link.tls is not None:
+    if link.tls is not None:  # that of another host is verified, or there is none
         verified = "certificate and host name verified" if link.verified else "not verified"
-        what = f"The link to {link.host} is encrypted ({link.tls}), {verified}"
-        yield (
-            ok(what)
-            if link.verified or link.local
-            else warning(what, "take the option out that allows it")
-        )
+        yield ok(f"The link to {link.host} is encrypted ({link.tls}), {verified}")
     elif link.local:
         yield ok(f"The link to {link.host} stays on this machine")
     else:
@@ -289,9 +278,8 @@ def broker_version(seen: Seen) -> Said:
         what = f"{name} was never tried: queue arguments and dead-lettering may differ"
         yield warning(what, f"use {guide.product} {oldest} or newer")
     elif not version:
-        yield warning(
-            f"{name}: nobody can tell how old that is", f"see that it is {oldest} or newer"
-        )
+        what = f"{name}: nobody can tell how old that is"
+        yield warning(what, f"see that it is {oldest} or newer")
     elif version < guide.oldest:
         cure = f"upgrade to {oldest} or newer, or {guide.without}"
         yield error(f"{name} is too old: {guide.lack}", cure)

@@ -10,7 +10,6 @@ import attrs
 from cronhare.application.doctor.finding import Seen
 from cronhare.application.doctor.queues import LANES
 from cronhare.domain.execution import Execution
-from cronhare.domain.facts import InMemory, Severity, Unreachable
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.retry import Complete, RetryAfter
 from cronhare.ports import LedgerUnavailable
@@ -22,7 +21,8 @@ from cronhare.ports.attempts import (
     Refused,
     StartRequest,
 )
-from cronhare.ports.records import BrokerInspectionPort, RecordsPort, Retention
+from cronhare.ports.inspection import BrokerInspectionPort, InMemory, Severity, Unreachable
+from cronhare.ports.records import RecordsPort, Retention
 from cronhare.ports.runner import AttemptResult, Captured
 from cronhare.ports.system import ClockPort
 

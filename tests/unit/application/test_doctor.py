@@ -8,9 +8,13 @@ from cronhare.adapters.rabbitmq.topology import guide
 from cronhare.application.doctor.doctor import Doctor
 from cronhare.application.doctor.finding import Finding
 from cronhare.domain.events.targets import ByCommand, Subscriptions, Target
-from cronhare.domain.facts import (
+from cronhare.domain.retries.limits import Breaker, Budget
+from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.domain.topology import Topology
+from cronhare.ports.inspection import (
     Activity,
     BrokerFacts,
+    BrokerInspectionPort,
     Cause,
     DatabaseFacts,
     InMemory,
@@ -18,16 +22,13 @@ from cronhare.domain.facts import (
     LaneState,
     Late,
     LedgerFacts,
+    LedgerInspectionPort,
     Owner,
     ScheduleFacts,
     Severity,
     Unreachable,
     UntoldTarget,
 )
-from cronhare.domain.retries.limits import Breaker, Budget
-from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.domain.topology import Topology
-from cronhare.ports.records import BrokerInspectionPort, LedgerInspectionPort
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 AWAY = Unreachable(Cause.ABSENT, "nobody answers")

@@ -5,9 +5,15 @@ import pytest
 
 from cronhare.adapters.memory.broker import MemoryInspection
 from cronhare.application.scheduling.chores import probe_lanes
-from cronhare.domain.facts import Cause, InMemory, LaneReport, LaneState, Unreachable
 from cronhare.domain.topology import LANES, Topology
-from cronhare.ports.records import BrokerInspectionPort
+from cronhare.ports.inspection import (
+    BrokerInspectionPort,
+    Cause,
+    InMemory,
+    LaneReport,
+    LaneState,
+    Unreachable,
+)
 from tests.unit.application.conftest import Lines
 
 OPEN = [LaneReport(lane, LaneState.OPEN) for lane in range(LANES)]

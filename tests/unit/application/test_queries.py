@@ -21,7 +21,6 @@ from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.application.administration.views.values import DEEPEST, json_value
 from cronhare.application.heartbeat import Heartbeat
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.facts import BrokerFacts, Cause, Fit, Kind, Thing, Unreachable
 from cronhare.domain.lifecycle.archive import UNRESOLVED, FailureFilter
 from cronhare.domain.nodes import REPORT_EVERY, SILENT_AFTER, NodeReport
 from cronhare.domain.retries.policy import RetryPolicy
@@ -33,7 +32,16 @@ from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import MAIN_QUEUE, Topology
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import NodeStorePort, StartRequest
-from cronhare.ports.records import BrokerInspectionPort, ExecutionFilter
+from cronhare.ports.inspection import (
+    BrokerFacts,
+    BrokerInspectionPort,
+    Cause,
+    Fit,
+    Kind,
+    Thing,
+    Unreachable,
+)
+from cronhare.ports.records import ExecutionFilter
 from cronhare.ports.runner import AttemptResult, Captured, Invocation
 from tests.actors import ADA
 from tests.ports import NO_NACKS

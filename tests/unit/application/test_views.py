@@ -35,7 +35,6 @@ from cronhare.application.doctor.finding import DiagnosisView, Finding
 from cronhare.application.reports.clock_effects import ClockEffect, EffectKind
 from cronhare.domain.cron import Fold, Gap
 from cronhare.domain.execution import State, TaskReport
-from cronhare.domain.facts import Fit, Kind, Severity, Thing
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.messages import PoisonPillRecord, TaskMessage
 from cronhare.domain.nodes import SILENT_AFTER, NodeReport, NodeState
@@ -48,6 +47,7 @@ from cronhare.domain.schedules.keys import Trigger
 from cronhare.domain.schedules.schedule import Concurrency, Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.skips import Pause
 from cronhare.domain.schedules.task import ClassRetention, Keep, TaskRef
+from cronhare.ports.inspection import Fit, Kind, Severity, Thing
 from cronhare.ports.records import Attempt, Output, QueueLoad
 from cronhare.ports.runner import Captured
 from cronhare.ports.schedules import StoredSchedule

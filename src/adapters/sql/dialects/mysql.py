@@ -17,9 +17,9 @@ from sqlalchemy.types import NullType, String, TypeEngine
 from cronhare.adapters.addresses import LedgerServer
 from cronhare.domain.addresses import Host
 from cronhare.domain.execution import Execution
-from cronhare.domain.facts import DatabaseFacts, Link, Requirements
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.ports import LedgerUnavailable
+from cronhare.ports.inspection import DatabaseFacts, Link, Requirements
 
 from ..dialect import Columns, TransactionRolledBack, with_dialect
 from ..tables.executions import (

@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from cronhare.adapters import tls
 from cronhare.adapters.addresses import LedgerServer, Tls
 from cronhare.domain.addresses import Host
-from cronhare.domain.facts import Cause
+from cronhare.ports.inspection import Cause
 
 from ..dialect import Meaning
 from ..tables.types import read_moment as read_written

@@ -16,7 +16,7 @@ from sqlalchemy.types import TypeEngine
 from cronhare.adapters.addresses import LedgerServer
 from cronhare.domain.addresses import Host
 from cronhare.domain.execution import Execution
-from cronhare.domain.facts import DatabaseFacts, Link, Requirements
+from cronhare.ports.inspection import DatabaseFacts, Link, Requirements
 
 from ..dialect import Columns, with_dialect
 from ..tables.executions import (

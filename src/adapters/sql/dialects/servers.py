@@ -17,8 +17,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from cronhare.adapters.addresses import LedgerServer
 from cronhare.application.logs import say
 from cronhare.domain.addresses import Host
-from cronhare.domain.facts import Need, Requirements, Severity
 from cronhare.ports import LedgerUnavailable
+from cronhare.ports.inspection import Need, Requirements, Severity
 from cronhare.ports.system import ClockPort
 
 from ..database import connect

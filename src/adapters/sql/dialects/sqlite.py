@@ -17,7 +17,7 @@ from sqlalchemy.types import TypeEngine
 
 from cronhare.adapters.addresses import LedgerFile
 from cronhare.domain.execution import Execution
-from cronhare.domain.facts import Cause, DatabaseFacts, LedgerFacts, SchemaFault
+from cronhare.ports.inspection import Cause, DatabaseFacts, LedgerFacts, SchemaFault
 from cronhare.ports.system import ClockPort
 
 from ..dialect import UPGRADE, Columns, Connect, Meaning, with_dialect

@@ -9,7 +9,10 @@ from sqlalchemy import Connection, Engine, Select, and_, bindparam, case, func, 
 
 from cronhare.domain.events.outbox import PING, UNTOLD, OutboxState
 from cronhare.domain.execution import State
-from cronhare.domain.facts import (
+from cronhare.domain.nodes import MOST_REPORTS
+from cronhare.domain.retries.retry import AWAITS_TASK
+from cronhare.ports import LedgerOutdated, LedgerUnavailable
+from cronhare.ports.inspection import (
     Activity,
     Cause,
     LedgerFacts,
@@ -19,9 +22,6 @@ from cronhare.domain.facts import (
     Unreachable,
     UntoldTarget,
 )
-from cronhare.domain.nodes import MOST_REPORTS
-from cronhare.domain.retries.retry import AWAITS_TASK
-from cronhare.ports import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.system import ClockPort
 
 from ..access import ENTRY, TOKEN
@@ -32,7 +32,7 @@ from ..events.outbox import DELIVERY
 from ..gauges import NEWEST, last_claim, loads, outstanding, overdue
 from ..limits import BREAKER, BUDGET, SqlLimitStore
 from ..migrations.upgrade import HEAD, check_schema
-from ..nodes import SqlNodeStore
+from ..nodes import NODE, SqlNodeStore
 from ..schedule_lists import schedules_seen
 from ..tables.schedules import PLAN
 from ..tables.tables import executions, failed_tasks, outbox, plans
@@ -44,7 +44,7 @@ from .store import ATTEMPT, OUTPUT, TALLY
 #: The newest rows of each table that are looked at.
 MOST_READ: Final = 1_000
 
-#: Reports of nodes are judged by themselves, and executions are set apart where they are met.
+#: Executions are set apart where they are met.
 _LOOKED_AT: Final = (
     ALERT,
     ATTEMPT,
@@ -52,6 +52,7 @@ _LOOKED_AT: Final = (
     BREAKER,
     BUDGET,
     FAILURE,
+    NODE,
     DELIVERY,
     OUTPUT,
     PLAN,
@@ -199,8 +200,6 @@ class SqlInspection:
                 unplanned=seen.unplanned,
                 last_claim=last_claim(connection),
                 nodes=nodes.reports,
-                unread_nodes=nodes.unread,
-                broken_nodes=nodes.broken,
                 owners=tuple(Owner(**asdict(row)) for row in owners),
                 waiting=tuple(outstanding(connection, now, unfinished)),
                 queues={load.queue for load in unfinished},
@@ -218,7 +217,6 @@ class SqlInspection:
             skew=skew,
             activity=activity,
             schedules=seen.schedules,
-            unread_schedules=seen.unread,
         )
 
     def _skew(self, database: Database) -> timedelta:

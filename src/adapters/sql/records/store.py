@@ -31,7 +31,7 @@ from .archive import ArchiveRecords
 from .lists import newest
 
 if TYPE_CHECKING:
-    from cronhare.domain.facts import LastClaim
+    from cronhare.ports.inspection import LastClaim
 
 ATTEMPT: Final = OwnTable(attempts)
 OUTPUT: Final = OwnTable(outputs)

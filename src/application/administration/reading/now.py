@@ -12,10 +12,10 @@ import attrs
 from cronhare.application.reports.load import DayLoad, day_load
 from cronhare.application.reports.overlaps import overlaps
 from cronhare.domain.execution import State
-from cronhare.domain.facts import OVERDUE_AFTER
 from cronhare.domain.lifecycle.archive import EVERY_FAILURE, UNRESOLVED, By, FailureFilter
 from cronhare.domain.nodes import MOST_REPORTS, container_id, has_passed
 from cronhare.ports.attempts import NodeStorePort
+from cronhare.ports.inspection import OVERDUE_AFTER
 from cronhare.ports.records import (
     AuditFilter,
     AuditStorePort,

@@ -8,12 +8,12 @@ import attrs
 
 from cronhare.domain.cron import find_zone
 from cronhare.domain.execution import NOTHING_REPORTED, UNFINISHED, Execution, State, TaskReport
-from cronhare.domain.facts import BrokerFacts, Kind, Thing
 from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.schedules.skips import Circumstances
 from cronhare.domain.topology import QUARANTINE_QUEUE, is_a_queue, topology
 from cronhare.ports.attempts import NodeStorePort
+from cronhare.ports.inspection import BrokerFacts, Kind, Thing
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort
 
@@ -32,7 +32,7 @@ from .output import FOLLOW_EVERY, Followed, follow, watch
 from .schedules import ScheduleViews, preview
 
 if TYPE_CHECKING:
-    from cronhare.ports.records import BrokerInspectionPort
+    from cronhare.ports.inspection import BrokerInspectionPort
 
     from ..names import Names
 

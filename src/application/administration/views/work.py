@@ -8,12 +8,12 @@ from typing import Final, Self
 import attrs
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.facts import Fit, Thing
 from cronhare.domain.lifecycle.archive import By, FailureCount, ScheduleResults
 from cronhare.domain.nodes import NodeReport, NodeReports, NodeState, present, serving
 from cronhare.domain.retries.limits import Breaker, BreakerState, Budget
 from cronhare.domain.texts.printable import printable
 from cronhare.domain.texts.words import called
+from cronhare.ports.inspection import Fit, Thing
 from cronhare.ports.records import QueueLoad, Unheard
 
 from .values import same

@@ -10,9 +10,9 @@ import typer
 from cronhare.adapters.addresses import LedgerFile
 from cronhare.application.doctor.finding import DiagnosisView, Finding, SettingsFacts, grouped
 from cronhare.domain.events.targets import Subscriptions
-from cronhare.domain.facts import Severity
 from cronhare.domain.schedules.catalog import FileVersion
 from cronhare.domain.texts.words import counted
+from cronhare.ports.inspection import Severity
 
 from ... import logs
 from ...settings.settings import Settings, SettingsInvalid

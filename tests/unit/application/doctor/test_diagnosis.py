@@ -10,7 +10,9 @@ from cronhare.adapters.sql.dialects.servers import REQUIREMENTS
 from cronhare.application.doctor import nodes, queues, servers, work
 from cronhare.application.doctor.finding import Finding, Seen, SettingsFacts
 from cronhare.application.doctor.servers import BROKER, DATABASE
-from cronhare.domain.facts import (
+from cronhare.domain.nodes import NodeReport
+from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.ports.inspection import (
     Activity,
     BrokerFacts,
     Cause,
@@ -32,8 +34,6 @@ from cronhare.domain.facts import (
     Unreachable,
     Waiting,
 )
-from cronhare.domain.nodes import NodeReport
-from cronhare.domain.schedules.task import Task, TaskRef
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 OK, NOTE, WARNING, ERROR = Severity.OK, Severity.NOTE, Severity.WARNING, Severity.ERROR
@@ -267,8 +267,8 @@ def test_runs_that_are_quarantined_are_a_warning_until_somebody_has_resolved_the
     assert of_quarantine(Quarantined(of_late=4), 4) == []
 
 
-def of_quarantine(runs: Quarantined | None, messages: int) -> list[Finding]:
-    activity = None if runs is None else Activity(now=NOON, quarantined=runs)
+def of_quarantine(runs: Quarantined, messages: int) -> list[Finding]:
+    activity = Activity(now=NOON, quarantined=runs)
     thing = queue("cron_scheduler_quarantine", messages=messages)
     seen = Seen(
         ledger=attrs.evolve(LEDGER, activity=activity),
@@ -278,8 +278,8 @@ def of_quarantine(runs: Quarantined | None, messages: int) -> list[Finding]:
     return [finding for finding in found if finding.severity is not OK]
 
 
-@pytest.mark.parametrize("runs", [Quarantined(of_late=4), Quarantined(), None])
-def test_messages_that_no_run_accounts_for_are_a_warning(runs: Quarantined | None) -> None:
+@pytest.mark.parametrize("runs", [Quarantined(of_late=4), Quarantined()])
+def test_messages_that_no_run_accounts_for_are_a_warning(runs: Quarantined) -> None:
     [finding] = of_quarantine(runs, 5)
 
     assert finding.severity is WARNING
@@ -530,7 +530,6 @@ def test_what_stays_alive_wants_its_task_and_no_queue_that_no_schedule_may_name(
         assert "add the task to its jobs file" in (finding.cure or "")
         assert "on that queue" not in (finding.cure or "")
         assert "What is not wanted any more: `cronhare executions cancel ID`" in finding.cure
-    assert "what is to stay alive no more, and has its task there, it cancels" in idle.cure
     assert "`cronhare up` with its task in the jobs file" in (unserved.cure or "")
     assert "CRON_QUEUES" not in (unserved.cure or "")
 

@@ -7,8 +7,9 @@ import pytest
 
 from cronhare.application.doctor.finding import Finding, Seen
 from cronhare.application.doctor.nodes import NODES, older_files
-from cronhare.application.doctor.work import RUNS
-from cronhare.domain.facts import (
+from cronhare.domain.nodes import PRESUMED_DEAD_AFTER, NodeReport
+from cronhare.domain.schedules.catalog import FileVersion
+from cronhare.ports.inspection import (
     Activity,
     Cause,
     DatabaseFacts,
@@ -21,8 +22,6 @@ from cronhare.domain.facts import (
     Severity,
     Unreachable,
 )
-from cronhare.domain.nodes import PRESUMED_DEAD_AFTER, NodeReport
-from cronhare.domain.schedules.catalog import FileVersion
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -190,14 +189,6 @@ def test_a_cronhare_up_that_runs_is_given_the_queue_and_not_started_once_more() 
     assert cure == f"add a schedule on that queue {ends}"
 
 
-def test_reports_that_cannot_be_read_are_counted() -> None:
-    activity = Activity(now=NOON, unread_nodes=99_000, broken_nodes=1)
-
-    assert shown(judge_activity(activity)) == [
-        (Severity.WARNING, "1 row of SchedulerNode cannot be read, and counts for nothing"),
-    ]
-
-
 def test_workers_with_another_version_of_the_file_are_named_with_what_to_do() -> None:
     same, older = FileVersion("jobs.toml", "new"), FileVersion("jobs.toml", "old")
     nodes = [
@@ -213,19 +204,3 @@ def test_workers_with_another_version_of_the_file_are_named_with_what_to_do() ->
     assert told.what == f"{ANT}: with another version of jobs.toml than this one"
     assert "systemctl reload, or kill -HUP 7 on ant; under nohup restart it)" in told.cure
     assert [each.what.partition(":")[0] for each in older_files(nodes, older, now=NOON)] == [BEE]
-
-
-def test_workers_are_to_be_reloaded_for_a_task_unless_each_has_the_file_that_was_read() -> None:
-    file = FileVersion("jobs.toml", "new")
-    same, older = (node(source="jobs.toml", digest=digest) for digest in ("new", "old"))
-    scheduler = node(BEE, "scheduler")
-
-    cures = [
-        finding.cure or ""
-        for read, nodes in ((file, [same, scheduler]), (file, [same, older]), (None, [same]))
-        for finding in RUNS.judge(seen(Activity(now=NOON, awaited=1, nodes=nodes), file=read))
-        if finding.severity is Severity.WARNING
-    ]
-
-    assert ["reload the workers" in cure for cure in cures] == [False, True, True]
-    assert "add one that it has not, or cancel the run" in cures[0]

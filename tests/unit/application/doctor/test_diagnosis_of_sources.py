@@ -7,8 +7,8 @@ import attrs
 
 from cronhare.application.doctor.finding import Finding, Seen
 from cronhare.application.doctor.work import SCHEDULES
-from cronhare.domain.facts import DatabaseFacts, LedgerFacts, ScheduleFacts, Severity
 from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.ports.inspection import DatabaseFacts, LedgerFacts, ScheduleFacts, Severity
 
 ONE, TWO = TaskRef("worker", 1), TaskRef("worker", 2)
 
@@ -57,17 +57,6 @@ def test_a_queue_of_two_files_must_be_mended() -> None:
 
 def test_what_is_off_shares_nothing() -> None:
     assert judged(NIGHTLY, of(THEIRS, task=ONE, queue="cron_scheduler", enabled=False)) == []
-
-
-def test_a_number_of_two_files_is_told_with_the_rows_that_may_mean_either() -> None:
-    by_hand = of(NIGHTLY, name="by-hand", source=None, task_name=None)
-
-    [finding] = judged(NIGHTLY, of(THEIRS, task=ONE), by_hand)
-
-    assert finding.severity is Severity.WARNING
-    assert "worker 1 is the task of nightly of jobs.toml and theirs of user.toml" in finding.what
-    assert "rows by hand (by-hand)" in finding.what
-    assert "leave `id` out" in finding.cure
 
 
 def test_schedules_of_another_file_are_told_once_and_not_called_homeless() -> None:

@@ -1,7 +1,7 @@
 """What is alike is told once."""
 
 from cronhare.application.doctor.finding import Finding, grouped
-from cronhare.domain.facts import Severity
+from cronhare.ports.inspection import Severity
 
 
 def warning(what: str, cure: str = "mend it") -> Finding:

@@ -7,7 +7,7 @@ import pytest
 
 from cronhare.application.doctor.finding import Finding, Seen
 from cronhare.application.doctor.nodes import NODES
-from cronhare.domain.facts import (
+from cronhare.ports.inspection import (
     Activity,
     DatabaseFacts,
     InMemory,

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import attrs
 
-from .nodes import NodeReport, present, served
-from .texts.moments import say_moment
+from cronhare.domain.nodes import NodeReport, present, served
+from cronhare.domain.texts.moments import say_moment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping
     from datetime import datetime
 
-    from .retries.limits import Breaker, Budget
-    from .schedules.task import TaskRef
+    from cronhare.domain.retries.limits import Breaker, Budget
+    from cronhare.domain.schedules.task import TaskRef
+    from cronhare.domain.topology import Topology
 
 
 class Severity(enum.StrEnum):
@@ -312,12 +314,11 @@ class Activity:
 
     *next_due* is the earliest of all plans. *overdue* are schedules that are due and could be
     claimed, *unplanned* those that are enabled and have no plan: the earliest first. *nodes* report
-    themselves; *unread_nodes* did besides, *broken_nodes* are rows that cannot be
-    read. *owners* run attempts. *waiting* are runs that do not begin; *queues* are those of
+    themselves, *owners* run attempts. *waiting* are runs that do not begin; *queues* are those of
     all runs that have not ended. *failures* are those that nobody has resolved, *awaited* runs wait
     for a worker that has their task; *breakers* and *budgets* are of all tasks and queues that have
-    one. *untold* are targets that were given up, *broken_rows* name other rows of ours that
-    cannot be read, each with its column.
+    one. *untold* are targets that were given up, *broken_rows* name rows of ours that cannot be
+    read, each with its column.
     """
 
     now: datetime
@@ -326,8 +327,6 @@ class Activity:
     unplanned: Sequence[Late] = ()
     last_claim: LastClaim | None = None
     nodes: Sequence[NodeReport] = ()
-    unread_nodes: int = 0
-    broken_nodes: int = 0
     owners: Sequence[Owner] = ()
     waiting: Sequence[Waiting] = ()
     queues: Collection[str] = ()
@@ -353,13 +352,11 @@ class Activity:
     def served(self) -> Collection[str] | None:
         """The queues that workers report to serve; None if there may be others.
 
-        So it is while no node reports itself, one was not read, or one runs tasks without a report.
+        So it is while no node reports itself, or one runs tasks without a report.
         """
         now, present = self.now, self.present
         names = {node.name for node in present}
-        unknown = self.unread_nodes or any(
-            owner.is_at_work(now) and owner.name not in names for owner in self.owners
-        )
+        unknown = any(owner.is_at_work(now) and owner.name not in names for owner in self.owners)
         return None if not self.nodes or unknown else served(present, now)
 
     @property
@@ -382,8 +379,7 @@ class SchemaFault:
 class LedgerFacts:
     """A ledger. *activity* and *schedules* are None where the schema does not let us look.
 
-    Of the schedules so many are *unread_schedules*: what nobody has planned yet is read one by one,
-    and there may be too many. *skew* is how far this node's own clock is ahead of the ledger's.
+    *skew* is how far this node's own clock is ahead of the ledger's.
     """
 
     database: DatabaseFacts
@@ -391,10 +387,25 @@ class LedgerFacts:
     skew: timedelta = timedelta(0)
     activity: Activity | None = None
     schedules: Sequence[ScheduleFacts] | None = None
-    unread_schedules: int = 0
 
 
 BrokerAnswer: TypeAlias = BrokerFacts | InMemory | Unreachable
-
-
 LedgerAnswer: TypeAlias = LedgerFacts | Unreachable
+LaneAnswer: TypeAlias = Sequence[LaneReport] | InMemory | Unreachable
+
+
+class BrokerInspectionPort(Protocol):
+    """Looks at a broker. Changes nothing, and leaves no message where all is well."""
+
+    def inspect(self, topology: Topology) -> BrokerAnswer:
+        """Compare the broker with *topology*, in bounded time; an outage is an answer, too."""
+
+    def probe(self) -> LaneAnswer:
+        """Send one message through each empty delay lane, in bounded time."""
+
+
+class LedgerInspectionPort(Protocol):
+    """Looks at a ledger, and changes nothing: it makes no file and upgrades no schema."""
+
+    def inspect(self) -> LedgerAnswer:
+        """Describe the database and its rows, in bounded time; an outage is an answer, too."""
