@@ -51,12 +51,13 @@ with imported_late(__name__):
         ScheduleEditor,
     )
     from cronhare.application.administration.changing.work import NodeDesk, RetryLimitDesk
-    from cronhare.application.administration.explanations import Explanations
+    from cronhare.application.administration.explain import Explanations
     from cronhare.application.administration.jobs_file.applying import JobsFileApplier
     from cronhare.application.administration.jobs_file.difference import FileContent
     from cronhare.application.administration.jobs_file.notes import DraftNotes
     from cronhare.application.administration.names import Names
     from cronhare.application.administration.reading.alerts import AlertDesk, Outbox
+    from cronhare.application.administration.reading.limits import LimitViews
     from cronhare.application.administration.reading.now import (
         AuditQueries,
         Days,
@@ -72,7 +73,7 @@ with imported_late(__name__):
         ScheduleLists,
         ScheduleViews,
     )
-    from cronhare.application.administration.stories import Stories
+    from cronhare.application.administration.story import Stories
     from cronhare.application.bell import SendingBell
     from cronhare.application.doctor.doctor import Doctor
     from cronhare.domain.events.targets import Subscribers, Subscriptions
@@ -141,6 +142,9 @@ class Container(containers.DeclarativeContainer):
     audit_trail = providers.ThreadSafeSingleton(
         AuditTrail, entries=audit_store, stopwatch=clock.provided.monotonic
     )
+    limit_views = providers.ThreadSafeSingleton(
+        LimitViews, limits=limits, now=ledger_time.provided.now
+    )
     limit_desk = providers.ThreadSafeSingleton(
         RetryLimitDesk, limits=limits, trail=audit_trail, now=ledger_time.provided.now
     )
@@ -150,7 +154,7 @@ class Container(containers.DeclarativeContainer):
         statistics=statistics_store,
         records=records,
         nodes=nodes,
-        limits=limit_desk,
+        limits=limit_views,
         now=ledger_time.provided.now,
         schedules=settings.provided.metrics_schedules,
     )
@@ -330,7 +334,7 @@ class Container(containers.DeclarativeContainer):
         records=records,
         nodes=nodes,
         replays=replay_store,
-        limits=limit_desk,
+        limits=limit_views,
         names=_lazy(names),
         now=ledger_time.provided.now,
     )

@@ -3,6 +3,7 @@
 import pytest
 
 from cronhare.application.administration.changing.work import RetryLimitDesk
+from cronhare.application.administration.reading.limits import LimitViews
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.views.work import BudgetView
 from cronhare.domain.execution import Execution, State
@@ -20,6 +21,10 @@ def desk(ledger: Ledger) -> RetryLimitDesk:
     return RetryLimitDesk(limits=ledger.limits, trail=ledger.trail, now=ledger.clock.now)
 
 
+def views(ledger: Ledger) -> LimitViews:
+    return LimitViews(limits=ledger.limits, now=ledger.clock.now)
+
+
 def fail(ledger: Ledger, limits: RetryLimits, *executions: Execution) -> list[Recorded]:
     finishes = [
         Finish(execution=each, ran=FAILURE, verdict=IN_30_S, limits=limits) for each in executions
@@ -29,13 +34,13 @@ def fail(ledger: Ledger, limits: RetryLimits, *executions: Execution) -> list[Re
 
 def test_what_remains_of_a_budget_can_be_read_and_is_never_below_0(ledger: Ledger) -> None:
     first, *rest = all_running(ledger, 5)
-    assert desk(ledger).budgets() == []
+    assert views(ledger).budgets() == []
 
     fail(ledger, BUDGET, first)
-    [one] = desk(ledger).budgets()
+    [one] = views(ledger).budgets()
     fail(ledger, BUDGET, *rest)
     ledger.clock.advance(SECOND)
-    [spent] = desk(ledger).budgets()
+    [spent] = views(ledger).budgets()
 
     assert (one.queue, one.limit, one.remaining, one.can_retry) == ("cron_scheduler", 2, 1, True)
     assert spent == BudgetView(
@@ -52,14 +57,14 @@ def test_what_remains_of_a_budget_can_be_read_and_is_never_below_0(ledger: Ledge
 def test_an_open_breaker_is_seen_and_closed_by_a_reset(ledger: Ledger) -> None:
     first, second, third = all_running(ledger, 3)
     fail(ledger, BREAKER, first, second)
-    [was] = desk(ledger).breakers()
+    [was] = views(ledger).breakers()
 
     answer = desk(ledger).reset("report 25", actor=ADA)
 
     assert (was.task, was.state, was.failed, was.succeeded) == ("report 25", "open", 2, 0)
     assert (was.opened_at, was.probe_at) == (ledger.now, ledger.now + MINUTE)
     assert answer == was
-    assert desk(ledger).breakers() == []
+    assert views(ledger).breakers() == []
     assert fail(ledger, BREAKER, third) == [State.RETRYING]
 
 
@@ -75,13 +80,13 @@ def test_limits_that_were_idle_for_long_are_cleaned_up_and_no_others(ledger: Led
     fail(ledger, RetryLimits(budget=BUDGET.budget, breaker=BREAKER.breaker), first)
     ledger.clock.advance(IDLE_FOR)
     ledger.records.clean_up(now=ledger.now, retention=Retention())
-    kept = len(desk(ledger).budgets()), len(desk(ledger).breakers())
+    kept = len(views(ledger).budgets()), len(views(ledger).breakers())
 
     ledger.clock.advance(SECOND)
     ledger.records.clean_up(now=ledger.now, retention=Retention())
 
     assert kept == (1, 1)
-    assert (desk(ledger).budgets(), desk(ledger).breakers()) == ([], [])
+    assert (views(ledger).budgets(), views(ledger).breakers()) == ([], [])
     assert fail(ledger, BUDGET, second) == [State.RETRYING]
 
 
@@ -90,7 +95,7 @@ def test_what_keeps_a_run_from_another_attempt_is_told(ledger: Ledger) -> None:
     fail(ledger, RetryLimits(budget=BUDGET.budget, breaker=BREAKER.breaker), *failing)
     until = f"{ledger.now + MINUTE:%Y-%m-%d %H:%M:%S}Z"
 
-    budget, breaker = desk(ledger).about(running)
+    budget, breaker = views(ledger).about(running)
 
     assert budget == "The retry budget of queue cron_scheduler, 2 per 60 s, has 1 left."
     assert breaker == (

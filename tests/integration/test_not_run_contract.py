@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from cronhare.application.administration.explain import Explanation, explain
+from cronhare.application.administration.explain import explain
 from cronhare.application.administration.reading.lookup import find_schedule
+from cronhare.application.administration.story import Explanation
 from cronhare.domain.execution import State
 from cronhare.domain.schedules.conditions import CalendarDraft, Conditions, FoundCalendar
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy

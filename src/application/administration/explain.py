@@ -1,52 +1,264 @@
-"""Why a schedule ran at an instant or did not, and why an execution is where it is."""
+"""Why a schedule ran at an instant, or did not."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from functools import partial
+from typing import Final, Self
 
 import attrs
 
 from cronhare.application.doctor.nodes import LOOK_FOR_HELD
-from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
-from cronhare.domain.lifecycle.orders import Replay
-from cronhare.domain.lifecycle.transitions import was_replaced
-from cronhare.domain.nodes import CLOCKS_DIFFER
-from cronhare.domain.retries.limits import ACTIVATED
-from cronhare.domain.retries.retry import task_awaited_until
-from cronhare.domain.schedules.catalog import NoListener
+from cronhare.application.starting import keeps_alive
+from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.lifecycle.archive import FailureFilter, FailureFilterInvalid
+from cronhare.domain.lifecycle.gates import ACTIVE, PLACED, key_of, schedule_of
+from cronhare.domain.lifecycle.orders import BackfillOrder, Replay, ReplayState
+from cronhare.domain.lifecycle.replay import left_out, why_not_filled
+from cronhare.domain.nodes import CLOCKS_DIFFER, MOST_REPORTS, NodeReport, alive, served, serving
+from cronhare.domain.schedules.catalog import say_unheard
 from cronhare.domain.schedules.conditions import FoundCalendar
+from cronhare.domain.schedules.draft import Disabled, hindrance
 from cronhare.domain.schedules.keys import (
+    LONGEST_AGO,
     Trigger,
     backfill_key,
     cron_key,
     every_key,
+    is_standalone,
     once_key,
     trigger_of,
 )
 from cronhare.domain.schedules.schedule import ByHand, Every, Schedule
-from cronhare.domain.schedules.skips import Circumstances
-from cronhare.domain.texts.moments import say_moment
-from cronhare.domain.texts.words import called_in_full, counted
+from cronhare.domain.schedules.skips import Circumstances, Pause
+from cronhare.domain.schedules.task import TaskType
+from cronhare.domain.texts.moments import say_duration, say_moment
+from cronhare.domain.texts.words import called, listed
+from cronhare.ports.attempts import NodeStorePort
+from cronhare.ports.claims import ReplayStorePort
 from cronhare.ports.inspection import LastClaim
-from cronhare.ports.records import Attempt, ExecutionFilter, RecordsPort, Retention
-from cronhare.ports.schedules import StoredSchedule
+from cronhare.ports.records import ExecutionFilter, RecordsPort, Retention
+from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
-from .changing.replays import on_request
-from .reading.lookup import understood
-from .reading.schedules import came_of
-from .views.values import ErrorView
-from .waits import sent_again_at, what_it_waits_for
+from .names import Names
+from .reading.limits import LimitViews
+from .reading.lookup import (
+    NotFound,
+    find_calendars,
+    find_execution,
+    find_schedule,
+    understood,
+    zone_of,
+)
+from .story import Explanation, explain_execution, remedies
+from .views.executions import AttemptView, ExecutionView
+
+#: Runs that are named of those that another one waits for.
+MOST_BEFORE: Final = 5
+
+#: Replays, the newest, among which a backfill is looked for that is about to run an instant.
+MOST_REPLAYS: Final = 100
 
 
 @attrs.frozen(kw_only=True)
-class Explanation:
-    """A short *answer*, and the facts it rests on."""
+class ExplanationView:
+    """Why a schedule ran at an instant, or did not; or why an execution is where it is.
 
+    *answer* is the short one, *because* what it rests on, sentence by sentence.
+    """
+
+    schedule_name: str
+    instant: datetime
+    timezone: str
     ran: bool
     answer: str
-    because: tuple[str, ...] = ()
-    execution: Execution | None = None
-    attempts: tuple[Attempt, ...] = ()
+    because: tuple[str, ...]
+    execution: ExecutionView | None
+    attempts: tuple[AttemptView, ...]
+
+    @classmethod
+    def of(
+        cls, found: Explanation, *, name: str, timezone: str, instant: datetime, now: datetime
+    ) -> Self:
+        """Show an explanation of an instant of the schedule *name*, whose zone that is."""
+        execution = found.execution
+        return cls(
+            schedule_name=name,
+            instant=instant,
+            timezone=timezone,
+            ran=found.ran,
+            answer=found.answer,
+            because=found.because,
+            execution=None if execution is None else ExecutionView.of(execution, now=now),
+            attempts=tuple(map(AttemptView.of, found.attempts)),
+        )
+
+
+@attrs.frozen(kw_only=True)
+class Explanations:
+    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`.
+
+    *now* is the ledger's clock.
+    """
+
+    _schedules: ScheduleStorePort
+    _records: RecordsPort
+    _nodes: NodeStorePort
+    _replays: ReplayStorePort
+    _limits: LimitViews
+    _names: Names
+    _now: Callable[[], datetime]
+
+    def of_instant(self, name: str, instant: datetime | None) -> ExplanationView:
+        """Explain what became of a schedule's instant; of the last at which it was due, if None.
+
+        Raises:
+            NotFound: there is no such schedule; it says what is left of one that was deleted.
+        """
+        try:
+            stored, now = find_schedule(self._schedules, name), self._now()
+        except NotFound as error:
+            raise NotFound(f"{error}{self._left_of(name)}") from error
+        if instant is None and stored.draft is not None and not stored.draft.has_times:
+            last = self._records.last_runs([stored.id]).get(stored.id)
+            found = self._completed(self._without_times(stored, last, now), now)
+            instant = now if last is None else last.due_at
+        else:
+            instant = newest_instant(stored, now=now) if instant is None else instant
+            found = explain(
+                stored,
+                instant,
+                records=self._records,
+                now=now,
+                calendars=find_calendars(self._schedules, stored),
+                replays=self._replays.replays(limit=MOST_REPLAYS),
+            )
+            found = self._completed(found, now)
+        return ExplanationView.of(
+            found, name=name, timezone=zone_of(stored), instant=instant, now=now
+        )
+
+    def _without_times(
+        self, stored: StoredSchedule, last: Execution | None, now: datetime
+    ) -> Explanation:
+        """Explain the last run of a schedule that is never due, or why there is none."""
+        nodes = self._nodes.nodes(now=now, limit=MOST_REPORTS).reports
+        begins = tuple(who_begins_it(stored, nodes, now=now))
+        if last is None:
+            return Explanation(ran=False, answer="It has not run yet", because=begins)
+        found = explain_execution(last, self._records.attempts(last.id), now=now)
+        came = (
+            f"{came_of(last)}, at {say_moment(last.due_at)}; it is the last run of this schedule."
+        )
+        more = () if last.state in UNFINISHED else begins  # what it waits for is all that matters
+        return attrs.evolve(found, because=(came, *found.because, *more))
+
+    def of_execution(self, execution_id: int) -> ExplanationView:
+        """Explain why an execution is where it is.
+
+        Raises:
+            NotFound: there is none.
+        """
+        execution, now = find_execution(self._records, execution_id), self._now()
+        attempts = self._records.attempts(execution_id)
+        found = explain_execution(execution, attempts, now=now, asked=self._on_request(execution))
+        found = self._completed(found, now)
+        name, due = execution.schedule_name, execution.due_at
+        zone = next(map(zone_of, self._schedules.schedules([name])), "UTC")
+        return ExplanationView.of(found, name=name, timezone=zone, instant=due, now=now)
+
+    def _on_request(self, execution: Execution) -> Iterator[str]:
+        """Say what would run a skipped instant; read when it is asked for."""
+        stored = self._schedules.with_id(execution.scheduler_id)
+        if stored is not None:
+            yield from on_request(
+                stored,
+                execution.due_at,
+                said=execution.last_error or "",
+                calendars=find_calendars(self._schedules, stored),
+                replays=self._replays.replays(limit=MOST_REPLAYS),
+            )
+
+    def _completed(self, found: Explanation, now: datetime) -> Explanation:
+        """Add what others know of the run: its limits, who could run it, its task's name."""
+        if found.execution is None:
+            return found
+        one, found = found.execution, unless_unheard(found, self._records)
+        more = (*self._before(one, now), *self._limits.about(one), *self._own_worker(one, now))
+        [named] = self._names.named([one])
+        return attrs.evolve(found, because=(*found.because, *more), execution=named)
+
+    def _alive(self, now: datetime) -> Sequence[NodeReport]:
+        return alive(self._nodes.nodes(now=now, limit=MOST_REPORTS).reports, now)
+
+    def _own_worker(self, execution: Execution, now: datetime) -> Iterator[str]:
+        """Say whether the worker is there that alone serves a schedule with `stay_alive`."""
+        if not is_standalone(execution.queue) or execution.state not in UNFINISHED:
+            return
+        nodes = self._alive(now)
+        own = [node for node in nodes if node.runs_tasks and execution.queue in node.queues]
+        if at_work := serving(own, now):
+            yield f"The worker of its own is {at_work[0].name}."
+        elif own:
+            yield f"The worker of its own, {own[0].name}, is {own[0].state(now)}."
+        else:
+            keeper = keeps_alive(execution.schedule_name)
+            yield f"No worker of its own is there, and no other runs it: {keeper}."
+
+    def _before(self, execution: Execution, now: datetime) -> Iterator[str]:
+        """Name the runs that one waits for which is held back, and whether they can begin.
+
+        A run that nobody serves keeps its place.
+        """
+        gate = execution.held_by or "" if execution.state is State.HELD else ""
+        if (key := key_of(gate)) is not None:
+            at_work = served(self._alive(now), now)
+            placed = ExecutionFilter(concurrency_key=key, states=PLACED, limit=MOST_BEFORE)
+            for other in self._records.executions(placed):
+                is_served = other.state is State.RUNNING or other.queue in at_work
+                nobody = f", and no worker reports that it serves its queue, {other.queue}"
+                has = f"Execution {other.id} with key {key} is {other.state}"
+                yield f"{has}{'' if is_served else nobody}."
+        if schedule_of(gate) is not None:
+            name = execution.schedule_name
+            for other in self._records.executions(
+                ExecutionFilter(schedule=name, states=ACTIVE, limit=MOST_BEFORE)
+            ):
+                before = f"Execution {other.id} of the same schedule"
+                yield f"{before} has not ended: it is {other.state}."
+
+    def _left_of(self, name: str) -> str:
+        """Say what the archive knows of a schedule that is gone."""
+        try:
+            which = FailureFilter(schedule=name, unresolved=False)
+        except FailureFilterInvalid:  # no name that a schedule can have
+            return ""
+        for last in self._records.archive(which, limit=1):
+            at = say_moment(last.failed_at)
+            return f". One of that name was deleted or renamed: its last failure was at {at}"
+        return ""
+
+
+def unless_unheard(found: Explanation, records: RecordsPort) -> Explanation:
+    """Correct the explanation of a success if it was an event, and nothing was run."""
+    execution = found.execution
+    if execution is None or execution.state is not State.SUCCEEDED or not found.attempts:
+        return found
+    is_event = execution.topic is not None or execution.task.type == TaskType.EVENT
+    last, name = found.attempts[-1], called(execution.task, topic=execution.topic)
+    if not is_event or last.pid is not None:
+        return found
+    outputs = records.output(execution.id, since=last.attempt)
+    if all(output.stderr.head.rstrip() != say_unheard(name) for output in outputs):
+        return found
+    return attrs.evolve(
+        found,
+        ran=False,
+        answer=f"It was completed without being run: nobody listened to {name}",
+        because=(*found.because, '`no_listener = "fail"` of its schedule lets it fail instead.'),
+    )
+
+
+# An instant of a schedule
 
 
 def explain(
@@ -63,27 +275,20 @@ def explain(
     *calendars* are those that the schedule names, as far as there are any; a backfill among the
     *replays* may be about to run it.
     """
-
-    def asked_for(due: datetime, reason: str) -> Iterator[str]:
-        return on_request(stored, due, said=reason, calendars=calendars or {}, replays=replays)
-
-    def explained(execution: Execution, asked: Iterable[str] = ()) -> Explanation:
-        return explain_execution(execution, records.attempts(execution.id), now=now, asked=asked)
-
-    execution, backfill = _find(stored.id, instant, records), None
+    asked_for = partial(on_request, stored, calendars=calendars or {}, replays=replays)
+    schedule, execution = understood(stored), _find(stored.id, instant, records)
+    due = instant if schedule is None else _instant_of(schedule, instant)
+    backfill = begun = None
     if execution is None or execution.state is State.SKIPPED:
         backfill = _find_backfill(stored.id, instant, records)
-    schedule = understood(stored)
-    due = instant if schedule is None else _instant_of(schedule, instant)
-    if backfill is not None:
-        why = f" It did not run at its time: {execution.last_error}." if execution else ""
-        found = explained(backfill)
-        found = attrs.evolve(found, because=(f"A backfill asked for it.{why}", *found.because))
-    elif execution is not None:
-        found = explained(execution, asked_for(due, execution.last_error or ""))
-    elif (begun := begun_at(stored.name, instant, records)) is not None:
-        found = explained(begun)
-        found = attrs.evolve(found, because=(f"{came_of(begun)}.", *found.because))
+    if execution is None and backfill is None:
+        begun = begun_at(stored.name, instant, records)
+    if (ran := backfill or execution or begun) is not None:
+        asked = asked_for(due, said=ran.last_error or "") if ran is execution else ()
+        found = explain_execution(ran, records.attempts(ran.id), now=now, asked=asked)
+        if ran is not execution:
+            why = f" It did not run at its time: {execution.last_error}." if execution else ""
+            found = attrs.evolve(found, because=(f"{came_of(ran)}.{why}", *found.because))
     elif schedule is None:
         found = Explanation(
             ran=False,
@@ -91,12 +296,13 @@ def explain(
             because=(stored.problem or "", "Mend the row; an edit is noticed within seconds."),
         )
     else:
-        circumstances = Circumstances(
+        around = Circumstances(
             pause=stored.pause, claimed=stored.claimed, calendars=calendars or {}
         )
-        skipped = circumstances.why_skipped(schedule, due, now)
-        last = records.last_claim
-        found = _without_record(schedule, stored, due, skipped, asked_for, last=last, now=now)
+        why_not = around.why_skipped(schedule, due, now)
+        found = _without_record(
+            schedule, stored, due, why_not, asked_for, last=records.last_claim, now=now
+        )
     if found.ran:
         return found
     beside = begun_beside(stored.name, instant, records) if found.execution is None else ()
@@ -108,7 +314,7 @@ def _without_record(
     stored: StoredSchedule,
     due: datetime,
     why: str | None,
-    asked_for: Callable[[datetime, str], Iterator[str]],
+    asked_for: Callable[..., Iterator[str]],
     *,
     last: Callable[[], LastClaim | None],
     now: datetime,
@@ -120,7 +326,7 @@ def _without_record(
     if due > now:
         return _future(schedule, stored, why)
     if (reason := _never(schedule, stored, due, why)) is not None:
-        because = (*remedies(reason, stored.name), *asked_for(due, reason))
+        because = (*remedies(reason, stored.name), *asked_for(due, said=reason))
         return Explanation(ran=False, answer=f"It did not run: {reason}", because=because)
     if not stored.planned or (stored.next_due_at is not None and stored.next_due_at <= due):
         return _not_yet(due, last())
@@ -144,52 +350,11 @@ def _planned_ahead(stored: StoredSchedule, now: datetime) -> Iterator[str]:
         )
 
 
-def has_times(stored: StoredSchedule) -> bool:
-    """Whether a schedule is ever due by itself, as far as its row can be understood."""
-    return stored.draft is None or stored.draft.has_times
-
-
 def newest_instant(stored: StoredSchedule, *, now: datetime) -> datetime:
     """Give the last instant at which a schedule was due; *now* if there is none."""
     schedule = understood(stored)
     last = None if schedule is None else schedule.timing.previous(now + timedelta(microseconds=1))
     return now if last is None else last
-
-
-def explain_execution(
-    execution: Execution,
-    attempts: Sequence[Attempt],
-    *,
-    now: datetime,
-    asked: Iterable[str] = (),
-) -> Explanation:
-    """Explain why an execution is where it is at *now*.
-
-    *asked* says what would run an instant that was skipped.
-    """
-    if execution.state is State.SKIPPED:
-        name, reason = execution.schedule_name, execution.last_error or ""
-        return Explanation(
-            ran=False,
-            answer=f"It was due and did not run: {execution.last_error}",
-            because=(
-                *_row_of_missed(execution),
-                *remedies(reason, name),
-                *asked,
-            ),
-            execution=execution,
-        )
-    return Explanation(
-        ran=bool(attempts),
-        answer=_answer(execution),
-        because=(
-            *_story(execution),
-            *_behind_a_breaker(execution, attempts),
-            *_where_it_is(execution, now),
-        ),
-        execution=execution,
-        attempts=tuple(attempts),
-    )
 
 
 def _instant_of(schedule: Schedule, moment: datetime) -> datetime:
@@ -214,83 +379,6 @@ def _find_backfill(scheduler_id: int, instant: datetime, records: RecordsPort) -
         if found is not None and found.key == key:
             return found
     return None
-
-
-_ANSWERS = {
-    State.CLAIMED: "It was claimed, and the broker has not taken it yet",
-    State.PUBLISHED: "It is in the queue and waits for a worker",
-    State.HELD: "It is held back",
-    State.RUNNING: "It is running",
-    State.RETRYING: "It ran, did not succeed, and waits for its next attempt",
-    State.SUCCEEDED: "It ran and succeeded",
-    State.FAILED: "It ran and failed for good: {last}",
-    State.QUARANTINED: "It was quarantined: {last}",
-    State.CANCELLED: "It was cancelled",
-    State.HANDED_OVER: (
-        "It was handed over: whether it ran, the program that serves its queue knows"
-    ),
-}
-
-
-def _answer(execution: Execution) -> str:
-    if execution.state is State.RETRYING and task_awaited_until(execution.last_error):
-        return "No worker that took it has its task"
-    answer = _ANSWERS[execution.state].format(last=execution.last_error)
-    if execution.state is State.CANCELLED and was_replaced(execution):
-        return f"{answer}: {execution.last_error}"
-    return answer
-
-
-def _row_of_missed(execution: Execution) -> Iterator[str]:
-    if execution.missed > 1 and execution.last_due_at is not None:
-        first, last = say_moment(execution.due_at), say_moment(execution.last_due_at)
-        yield f"It is one of {execution.missed} instants from {first} to {last} with this reason."
-    yield f"Recorded at {say_moment(execution.executed_at)} by {execution.container_id}."
-
-
-def _story(execution: Execution) -> Iterator[str]:
-    late = execution.executed_at - execution.due_at
-    claimed, by = say_moment(execution.executed_at), execution.container_id
-    if trigger_of(execution.key) is Trigger.BACKFILL:  # it was not to be in time
-        yield f"Claimed at {claimed} by {by}."
-    else:
-        yield f"Claimed at {claimed} by {by}, {late.total_seconds():.1f} s after."
-    if execution.topic is not None:
-        unheard = "it fails" if execution.no_listener == NoListener.FAIL else "it is completed"
-        yield f"It is an event of {execution.topic}; where no task listens to that, {unheard}."
-    if execution.task_name is not None:
-        named = called_in_full(execution.task, name=execution.task_name, source=execution.source)
-        yield f"Its task is {named}."
-
-
-def _behind_a_breaker(execution: Execution, attempts: Sequence[Attempt]) -> Iterator[str]:
-    """Give the error of a run for which an open breaker gave the reason."""
-    if execution.last_error == ACTIVATED and attempts:
-        error = ErrorView.of(attempts[-1].error)
-        if error is not None:
-            yield f"Its last attempt ended so: {error.message}."
-
-
-def _where_it_is(execution: Execution, now: datetime) -> Iterator[str]:
-    """Say what happens next, and what to look at if it does not."""
-    if execution.state not in UNFINISHED:
-        return
-    if execution.problem is not None:
-        yield f"Its row is broken: {execution.problem}."
-    if execution.state is State.RETRYING and execution.next_attempt_at is not None:
-        yield f"Attempt {execution.attempt} comes at {say_moment(execution.next_attempt_at)}."
-        yield f"The one before ended so: {execution.last_error}."
-    yield f"It waits for {what_it_waits_for(execution, now=now)}."
-    lease = execution.lease_until
-    if execution.state is State.RUNNING and lease is not None and lease > now:
-        until = say_moment(lease)
-        yield f"Its lease is until {until}, and {execution.owner} renews it while it lives."
-    if execution.resends:
-        yield f"Its message was sent again {counted(execution.resends, 'time')}."
-    if (again := sent_again_at(execution, now=now)) is not None:
-        yield f"If it has not begun by {say_moment(again)}, a scheduler sends its message again."
-    if execution.state in STARTABLE:
-        yield "If it stays so: `cronhare queues` has who consumes, `cronhare doctor` what is wrong."
 
 
 def _neighbours(schedule: Schedule, instant: datetime) -> Iterator[str]:
@@ -391,35 +479,109 @@ def _begun(name: str, instant: datetime, records: RecordsPort) -> Iterator[Execu
             yield run
 
 
-#: By how a reason begins. The reasons are made in `domain/schedules`.
-_REMEDIES: Final = {
-    "paused": "`cronhare schedules resume {name}` ends the pause, if it still lasts.",
-    "calendar": "Its skip_on names that calendar: without the day there, or the name, it runs.",
-    "in no window": "Its only_on lets it run in those calendars' windows alone.",
-    "blackout": "Its blackout has that window: without it, it runs.",
-    "expired": "A longer expires lets it begin later; `cronhare queues` has how much waits.",
-    "max_runs": "A larger max_runs lets it go on.",
-    "missed, and the misfire policy is skip": 'misfire = "once" or "all" catches up.',
-    "missed, and caught up": 'misfire = "all" runs each of them.',
-    "missed, and more": "A larger misfire.cap catches up more at once.",
-    "missed, and older": "A longer misfire.window catches up from further back.",
-    "missed: more than": "Run a scheduler without such gaps; so many are not looked at one by one.",
-    "missed: at least": 'A smaller gap is counted in full; misfire = "all" runs some of them.',
-    "overlap": 'overlap = "allow" lets runs begin beside one that has not ended.',
-    "the schedule was edited": "Edits hold from their moment on: none before it runs by itself.",
-    "disabled": "It is on again since that edit, or off for another reason.",
-    "ended": "A later ends_at, or none, lets it go on.",
-    "broken": "The row is mended by now: `cronhare check` tells such faults before they are saved.",
-    "the schedule is disabled": "`cronhare schedules enable {name}` switches it on.",
-    "the schedule ended": "A later ends_at, or none, lets it go on.",
-    "the schedule starts": "An earlier starts_at, or none, lets it begin sooner.",
-    "it cannot be planned": "Mend what it says; `cronhare doctor` lists all such schedules.",
+# Who, or what, begins it
+
+
+def on_request(
+    stored: StoredSchedule,
+    instant: datetime,
+    *,
+    said: str,
+    calendars: Mapping[str, FoundCalendar],
+    replays: Sequence[Replay],
+) -> Iterator[str]:
+    """Say what would run a past instant of a schedule that did not run, or that nothing would.
+
+    *said* is why it did not run, as people are told already.
+    """
+    if (schedule := understood(stored)) is None:
+        return
+    circumstances = Circumstances(calendars=calendars, problem=stored.problem)
+    if why := why_not_filled(schedule, circumstances):
+        if why not in said:
+            yield f"No backfill runs it: {why}."
+        return
+    is_due, why_not = left_out(schedule, circumstances, instant)
+    if why_not is not None:
+        yield (
+            f"A backfill leaves it out as well, as long as that holds ({why_not}); "
+            f"`cronhare run {stored.name}` runs it now, whatever day it is."
+        )
+    elif is_due:
+        known = _backfill_with(replays, stored.id, instant)
+        if known is None:
+            yield (
+                f"`cronhare schedules backfill {stored.name} --since … --until …` runs past "
+                "instants."
+            )
+        elif known.state is ReplayState.STOPPED:
+            resumed = f"`cronhare replays resume {known.id}`"
+            yield f"Backfill {known.id} has it and is stopped: {resumed}."
+        else:
+            shown = f"`cronhare replays show {known.id}`"
+            yield f"Backfill {known.id} is under way and has it: {shown}."
+
+
+def _backfill_with(
+    replays: Sequence[Replay], scheduler_id: int, instant: datetime
+) -> Replay | None:
+    """Find a backfill that has that instant of a schedule: under way, or stopped."""
+    states = (ReplayState.ACTIVE, ReplayState.STOPPED)
+    with_it = [
+        replay
+        for replay in replays
+        if isinstance(order := replay.order, BackfillOrder)
+        and order.scheduler_id == scheduler_id
+        and order.since <= instant < order.until
+        and replay.state in states
+    ]
+    return min(with_it, key=lambda replay: states.index(replay.state), default=None)
+
+
+_CAME_OF = {
+    Trigger.HAND: "Somebody asked for it",
+    Trigger.START: "It began with a start of `cronhare up`",
+    Trigger.BOOT: "It is the run of a boot of a host",
+    Trigger.ALIVE: "It was begun to stay alive",
+    Trigger.TIME: "It was due then, before the schedule lost its times",
+    Trigger.BACKFILL: "A backfill asked for it",
 }
 
 
-def remedies(reason: str, name: str) -> Iterator[str]:
-    """Say what would change *reason* for the schedule *name*, from the next instant on."""
-    for beginning, remedy in _REMEDIES.items():
-        if reason.startswith(beginning):
-            yield remedy.format(name=name)
-            return
+def who_begins_it(
+    stored: StoredSchedule, nodes: Sequence[NodeReport], *, now: datetime
+) -> Iterator[str]:
+    """Say who would begin a schedule without times, and whether anything keeps them from it."""
+    if stored.draft is not None and stored.draft.stay_alive:
+        yield f"It stays alive. {keeps_alive(stored.name)} begins it whenever it has ended."
+        yield f"Its runs go through {stored.draft.runs_on}, which no other worker serves."
+        yield from _what_hinders(stored, now)
+        return
+    yield f"It has no times of its own: `cronhare run {stored.name}` begins it."
+    if stored.source is None:
+        return
+    yield (
+        f"If its jobs file, {stored.source}, says on_start, so does each start of `cronhare up` "
+        f"with it, and no worker; on_boot: the first of its workers, or `cronhare up`, within "
+        f"{say_duration(LONGEST_AGO)} of a boot. The ledger does not know which it says."
+    )
+    yield from _what_hinders(stored, now)
+    at_work = [node.name for node in nodes if node.works and not node.is_silent(now)]
+    if not at_work:
+        yield "No worker and no `cronhare up` reports itself now: none would begin it at a boot."
+    else:
+        yield f"At work now: {listed(at_work)}. Each looks once, when it begins."
+    yield "What began nothing says why in its log: `start.refused`, `boot.refused`, `boot.passed`."
+
+
+def _what_hinders(stored: StoredSchedule, now: datetime) -> Iterator[str]:
+    match stored.draft and hindrance(stored.draft, stored.pause, now=now):
+        case Disabled():
+            yield f"But it is disabled: `cronhare schedules enable {stored.name}` switches it on."
+        case Pause() as pause:
+            yield f"But it is {pause}: `cronhare schedules resume {stored.name}` ends that."
+
+
+def came_of(execution: Execution) -> str:
+    """Say what a run came of: the beginning of a sentence."""
+    return _CAME_OF[trigger_of(execution.key)]

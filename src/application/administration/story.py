@@ -1,11 +1,11 @@
-"""The story of an execution: its attempts, the waits between, and why each was followed by what.
+"""An execution: why it is where it is, and its story: attempts, the waits between, what followed.
 
 The ledger keeps how each attempt ended, and the reason of the last decision. Those before follow
 from the same rule that made them (`retries.retry.decide`); what a limit of retries or a strategy of
 one's own did to a wait shows in how long it was.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
@@ -16,11 +16,17 @@ from cronhare.application.reports.overlaps import Tone, tone_of
 from cronhare.domain.execution import (
     ENDED_WITHOUT_RESULT,
     NOTHING_REPORTED,
+    REPLAYABLE,
+    STARTABLE,
     UNFINISHED,
     Execution,
     State,
     TaskReport,
 )
+from cronhare.domain.lifecycle.archive import FailureFilter
+from cronhare.domain.lifecycle.retry_limits import RetryPolicies
+from cronhare.domain.lifecycle.transitions import was_replaced
+from cronhare.domain.retries.limits import ACTIVATED
 from cronhare.domain.retries.outcome import (
     MAY_COUNT,
     Crash,
@@ -40,12 +46,181 @@ from cronhare.domain.retries.retry import (
     RetryAfter,
     Verdict,
     decide,
+    task_awaited_until,
 )
-from cronhare.ports.records import Attempt
+from cronhare.domain.schedules.catalog import NoListener
+from cronhare.domain.schedules.keys import Trigger, trigger_of
+from cronhare.domain.texts.moments import say_moment
+from cronhare.domain.texts.words import called_in_full, counted
+from cronhare.ports.records import Attempt, RecordsPort
 
-from .views.executions import AttemptView
-from .views.values import seconds
-from .waits import what_it_waits_for
+from .names import Names
+from .reading.lookup import find_execution
+from .views.executions import AttemptView, ExecutionView, sent_again_at, what_it_waits_for
+from .views.values import ErrorView, seconds
+
+# Why it is where it is
+
+
+@attrs.frozen(kw_only=True)
+class Explanation:
+    """A short *answer*, and the facts it rests on."""
+
+    ran: bool
+    answer: str
+    because: tuple[str, ...] = ()
+    execution: Execution | None = None
+    attempts: tuple[Attempt, ...] = ()
+
+
+def explain_execution(
+    execution: Execution,
+    attempts: Sequence[Attempt],
+    *,
+    now: datetime,
+    asked: Iterable[str] = (),
+) -> Explanation:
+    """Explain why an execution is where it is at *now*.
+
+    *asked* says what would run an instant that was skipped.
+    """
+    if execution.state is State.SKIPPED:
+        name, reason = execution.schedule_name, execution.last_error or ""
+        return Explanation(
+            ran=False,
+            answer=f"It was due and did not run: {execution.last_error}",
+            because=(
+                *_row_of_missed(execution),
+                *remedies(reason, name),
+                *asked,
+            ),
+            execution=execution,
+        )
+    return Explanation(
+        ran=bool(attempts),
+        answer=_answer(execution),
+        because=(
+            *_story(execution),
+            *_behind_a_breaker(execution, attempts),
+            *_where_it_is(execution, now),
+        ),
+        execution=execution,
+        attempts=tuple(attempts),
+    )
+
+
+_ANSWERS = {
+    State.CLAIMED: "It was claimed, and the broker has not taken it yet",
+    State.PUBLISHED: "It is in the queue and waits for a worker",
+    State.HELD: "It is held back",
+    State.RUNNING: "It is running",
+    State.RETRYING: "It ran, did not succeed, and waits for its next attempt",
+    State.SUCCEEDED: "It ran and succeeded",
+    State.FAILED: "It ran and failed for good: {last}",
+    State.QUARANTINED: "It was quarantined: {last}",
+    State.CANCELLED: "It was cancelled",
+    State.HANDED_OVER: (
+        "It was handed over: whether it ran, the program that serves its queue knows"
+    ),
+}
+
+
+def _answer(execution: Execution) -> str:
+    if execution.state is State.RETRYING and task_awaited_until(execution.last_error):
+        return "No worker that took it has its task"
+    answer = _ANSWERS[execution.state].format(last=execution.last_error)
+    if execution.state is State.CANCELLED and was_replaced(execution):
+        return f"{answer}: {execution.last_error}"
+    return answer
+
+
+def _row_of_missed(execution: Execution) -> Iterator[str]:
+    if execution.missed > 1 and execution.last_due_at is not None:
+        first, last = say_moment(execution.due_at), say_moment(execution.last_due_at)
+        yield f"It is one of {execution.missed} instants from {first} to {last} with this reason."
+    yield f"Recorded at {say_moment(execution.executed_at)} by {execution.container_id}."
+
+
+def _story(execution: Execution) -> Iterator[str]:
+    late = execution.executed_at - execution.due_at
+    claimed, by = say_moment(execution.executed_at), execution.container_id
+    if trigger_of(execution.key) is Trigger.BACKFILL:  # it was not to be in time
+        yield f"Claimed at {claimed} by {by}."
+    else:
+        yield f"Claimed at {claimed} by {by}, {late.total_seconds():.1f} s after."
+    if execution.topic is not None:
+        unheard = "it fails" if execution.no_listener == NoListener.FAIL else "it is completed"
+        yield f"It is an event of {execution.topic}; where no task listens to that, {unheard}."
+    if execution.task_name is not None:
+        named = called_in_full(execution.task, name=execution.task_name, source=execution.source)
+        yield f"Its task is {named}."
+
+
+def _behind_a_breaker(execution: Execution, attempts: Sequence[Attempt]) -> Iterator[str]:
+    """Give the error of a run for which an open breaker gave the reason."""
+    if execution.last_error == ACTIVATED and attempts:
+        error = ErrorView.of(attempts[-1].error)
+        if error is not None:
+            yield f"Its last attempt ended so: {error.message}."
+
+
+def _where_it_is(execution: Execution, now: datetime) -> Iterator[str]:
+    """Say what happens next, and what to look at if it does not."""
+    if execution.state not in UNFINISHED:
+        return
+    if execution.problem is not None:
+        yield f"Its row is broken: {execution.problem}."
+    if execution.state is State.RETRYING and execution.next_attempt_at is not None:
+        yield f"Attempt {execution.attempt} comes at {say_moment(execution.next_attempt_at)}."
+        yield f"The one before ended so: {execution.last_error}."
+    yield f"It waits for {what_it_waits_for(execution, now=now)}."
+    lease = execution.lease_until
+    if execution.state is State.RUNNING and lease is not None and lease > now:
+        until = say_moment(lease)
+        yield f"Its lease is until {until}, and {execution.owner} renews it while it lives."
+    if execution.resends:
+        yield f"Its message was sent again {counted(execution.resends, 'time')}."
+    if (again := sent_again_at(execution, now=now)) is not None:
+        yield f"If it has not begun by {say_moment(again)}, a scheduler sends its message again."
+    if execution.state in STARTABLE:
+        yield "If it stays so: `cronhare queues` has who consumes, `cronhare doctor` what is wrong."
+
+
+#: By how a reason begins. The reasons are made in `domain/schedules`.
+_REMEDIES: Final = {
+    "paused": "`cronhare schedules resume {name}` ends the pause, if it still lasts.",
+    "calendar": "Its skip_on names that calendar: without the day there, or the name, it runs.",
+    "in no window": "Its only_on lets it run in those calendars' windows alone.",
+    "blackout": "Its blackout has that window: without it, it runs.",
+    "expired": "A longer expires lets it begin later; `cronhare queues` has how much waits.",
+    "max_runs": "A larger max_runs lets it go on.",
+    "missed, and the misfire policy is skip": 'misfire = "once" or "all" catches up.',
+    "missed, and caught up": 'misfire = "all" runs each of them.',
+    "missed, and more": "A larger misfire.cap catches up more at once.",
+    "missed, and older": "A longer misfire.window catches up from further back.",
+    "missed: more than": "Run a scheduler without such gaps; so many are not looked at one by one.",
+    "missed: at least": 'A smaller gap is counted in full; misfire = "all" runs some of them.',
+    "overlap": 'overlap = "allow" lets runs begin beside one that has not ended.',
+    "the schedule was edited": "Edits hold from their moment on: none before it runs by itself.",
+    "disabled": "It is on again since that edit, or off for another reason.",
+    "ended": "A later ends_at, or none, lets it go on.",
+    "broken": "The row is mended by now: `cronhare check` tells such faults before they are saved.",
+    "the schedule is disabled": "`cronhare schedules enable {name}` switches it on.",
+    "the schedule ended": "A later ends_at, or none, lets it go on.",
+    "the schedule starts": "An earlier starts_at, or none, lets it begin sooner.",
+    "it cannot be planned": "Mend what it says; `cronhare doctor` lists all such schedules.",
+}
+
+
+def remedies(reason: str, name: str) -> Iterator[str]:
+    """Say what would change *reason* for the schedule *name*, from the next instant on."""
+    for beginning, remedy in _REMEDIES.items():
+        if reason.startswith(beginning):
+            yield remedy.format(name=name)
+            return
+
+
+# Its story
 
 
 @attrs.frozen(kw_only=True)
@@ -214,3 +389,54 @@ def _error(attempt: Attempt) -> TaskError:
         return msgspec.json.decode(text, type=TaskError)
     except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError):
         return TaskError(message=text or str(attempt.ending))
+
+
+@attrs.frozen(kw_only=True)
+class StoryView:
+    """An execution as it stands *now*, and the steps that led there, oldest first."""
+
+    now: datetime
+    execution: ExecutionView
+    steps: Sequence[StepView]
+
+
+@attrs.frozen(kw_only=True)
+class Stories:
+    """Tells what happened to executions. *now* is the ledger's clock."""
+
+    _records: RecordsPort
+    _names: Names
+    _policies: RetryPolicies
+    _now: Callable[[], datetime]
+
+    def of(self, execution_id: int) -> StoryView:
+        """Tell the story of an execution.
+
+        Raises:
+            NotFound: there is none.
+        """
+        execution, now = find_execution(self._records, execution_id), self._now()
+        attempts = self._records.attempts(execution_id)
+        reports = {one.attempt: one.report for one in self._records.reported([execution_id])}
+        steps = story(
+            execution,
+            attempts,
+            reports,
+            policy=self._policies.of(execution),
+            crash_policy=self._policies.crashes_of(execution),
+            now=now,
+        )
+        [shown] = self._names.named([execution])
+        last = reports.get(execution.attempt, NOTHING_REPORTED)
+        return StoryView(
+            now=now,
+            execution=ExecutionView.of(shown, now=now, report=last),
+            steps=[*steps],
+        )
+
+    def failure_of(self, execution: ExecutionView) -> int | None:
+        """Find the row of the archive by which an execution can be replayed."""
+        if execution.state not in REPLAYABLE:
+            return None
+        found = self._records.archive(FailureFilter(execution_id=execution.id), limit=1)
+        return found[0].id if found else None

@@ -6,8 +6,9 @@ import attrs
 import pytest
 
 from cronhare.adapters.sql.records.replays import SqlReplayStore
-from cronhare.application.administration.explain import Explanation, explain, explain_execution
+from cronhare.application.administration.explain import explain
 from cronhare.application.administration.reading.lookup import find_schedule
+from cronhare.application.administration.story import Explanation, explain_execution
 from cronhare.application.administration.views.failures import FailureView
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.orders import BackfillOrder, Replay, halted

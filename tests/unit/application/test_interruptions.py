@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.application.administration.explain import explain_execution
+from cronhare.application.administration.story import explain_execution
 from cronhare.domain.execution import State
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import attrs
 import pytest
 
-from cronhare.application.administration.explain import explain_execution
+from cronhare.application.administration.story import explain_execution
 from cronhare.application.worker import attempt
 from cronhare.domain.execution import State
 from cronhare.domain.schedules.catalog import Catalog, NoListener, ref_of_topic

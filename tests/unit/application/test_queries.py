@@ -13,8 +13,8 @@ from cronhare.adapters.sql.limits import SqlLimitStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.sql.records.replays import SqlReplayStore
 from cronhare.adapters.system.clock import HostClock
-from cronhare.application.administration.changing.work import RetryLimitDesk
-from cronhare.application.administration.explanations import Explanations
+from cronhare.application.administration.explain import Explanations
+from cronhare.application.administration.reading.limits import LimitViews
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.reading.queries import LOOK_EVERY, Queries
 from cronhare.application.administration.views.executions import ExecutionView
@@ -96,9 +96,7 @@ def explanations(house: House) -> Explanations:
         records=house.records,
         nodes=SqlNodeStore(house.engine, house.clock),
         replays=SqlReplayStore(house.engine, house.clock),
-        limits=RetryLimitDesk(
-            limits=SqlLimitStore(house.engine, house.clock), trail=house.trail, now=house.clock.now
-        ),
+        limits=LimitViews(limits=SqlLimitStore(house.engine, house.clock), now=house.clock.now),
         names=house.names,
         now=house.clock.now,
     )

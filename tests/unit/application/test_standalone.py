@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from cronhare.application.administration.changing.runs import CannotRun
-from cronhare.application.administration.waits import what_it_waits_for
+from cronhare.application.administration.views.executions import what_it_waits_for
 from cronhare.application.worker import standalone
 from cronhare.application.worker.attempt import prepare
 from cronhare.application.worker.standalone import StandaloneFinder, StandaloneKeeper

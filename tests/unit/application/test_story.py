@@ -2,8 +2,7 @@
 
 from datetime import timedelta
 
-from cronhare.application.administration.stories import Stories
-from cronhare.application.administration.story import StepView
+from cronhare.application.administration.story import StepView, Stories
 from cronhare.domain.lifecycle.retry_limits import RetryPolicies
 from cronhare.domain.retries.policy import RetryPolicy
 from tests.frozen_clock import FrozenClock

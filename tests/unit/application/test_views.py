@@ -7,14 +7,14 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.application.administration.explain import Explanation
-from cronhare.application.administration.explanations import ExplanationView
+from cronhare.application.administration.explain import ExplanationView
 from cronhare.application.administration.jobs_file.difference import (
     Change,
     ChangedKind,
     FieldChange,
     ScheduleChange,
 )
+from cronhare.application.administration.story import Explanation
 from cronhare.application.administration.views.executions import (
     AttemptView,
     ExecutionView,

@@ -19,15 +19,12 @@ from cronhare.domain.lifecycle.orders import (
     Replay,
     ReplayOrder,
     ReplayOrderInvalid,
-    ReplayState,
 )
 from cronhare.domain.lifecycle.replay import (
     MOST_INSTANTS,
     NOT_BESIDE,
     instants,
-    left_out,
     left_out_by,
-    why_not_filled,
 )
 from cronhare.domain.progress import OnProgress, unwatched
 from cronhare.domain.schedules.conditions import FoundCalendar
@@ -291,58 +288,3 @@ def _due(
     if not due:
         raise ReplayOrderInvalid([("since", "nothing was due between these times")])
     return due
-
-
-def on_request(
-    stored: StoredSchedule,
-    instant: datetime,
-    *,
-    said: str,
-    calendars: Mapping[str, FoundCalendar],
-    replays: Sequence[Replay],
-) -> Iterator[str]:
-    """Say what would run a past instant of a schedule that did not run, or that nothing would.
-
-    *said* is why it did not run, as people are told already.
-    """
-    if (schedule := understood(stored)) is None:
-        return
-    circumstances = Circumstances(calendars=calendars, problem=stored.problem)
-    if why := why_not_filled(schedule, circumstances):
-        if why not in said:
-            yield f"No backfill runs it: {why}."
-        return
-    is_due, why_not = left_out(schedule, circumstances, instant)
-    if why_not is not None:
-        yield (
-            f"A backfill leaves it out as well, as long as that holds ({why_not}); "
-            f"`cronhare run {stored.name}` runs it now, whatever day it is."
-        )
-    elif is_due:
-        yield _by_a_backfill(stored.name, _backfill_with(replays, stored.id, instant))
-
-
-def _by_a_backfill(name: str, known: Replay | None) -> str:
-    if known is None:
-        return f"`cronhare schedules backfill {name} --since … --until …` runs past instants."
-    if known.state is ReplayState.STOPPED:
-        return f"Backfill {known.id} has it and is stopped: `cronhare replays resume {known.id}`."
-    return f"Backfill {known.id} is under way and has it: `cronhare replays show {known.id}`."
-
-
-def _backfill_with(
-    replays: Sequence[Replay], scheduler_id: int, instant: datetime
-) -> Replay | None:
-    """Find a backfill that has that instant of a schedule: under way, or stopped."""
-    with_it = [
-        replay
-        for replay in replays
-        if isinstance(order := replay.order, BackfillOrder)
-        and order.scheduler_id == scheduler_id
-        and order.since <= instant < order.until
-    ]
-    for state in (ReplayState.ACTIVE, ReplayState.STOPPED):
-        for replay in with_it:
-            if replay.state is state:
-                return replay
-    return None

@@ -29,12 +29,12 @@ from cronhare.ports.records import (
 )
 from cronhare.ports.schedules import TimingStorePort
 
-from ..changing.work import RetryLimitDesk
 from ..names import Names
 from ..views.access import AuditView
 from ..views.failures import ExecutionCountView, FailureCountView
 from ..views.overview import ComingMinute, FailingView, OverviewView, TimelineView
 from ..views.work import MOST_SERIES, MetricsView
+from .limits import LimitViews
 from .queries import Queries
 
 #: So much of each kind is listed, and so much is counted.
@@ -203,7 +203,7 @@ class Metrics:
     _statistics: StatisticsPort
     _records: RecordsPort
     _nodes: NodeStorePort
-    _limits: RetryLimitDesk
+    _limits: LimitViews
     _now: Callable[[], datetime]
     _schedules: int
 

@@ -148,7 +148,7 @@ def budgets(*, json: Json = False) -> None:
         "DEFERRED UNTIL": "deferred_until",
         "SPENT SINCE": "spent_since",
     }
-    found = open_ledger().limit_desk().budgets()
+    found = open_ledger().limit_views().budgets()
     print_rows(
         found,
         columns,
@@ -185,7 +185,7 @@ def breakers(*, json: Json = False) -> None:
         "PROBE AT": "probe_at",
         "PROBE": "probe",
     }
-    found = open_ledger().limit_desk().breakers()
+    found = open_ledger().limit_views().breakers()
     print_rows(found, columns, json=json, empty=_NO_BREAKER, spare=("PROBE", "OPEN SINCE"))
 
 

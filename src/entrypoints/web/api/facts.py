@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import Path, Query, Request, Response
 from pydantic import BeforeValidator
 
-from cronhare.application.administration.explanations import ExplanationView
+from cronhare.application.administration.explain import ExplanationView
 from cronhare.application.administration.reading.schedules import CalendarView
 from cronhare.application.administration.views.access import AuditView
 from cronhare.application.administration.views.alerts import AlertView
@@ -87,11 +87,11 @@ class Work(Asking):
 
     async def list_budgets(self) -> Response:
         """List what each queue has left of its retries; a window gives them back by itself."""
-        return as_answer(await self._asker.ask(self._container.limit_desk().budgets))
+        return as_answer(await self._asker.ask(self._container.limit_views().budgets))
 
     async def list_breakers(self) -> Response:
         """List circuit breakers: which are open, since when, and when a retry tries again."""
-        return as_answer(await self._asker.ask(self._container.limit_desk().breakers))
+        return as_answer(await self._asker.ask(self._container.limit_views().breakers))
 
     async def drain_node(self, request: Request, name: Named) -> Response:
         """Let a worker take no more work; it finishes what it has, and stays."""

@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 from markupsafe import Markup
 
-from cronhare.application.administration.stories import StoryView
+from cronhare.application.administration.story import StoryView
 from cronhare.application.administration.views.overview import ComingMinute, TimelineView
 from cronhare.application.reports.overlaps import Bar as LaneBar
 from cronhare.application.reports.overlaps import Lane, Tone

@@ -75,7 +75,7 @@ def parts(pages: Pages) -> tuple[datetime, Mapping[str, str]]:
 
 
 def _look(pages: Pages) -> dict[str, Any]:
-    queries, limits = pages.container.queries(), pages.container.limit_desk()
+    queries, limits = pages.container.queries(), pages.container.limit_views()
     return {
         "queues": queries.queues(),
         "nodes": queries.nodes(),
