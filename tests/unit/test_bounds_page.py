@@ -122,7 +122,6 @@ BOUNDS: dict[str, list[str]] = {
     "an iCalendar file of a calendar": [
         size(calendars.LARGEST_ICS),
         f"{calendars.MOST_EVENTS:,} events",
-        f"{calendars.LONGEST_READING:.0f} s of the processor",
     ],
     "an interval (`every`, `every_ms`)": [
         f"{schedule.SHORTEST_INTERVAL // schedule.SECOND} s to",

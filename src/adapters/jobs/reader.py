@@ -32,7 +32,7 @@ from cronhare.domain.schedules.task import BUILT_IN_CLASSES, Task, TaskPolicy, T
 from cronhare.domain.texts.printable import echo, shortened
 from cronhare.domain.texts.words import NAME, first_faults, hint
 
-from .calendars import CalendarTable, ReadingTime, read_calendar_table
+from .calendars import CalendarTable, read_calendar_table
 from .schedules import ScheduleTable, read_draft
 from .targets import EventsTable, NotifyTable, Subscribers, read_target
 from .tasks import ClassTable, DefaultsTable, Policies, TaskTable, read_task
@@ -342,11 +342,9 @@ class _Reading:
 
     def calendars(self, tables: Mapping[str, Any]) -> Iterator[CalendarDraft]:
         # Recurring days of a file are written out for the years around this one.
-        today, time = datetime.now(UTC).date(), ReadingTime()
+        today = datetime.now(UTC).date()
         for name, table, found in self._each("calendars", CalendarTable, tables):
-            yield read_calendar_table(
-                name, table, self.folder, today=today, reading=time, faults=found
-            )
+            yield read_calendar_table(name, table, self.folder, today=today, faults=found)
 
     def _each(
         self,

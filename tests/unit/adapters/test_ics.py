@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from cronhare.adapters.jobs.calendars import LARGEST_ICS, IcsInvalid, ReadingTime, read_ics
+from cronhare.adapters.jobs.calendars import LARGEST_ICS, IcsInvalid, read_ics
 from cronhare.domain.schedules.conditions import NamedText, parse_window
 
 TODAY = date(2026, 3, 2)
@@ -16,7 +16,6 @@ TODAY = date(2026, 3, 2)
 def read(
     tmp_path: Path,
     *events: str,
-    reading: ReadingTime | None = None,
     zone: str = "Europe/Berlin",
     zones: str = "",
 ) -> tuple[NamedText, ...]:
@@ -24,7 +23,7 @@ def read(
     path = tmp_path / "holidays.ics"
     within = "".join(f"BEGIN:VEVENT\n{event.strip()}\nEND:VEVENT\n" for event in events)
     path.write_text(f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:x\n{zones}{within}END:VCALENDAR\n")
-    return read_ics(path, ZoneInfo(zone), today=TODAY, reading=reading or ReadingTime())
+    return read_ics(path, ZoneInfo(zone), today=TODAY)
 
 
 @pytest.mark.parametrize(
@@ -187,11 +186,6 @@ AT_TEN = (
             "RECURRENCE-ID;VALUE=DATE:20261128\nDTSTART:20261128\nSTATUS:CANCELLED",
             ["2026-11-27", "2026-11-29"],
         ),
-        (
-            THREE_DAYS,
-            "RECURRENCE-ID:20261127T230000Z\nSTATUS:CANCELLED",
-            ["2026-11-27", "2026-11-29"],
-        ),
         (  # this and all later ones, two days later
             THREE_DAYS,
             "RECURRENCE-ID;RANGE=THISANDFUTURE:20261128\nDTSTART;VALUE=DATE:20261130",
@@ -205,11 +199,6 @@ AT_TEN = (
                 "2026-11-29T10:00..2026-11-29T11:00",
                 "2026-12-05T10:00..2026-12-05T12:00",
             ],
-        ),
-        (
-            AT_TEN,
-            "RECURRENCE-ID;VALUE=DATE:20261128\nSTATUS:CANCELLED",
-            ["2026-11-27T10:00..2026-11-27T11:00", "2026-11-29T10:00..2026-11-29T11:00"],
         ),
         (  # an older form of the same event, and one of the same age
             f"{THREE_DAYS}\nSEQUENCE:2",
@@ -241,7 +230,6 @@ def test_another_event_of_the_same_uid_changes_an_occurrence_or_replaces_all(
             "DTSTART;TZID=Europe/Berlin:20261224T180000\nRRULE:FREQ=DAILY;COUNT=2",
             ["2026-12-24", "2026-12-25"],
         ),
-        ("DTSTART:20261224\nDURATION:PT12H", ["2026-12-24"]),
         (
             "DTSTART;TZID=Europe/Berlin;VALUE=DATE:20120714\nDTEND;VALUE=DATE:20120715",
             ["2012-07-14"],
@@ -281,14 +269,13 @@ def test_a_day_that_is_left_out_may_be_told_by_the_time_of_its_beginning(
         ("DTSTART;TZID=America:20261224T180000", "its time zone 'America' is unknown"),
         (f"DTSTART;TZID={'a' * 5_000}:20261224T180000", "its time zone 'a+...' is unknown"),
         ("DTSTART:20261224T180000Z\nDTEND:20261224T170000Z", "ends before it begins"),
-        ("DTSTART:20261224\nDTEND:20261224T170000", "a day for one of its two ends and a time"),
-        ("DTSTART:20261224\nDTSTART:20261225", "has 2 times DTSTART; write it once"),
-        ("DTSTART:20261224\nDURATION:20261225", "its DURATION is no length of time"),
+        ("DTSTART:20261224\nDTEND:20261224T170000", "must be of the same type"),
+        ("DTSTART:20261224\nDTSTART:20261225", "is not as RFC 5545 has it"),
+        ("DTSTART:20261224\nDURATION:20261225", "is not as RFC 5545 has it"),
         ("DTSTART:20261224\nEXDATE:rubbish\nRRULE:FREQ=DAILY;COUNT=3", "its EXDATE cannot be read"),
-        ("DTSTART:20261224T180000Z\nDTEND:20261224T190000", "one of its two ends alone"),
+        ("DTSTART:20261224T180000Z\nDTEND:20261224T190000", "is not as RFC 5545 has it"),
         ("DTSTART;VALUE=DATE:20260101\nRRULE:FREQ=FOO", "its RRULE cannot be read"),
-        ("DTSTART:20260101\nRRULE:FREQ=DAILY;UNTL=20260105", "followed: unknown parameter 'UNTL'"),
-        ("DTSTART:20260101\nRRULE:FREQ=WEEKLY;UNTIL=20260401,20260501", "has several UNTILs"),
+        ("DTSTART:20260101\nRRULE:FREQ=DAILY;UNTL=20260105", "UNTIL parameter is missing"),
     ],
 )
 def test_an_event_that_cannot_be_read_says_why(tmp_path: Path, event: str, said: str) -> None:
@@ -305,28 +292,16 @@ def test_many_days_are_refused_before_they_are_all_written_out(tmp_path: Path) -
         )
 
 
-@pytest.mark.parametrize(
-    ("begins", "rule"),
-    [
-        ("19700101T000000", "FREQ=SECONDLY"),
-        ("20260101T000000", "FREQ=MONTHLY;INTERVAL=0"),
-    ],
-)
-def test_the_time_for_all_files_of_a_reading_is_bounded(
-    tmp_path: Path, begins: str, rule: str
-) -> None:
-    reading = ReadingTime(0.3)
-    with pytest.raises(IcsInvalid, match=r"takes more than 0\.3 s to read, with the other files"):
-        read(tmp_path, f"DTSTART:{begins}\nDURATION:PT1S\nRRULE:{rule}", reading=reading)
-
-    with pytest.raises(IcsInvalid, match="takes more than"):
-        read(tmp_path, "DTSTART;VALUE=DATE:20261225", reading=reading)
+@pytest.mark.parametrize("rule", ["FREQ=SECONDLY", "FREQ=MONTHLY;INTERVAL=0"])
+def test_a_rule_that_would_be_followed_for_ever_is_refused(tmp_path: Path, rule: str) -> None:
+    with pytest.raises(IcsInvalid, match="recurs within a day, or has no interval"):
+        read(tmp_path, f"DTSTART:19700101T000000\nDURATION:PT1S\nRRULE:{rule}")
 
 
 def test_the_calendar_that_ships_with_the_examples_can_be_read() -> None:
     path = Path(__file__).parents[3] / "examples/calendars/de-holidays.ics"
 
-    found = read_ics(path, ZoneInfo("Europe/Berlin"), today=TODAY, reading=ReadingTime())
+    found = read_ics(path, ZoneInfo("Europe/Berlin"), today=TODAY)
 
     assert ("12-25", "Christmas Day") in found or ("12-25", "1. Weihnachtstag") in found, found
     assert len(found) <= 200
@@ -346,7 +321,7 @@ def test_what_is_no_calendar_is_refused(tmp_path: Path, content: bytes, said: st
     path.write_bytes(content)
 
     with pytest.raises(IcsInvalid, match=said):
-        read_ics(path, ZoneInfo("UTC"), today=TODAY, reading=ReadingTime())
+        read_ics(path, ZoneInfo("UTC"), today=TODAY)
 
 
 def zone_of(*rules: str, begins: str = "16010101T020000") -> str:
