@@ -113,11 +113,14 @@ class EventStorePort(Protocol):
         the count. They are found no more, or with *until* from then on, as somebody else may be
         told. A recovery that is expected already is expected after the later bad end: until then
         targets that are told *once* hear of no other (`without_repeats`), unless telling them of
-        the last was given up.
+        the last was given up. One whose rows are refused is told to nobody; the others are.
         """
 
-    def add(self, rows: Sequence[OutboxRow]) -> int:
-        """Add what is not there yet; answers how many."""
+    def add(self, rows: Sequence[OutboxRow], *, now: datetime) -> bool:
+        """Add what is not there yet; False if somebody keeps some of it locked: add it once more.
+
+        What is refused is told, and left out for a minute.
+        """
 
     def waiting(self, targets: Collection[str], *, source: str) -> Mapping[str, int]:
         """Count what waits for each of these targets; without those for which nothing does."""
@@ -233,11 +236,11 @@ class EventStorePort(Protocol):
         taken, or tries again later, is given up after that. In bounded steps, as `regain`.
         """
 
-    def told(self, event_keys: Collection[str]) -> Mapping[str, Collection[str]]:
-        """Give the targets that have heard of events, by their keys; rows are kept for a month."""
-
     def deliveries(self, beginnings: Collection[str]) -> Sequence[OutboxRow]:
-        """List the rows of events whose keys have one of these beginnings, up to a hex digit."""
+        """List the rows of events whose keys have one of these beginnings, up to a hex digit.
+
+        They are kept for a month.
+        """
 
     def failing(self, target: str, *, source: str) -> OutboxRow | None:
         """Give the event that was tried in vain for a target, and whose next try is the latest."""
@@ -269,12 +272,10 @@ class AlertStorePort(Protocol):
         now: datetime,
         every: timedelta,
         source: str | None = None,
-        instead_of: datetime | None = None,
     ) -> bool:
         """Begin to judge those of a source: of all callers one may, if nobody began in *every*.
 
-        Who began before and has not kept anything yet is waited for, until twice *every*; not one
-        that begins anew *instead_of* what it began itself.
+        Who began before and has not kept anything yet is waited for, until twice *every*.
         """
 
     def signs(self, *, now: datetime, retries: int) -> Signs:

@@ -89,29 +89,6 @@ def test_while_one_judges_no_other_begins_until_that_has_taken_twice_as_long(
     assert ledger.alerts.begin(now=ledger.now, every=MINUTE)  # that one was killed
 
 
-def test_who_gives_up_what_it_began_begins_anew_at_once_unless_another_has_begun(
-    ledger: Ledger,
-) -> None:
-    def begins(*, instead_of: datetime | None = None) -> bool:
-        ledger.clock.advance(SECOND)
-        return ledger.alerts.begin(
-            now=ledger.now, every=MINUTE, source="shop", instead_of=instead_of
-        )
-
-    assert begins()
-    first = ledger.now
-    others = [begins(), begins(instead_of=first - SECOND)]
-    anew = begins(instead_of=first)
-    second = ledger.now
-    again = begins(instead_of=first)
-    ledger.clock.advance(2 * MINUTE - 3 * SECOND)
-    waits, follows = begins(), begins()
-    late = begins(instead_of=second)
-
-    assert (others, anew, again) == ([False, False], True, False)
-    assert (waits, follows, late) == (False, True, False)  # it is waited for from then on
-
-
 def test_it_is_known_when_the_whole_ledger_was_judged_last(ledger: Ledger) -> None:
     never = ledger.alerts.judged_at()
     assert ledger.alerts.begin(now=ledger.now, every=MINUTE)

@@ -23,7 +23,6 @@ from cronhare.adapters.sql.records.inspection import SqlInspection
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.application.doctor.finding import Seen
 from cronhare.application.doctor.servers import BROKER_SERVER
-from cronhare.domain.events.alerts import trial
 from cronhare.domain.events.outbox import OutboxRow, OutboxState
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.limits import BreakerPolicy, BreakerState, BudgetPolicy, RetryLimits
@@ -70,6 +69,7 @@ from tests.integration.shell import Said, Shell
 from tests.services import mariadb as mariadb_service
 from tests.services import rabbitmq as rabbitmq_service
 from tests.services.finding import free_port
+from tests.trial_event import trial
 
 pytestmark = pytest.mark.integration
 
@@ -433,7 +433,7 @@ def test_targets_that_were_given_up_and_have_heard_of_nothing_since_are_named(
     def told(id_: str, *targets: str) -> None:
         event = trial("ops", now=ledger.now, id_=id_)
         rows = [OutboxRow.of(event, name, source="shop", now=ledger.now) for name in targets]
-        ledger.events.add(rows)
+        ledger.events.add(rows, now=ledger.now)
 
     def settle(target: str, state: OutboxState) -> None:
         [row] = ledger.events.take(

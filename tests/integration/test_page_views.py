@@ -321,7 +321,7 @@ def test_alerts_are_seen_with_where_to_look_and_who_was_told(house: House) -> No
         house.ledger.alerts.begin(now=now, every=HOUR, source=source)
         [one] = house.ledger.alerts.keep([held], now=now, ended_at=now, source=source).raised
     event = raised(one, source="jobs.toml")
-    house.ledger.events.add([OutboxRow.of(event, "ops", source="jobs.toml", now=now)])
+    house.ledger.events.add([OutboxRow.of(event, "ops", source="jobs.toml", now=now)], now=now)
 
     page = house.see("/ui/alerts")
 

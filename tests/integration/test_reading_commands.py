@@ -10,7 +10,6 @@ import pytest
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.events.alerts import SqlAlertStore
 from cronhare.adapters.system.clock import SystemClock
-from cronhare.domain.events.alerts import trial
 from cronhare.domain.events.judging import alert
 from cronhare.domain.events.outbox import OutboxRow
 from cronhare.domain.events.rules import Rule
@@ -20,6 +19,7 @@ from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from tests.frozen_clock import FrozenClock
 from tests.integration.shell import Shell
+from tests.trial_event import trial
 
 pytestmark = pytest.mark.integration
 
@@ -153,7 +153,7 @@ def test_the_next_try_of_an_event_is_told_by_the_clock_of_the_ledger(
         row = OutboxRow.of(event, target, source="jobs.toml", now=now)
         at = now + later
         row = attrs.evolve(row, next_try_at=at, tries=3, last_error="exit code 1")
-        container.events().add([row])
+        container.events().add([row], now=now)
     monkeypatch.setattr(commands, "open_ledger", lambda: container)
 
     commands.events()

@@ -50,7 +50,7 @@ def test_who_stands_in_gives_up_what_no_worker_was_there_to_tell(on_sqlite: Sett
     )
     long_ago = container.claims().now() - EXPIRES_AFTER - timedelta(minutes=1)
     event = trial("own", now=long_ago, id_="0")
-    container.events().add([OutboxRow.of(event, "own", source="shop", now=long_ago)])
+    container.events().add([OutboxRow.of(event, "own", source="shop", now=long_ago)], now=long_ago)
 
     def is_given_up() -> bool:
         [row] = container.events().rows(limit=9)

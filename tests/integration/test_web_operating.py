@@ -299,7 +299,9 @@ def hold(ledger: Ledger, *held: Alert, source: str | None = None) -> list[Alert]
 def tell(ledger: Ledger, one: Alert, target: str, error: str | None = None) -> None:
     """Tell a target of an alert, or try so in vain."""
     event = raised(one, source="jobs.toml")
-    ledger.events.add([OutboxRow.of(event, target, source="jobs.toml", now=ledger.now)])
+    ledger.events.add(
+        [OutboxRow.of(event, target, source="jobs.toml", now=ledger.now)], now=ledger.now
+    )
     [row] = ledger.events.take(
         target, source="jobs.toml", now=ledger.now, lease=MINUTE, node="ant", limit=1
     )

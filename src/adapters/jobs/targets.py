@@ -44,7 +44,6 @@ from cronhare.domain.events.targets import (
     Repeat,
     Subscriptions,
     Target,
-    by_number,
 )
 from cronhare.domain.reading import Fault, Invalid, Reads, faults_within, written
 from cronhare.domain.schedules.task import Task
@@ -144,7 +143,7 @@ class Subscribers:
             schedules=self.schedules,
             tasks=self.tasks,
             task_of=task_of,
-            refs=by_number(tasks.values()),
+            refs={task.ref: task.name for task in tasks.values()},
         )
 
     def _settings_of(

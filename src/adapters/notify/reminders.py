@@ -4,8 +4,11 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
+import attrs
+
 from cronhare.adapters.coroutine_attempts import CoroutineRunner, failed
-from cronhare.domain.events.outbox import reminder as reminding
+from cronhare.domain.events.events import Event, bounded, id_of
+from cronhare.domain.events.outbox import OutboxRow
 from cronhare.domain.events.targets import Subscribers, Target
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.schedules.reminder import ReminderInvalid, message_of
@@ -62,18 +65,8 @@ class ReminderRunner(CoroutineRunner):
     async def _tell(
         self, target: Target, invocation: Invocation, mail: MailContent
     ) -> NotDelivered | None:
-        event = reminding(
-            target=target.name,
-            schedule=invocation.schedule_name,
-            scheduler_id=invocation.scheduler_id,
-            execution_id=invocation.execution_id,
-            attempt=invocation.attempt,
-            due_at=invocation.due_at,
-            subject=mail.subject,
-            text=mail.text,
-        )
         try:
-            await self._notifier.notify(target, event, mail)
+            await self._notifier.notify(target, _written(invocation, mail, target.name), mail)
         except NotDelivered as refusal:
             return refusal
         told = self._partly.takers(invocation.execution_id) | {target.name}
@@ -96,6 +89,32 @@ class ReminderRunner(CoroutineRunner):
         else:
             outcome = Outcome(ending=Ending.FAILED, error=_error(refusals))
         return AttemptResult(outcome=outcome, stdout=stdout, stderr=stderr)
+
+
+def _written(invocation: Invocation, mail: MailContent, target: str) -> OutboxRow:
+    """Write the message; it stands in no outbox, as its run is a row.
+
+    Its id is the same in each attempt of the run, so that a target can know a repetition.
+    """
+    run, due_at = invocation.execution_id, invocation.due_at
+    place = {"schedule": bounded(invocation.schedule_name), "executionId": run, "dueAt": due_at}
+    event = Event(
+        id=id_of("reminder", run, due_at),
+        kind="reminder",
+        schedule=invocation.schedule_name,
+        scheduler_id=invocation.scheduler_id,
+        execution_id=run,
+        at=due_at,
+        data={
+            "scheduledJobId": invocation.scheduler_id,
+            "subject": mail.subject,
+            "text": mail.text,
+            "attempt": invocation.attempt,
+            "metadata": place,
+        },
+    )
+    row = OutboxRow.of(event, target, source="", now=due_at)
+    return attrs.evolve(row, tries=invocation.attempt, next_try_at=None)
 
 
 def _error(refusals: Sequence[tuple[str, NotDelivered]]) -> TaskError:

@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 import attrs
-import msgspec
 
-from cronhare.domain.events.outbox import OutboxRow, RunEnd
+from cronhare.domain.events.outbox import EventData, OutboxRow, RunEnd, read_event
 from cronhare.domain.events.targets import EventKind
 from cronhare.domain.nodes import read_node
 from cronhare.domain.texts.moments import say_moment
@@ -43,45 +42,16 @@ class Message:
     kind: str
 
 
-class _Alert(msgspec.Struct, frozen=True):
-    title: str = ""
-    message: str = ""
-    severity: str = ""
-
-
-class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
-    test: bool = False
-    attempt: int = 0
-    due_at: str = ""
-
-
-class _Data(msgspec.Struct, frozen=True, rename="camel"):
-    """What people are told of an event's data; each kind has its own part."""
-
-    alert: _Alert = _Alert()
-    rule: str = ""
-    last_error: str = ""
-    reason: str = ""
-    text: str = ""
-    attempts: int = 0
-    metadata: _Metadata = _Metadata()
-
-
-class _Document(msgspec.Struct, frozen=True):
-    data: _Data
-
-
 def spoken(event: OutboxRow, end: RunEnd | None = None) -> Message:
     """Say an event, of a run that came to that *end*."""
-    data = msgspec.json.decode(event.payload, type=_Document).data
+    data = read_event(event)
     what, why = _what(event, data, end), _why(data)
     title = ": ".join(filter(None, (what, why.partition("\n")[0])))
+    body = "\n".join(filter(None, (printable(why), *_facts(event, data))))
     is_bad = data.alert.severity in {"high", "critical"}
     return Message(
         title=shortened(printable(title), LONGEST_TITLE),
-        body=shortened(
-            "\n".join(filter(None, (printable(why), *_facts(event, data)))), LONGEST_BODY
-        ),
+        body=shortened(body, LONGEST_BODY),
         kind="failure" if is_bad else _SAID.get(event.event, _OTHER)[1],
     )
 
@@ -91,10 +61,9 @@ def letter(event: OutboxRow, end: RunEnd | None = None, *, web: str | None = Non
 
     *web* is the host at which people find the page.
     """
-    data = msgspec.json.decode(event.payload, type=_Document).data
-    message, why = spoken(event, end), _why(data)
-    said = printable(_what(event, data, end) + (f": {why}" if why else ""))
-    lines = [f"{said}.", "", *_facts(event, data)]
+    data = read_event(event)
+    said = ": ".join(filter(None, (_what(event, data, end), _why(data))))
+    lines = [f"{printable(said)}.", "", *_facts(event, data)]
     texts = (end.stdout, end.stderr) if end else ()
     wrote = [line for text in texts for line in text.splitlines()][-MOST_LINES:]
     if wrote:
@@ -103,24 +72,23 @@ def letter(event: OutboxRow, end: RunEnd | None = None, *, web: str | None = Non
     if (id_ := event.execution_id) is not None:
         more = f"https://{web}/ui/executions/{id_}" if web else f"cronhare explain {id_}"
         lines += ["", f"More: {more}"]
-    return MailContent(subject=message.title, text="\n".join(lines))
+    return MailContent(subject=spoken(event, end).title, text="\n".join(lines))
 
 
-def _what(event: OutboxRow, data: _Data, end: RunEnd | None) -> str:
+def _what(event: OutboxRow, data: EventData, end: RunEnd | None) -> str:
     """Say what is told of, what happened to it, and where."""
     named = event.schedule_name or data.alert.title or data.rule or event.event
     verb = "" if data.metadata.test else _SAID.get(event.event, _OTHER)[0]
     node = read_node(end.node) if end and end.node else None
-    where = f"on {node.host}" if node else ""
-    return " ".join(filter(None, (named, verb, where)))
+    return " ".join(filter(None, (named, verb, f"on {node.host}" if node else "")))
 
 
-def _why(data: _Data) -> str:
+def _why(data: EventData) -> str:
     said = data.alert.message or data.last_error or data.reason or data.text
     return said.strip().rstrip(".")
 
 
-def _facts(event: OutboxRow, data: _Data) -> Iterator[str]:
+def _facts(event: OutboxRow, data: EventData) -> Iterator[str]:
     if event.execution_id is not None:
         attempt = data.attempts or data.metadata.attempt
         yield f"execution {event.execution_id}" + (f", attempt {attempt}" if attempt else "")

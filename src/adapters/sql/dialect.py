@@ -12,7 +12,7 @@ leaves out their FOR UPDATE.
 """
 
 import enum
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from threading import Lock
@@ -232,14 +232,14 @@ MOST: Final = 10_000
 
 
 class Cooldown:
-    """Ids of rows of one table, each with a reason, in this process. For any thread."""
+    """Ids or keys of rows of one table, each with a reason, in this process. For any thread."""
 
     def __init__(self, rest: timedelta = REST) -> None:
         self._rest = rest
         self._lock = Lock()
-        self._reasons: dict[int, tuple[datetime, str]] = {}
+        self._reasons: dict[Any, tuple[datetime, str]] = {}
 
-    def note(self, id_: int, now: datetime, reason: str = "") -> None:
+    def note(self, id_: Hashable, now: datetime, reason: str = "") -> None:
         """Take note of a row; without room the oldest is dropped."""
         with self._lock:
             self._reasons.pop(id_, None)
@@ -252,7 +252,7 @@ class Cooldown:
         with self._lock:
             self._reasons.pop(id_, None)
 
-    def at(self, now: datetime) -> Mapping[int, str]:
+    def at(self, now: datetime) -> Mapping[Any, str]:
         """Give the ids and reasons that count at *now*; nearly always there are none."""
         if not self._reasons:
             return {}

@@ -6,7 +6,7 @@ a target that asks for alerts; those of schedules by the processes that have the
 
 import logging
 import time
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -22,7 +22,7 @@ from cronhare.domain.events.alerts import (
     raised,
 )
 from cronhare.domain.events.judging import judge, judge_schedule, judge_system
-from cronhare.domain.events.outbox import OutboxRow
+from cronhare.domain.events.outbox import OutboxRow, OutboxState
 from cronhare.domain.events.rules import AlertConditions, AlertPolicy
 from cronhare.domain.events.targets import EventKind, Subscriptions
 from cronhare.domain.nodes import MOST_REPORTS, has_passed, served
@@ -30,7 +30,6 @@ from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.events import AlertChanges, AlertStorePort, EventStorePort
 
 from ..logs import say
-from .find import Adder
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +108,8 @@ class LedgerJudge:
 class ScheduleJudgement:
     """One judgement of the schedules of a file, as they are at *now*; kept once all are judged.
 
-    Very many take longer than a look may: several looks take a turn each.
+    Very many take longer than a look may: several looks take a turn each, whatever a reload of the
+    file says meanwhile.
     """
 
     def __init__(
@@ -117,38 +117,31 @@ class ScheduleJudgement:
         alerts: AlertStorePort,
         watched: Mapping[int, AlertConditions],
         *,
-        of: Subscriptions,
+        source: str,
         now: datetime,
-        is_anew: bool,
     ) -> None:
-        """*is_anew* says that it takes the place of one that a reload cut off.
-
-        It is not cut off once more: reloads may come more often than judging very many takes.
-        """
         self.now = now
         self._alerts = alerts
         self._watched = watched
-        self._of = of
-        self._is_anew = is_anew
+        self._source = source
         self._began = time.monotonic()
         self._left = [*watched]
         self._left_at = now
         self._held = list[Alert]()
 
-    def goes_on(self, subscriptions: Subscriptions, now: datetime) -> bool:
-        """Whether the next look came soon, and for the same file: else this is cut off."""
-        is_late = has_passed(JUDGED_WITHIN * EVERY, self._left_at, now)
-        return not is_late and (self._is_anew or subscriptions is self._of)
+    def goes_on(self, now: datetime) -> bool:
+        """Whether the next look came soon: else another process may have begun to judge."""
+        return not has_passed(JUDGED_WITHIN * EVERY, self._left_at, now)
 
     def take_turn(self, now: datetime) -> bool:
         """Judge for a turn; answers whether some are left."""
-        until, source = time.monotonic() + TURN, self._of.source or ""
+        until = time.monotonic() + TURN
         while self._left:
             page, self._left = self._left[:AT_ONCE], self._left[AT_ONCE:]
             usual = {id_ for id_ in page if self._watched[id_].longer_than_usual}
             for signs in self._alerts.schedule_signs(page, usual=usual, now=self.now):
                 conditions = self._watched[signs.scheduler_id]
-                self._held += judge_schedule(signs, conditions, self.now, source=source)
+                self._held += judge_schedule(signs, conditions, self.now, source=self._source)
             if time.monotonic() >= until:
                 break
         self._left_at = now
@@ -156,14 +149,14 @@ class ScheduleJudgement:
 
     def keep(self, *, ended_at: datetime) -> AlertChanges:
         """Note what held, unless another that began later has ended meanwhile."""
-        took, source = time.monotonic() - self._began, self._of.source or ""
+        took = time.monotonic() - self._began
         if took > EVERY.total_seconds():
             text = (
-                f"Judging {len(self._watched):,} schedules of {source} took {took:.0f} s: "
+                f"Judging {len(self._watched):,} schedules of {self._source} took {took:.0f} s: "
                 "their alerts come late. The ledger is slow, or fewer schedules should ask for them"
             )
             say(log, logging.WARNING, "alert.slow", text)
-        return self._alerts.keep(self._held, now=self.now, ended_at=ended_at, source=source)
+        return self._alerts.keep(self._held, now=self.now, ended_at=ended_at, source=self._source)
 
 
 class AlertWatch:
@@ -182,7 +175,6 @@ class AlertWatch:
         self._alerts = alerts
         self._events = events
         self._judge = judge
-        self._adder = Adder(events)
         self._watched = _Watched(alerts, events)
         self._asked_at: datetime | None = None
         self._judged_at: datetime | None = None
@@ -201,8 +193,8 @@ class AlertWatch:
         self._judge.look(now)
         # Taken out first: what fails half-way is not gone on with.
         under_way, self._under_way = self._under_way, None
-        if under_way is None or not under_way.goes_on(subscriptions, now):
-            under_way = self._begin(subscriptions, now, instead_of=under_way)
+        if under_way is None or not under_way.goes_on(now):
+            under_way = self._begin(subscriptions, now)
         if under_way is not None:
             if under_way.take_turn(now):
                 self._under_way = under_way
@@ -212,25 +204,18 @@ class AlertWatch:
         self._tell(subscriptions, now)
         return self._under_way is not None
 
-    def _begin(
-        self, subscriptions: Subscriptions, now: datetime, *, instead_of: ScheduleJudgement | None
-    ) -> ScheduleJudgement | None:
+    def _begin(self, subscriptions: Subscriptions, now: datetime) -> ScheduleJudgement | None:
         """Begin to judge the schedules, if it is time, there are some, and no other judges them."""
         is_time = has_passed(EVERY, self._judged_at, now)
-        if instead_of is None and not (
-            is_time and has_passed(ASK_AGAIN_AFTER, self._asked_at, now)
-        ):
+        if not (is_time and has_passed(ASK_AGAIN_AFTER, self._asked_at, now)):
             return None
         self._asked_at = now
         watched, source = self._watched.at(subscriptions, now), subscriptions.source or ""
         if not (watched or self._watched.were_some):
             return None
-        cut_off = None if instead_of is None else instead_of.now
-        if not self._alerts.begin(now=now, every=EVERY, source=source, instead_of=cut_off):
+        if not self._alerts.begin(now=now, every=EVERY, source=source):
             return None
-        return ScheduleJudgement(
-            self._alerts, watched, of=subscriptions, now=now, is_anew=cut_off is not None
-        )
+        return ScheduleJudgement(self._alerts, watched, source=source, now=now)
 
     def _tell(self, subscriptions: Subscriptions, now: datetime) -> None:
         """Tell what has changed, and once a minute all: a target may be new, or hear again."""
@@ -239,8 +224,7 @@ class AlertWatch:
             return
         rows = [*self._rows(subscriptions, now)]
         for at in range(0, len(rows), _AT_ONCE):  # each a transaction, which others wait for
-            if not self._adder.add(rows[at : at + _AT_ONCE]):
-                break  # the ledger takes next to nothing
+            self._events.add(rows[at : at + _AT_ONCE], now=now)
         if rows:
             self._events.tell_anew(rows, before=now - TOLD_ANEW_AFTER, now=now)
         self._told_of, self._told_at = revision, now
@@ -256,12 +240,11 @@ class AlertWatch:
                 # To a target that is asked for the first time it is news, however long it has held.
                 yield attrs.evolve(row, occurred_at=now)
         keys = [raised(each, source=source).id for each in over]
-        told = dict[str, Collection[str]]()
-        for at in range(0, len(keys), _AT_ONCE):
-            told.update(self._events.told(keys[at : at + _AT_ONCE]))
+        rows = self._events.deliveries(keys)
+        told = {(row.event_key, row.target) for row in rows if row.state == OutboxState.DELIVERED}
         for alert, key in zip(over, keys, strict=True):
             for name in self._recipients(EventKind.CLEARED, alert, subscriptions):
-                if name in told.get(key, ()):
+                if (key, name) in told:
                     yield OutboxRow.of(cleared(alert, source=source), name, source=source, now=now)
 
     def _recipients(

@@ -5,21 +5,18 @@ written with them; what nobody wrote down is found again and again, and added on
 """
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from cronhare.domain.events import events
-from cronhare.domain.events.outbox import (
-    EXPIRES_AFTER,
-    FARTHEST,
-    OutboxRow,
-)
+from cronhare.domain.events.outbox import EXPIRES_AFTER, FARTHEST, OutboxRow
 from cronhare.domain.events.targets import EventKind, Subscribers, Subscriptions
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.nodes import has_passed
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.texts.words import counted
-from cronhare.ports import LedgerRefused
 from cronhare.ports.events import EventStorePort
 from cronhare.ports.system import ClockPort
 
@@ -93,21 +90,21 @@ class Announcer:
 
     def _look_for_full(self, subscriptions: Subscriptions) -> None:
         """Find the targets for which too much waits: they are told of no more, all others are."""
-        waiting: Mapping[str, int] = {}
-        if not subscriptions.is_empty:
-            source = subscriptions.source or ""
-            waiting = self._store.waiting(subscriptions.names, source=source)
+        source = subscriptions.source or ""
+        waiting = (
+            {}
+            if subscriptions.is_empty
+            else self._store.waiting(subscriptions.names, source=source)
+        )
         last = self._full
         self._full = frozenset(name for name, rows in waiting.items() if rows >= MOST_WAITING)
-        for name in sorted(self._full - last):
+        for name in sorted(self._full ^ last):
             text = (
                 f"{MOST_WAITING:,} events wait for {name}: its other failures wait in the archive, "
                 "for a day at most; of arrivals, skips and late starts it is told no more"
-            )
-            say(log, logging.WARNING, "event.full", text)
-        for name in sorted(last - self._full):
-            text = (
-                f"{name} is told of events again; of arrivals, skips and late starts it missed some"
+                if name in self._full
+                else f"{name} is told of events again; of arrivals, skips and late starts it "
+                "missed some"
             )
             say(log, logging.WARNING, "event.full", text)
 
@@ -121,48 +118,21 @@ class Announcer:
             found = self._store.bad_ends(
                 source=source, refs=subscriptions.refs.keys(), now=now, limit=PAGE
             )
-            strange, kept, taken = (dict[int, Sequence[OutboxRow]]() for _ in range(3))
+            these = defaultdict[datetime | None, dict[int, Sequence[OutboxRow]]](dict)
             for one in found:
                 # One without a source was asked for by the numbers of our tasks.
-                if one.source is not None and not subscriptions.knows(
-                    one.schedule_name, one.task_name
-                ):
-                    strange[one.id] = ()
-                    continue
-                rows = _rows_of(one, subscriptions, now)
-                others = [row for row in rows if row.target not in self._full]
-                (taken if len(others) == len(rows) else kept)[one.id] = others
-            for these, until in (
-                (strange, now + UNKNOWN_LEFT_FOR),
-                (taken, None),
-                (kept, now + LEFT_TO_WAIT),
-            ):
-                if these:
-                    self._announce_page(these, now, until=until, once=once)
+                if one.source is None or subscriptions.knows(one.schedule_name, one.task_name):
+                    rows = _rows_of(one, subscriptions, now)
+                    told = [row for row in rows if row.target not in self._full]
+                    until = None if len(told) == len(rows) else now + LEFT_TO_WAIT
+                else:
+                    told, until = [], now + UNKNOWN_LEFT_FOR
+                these[until][one.id] = told
+            for until, page in these.items():
+                self._store.announce(page, now=now, until=until, once=once)
             if len(found) < PAGE:
                 return False
         return True
-
-    def _announce_page(
-        self,
-        rows: Mapping[int, Sequence[OutboxRow]],
-        now: datetime,
-        *,
-        until: datetime | None,
-        once: Collection[str],
-    ) -> None:
-        """Announce a page; of what the ledger refuses of it, that one end alone is not told."""
-        try:
-            self._store.announce(rows, now=now, until=until, once=once)
-        except LedgerRefused as refusal:
-            if len(rows) > 1:
-                for id_, its in rows.items():
-                    self._announce_page({id_: its}, now, until=until, once=once)
-                return
-            [id_] = rows
-            text = f"Nobody is told of failure {id_}: {refusal}"
-            say(log, logging.ERROR, "event.refused", text)
-            self._store.announce({id_: ()}, now=now, until=None)
 
     def expire(self, now: datetime) -> None:
         """Give up what nobody could be told of, and say so once.
@@ -202,7 +172,7 @@ class Announcer:
 def _rows_of(row: Archived, subscriptions: Subscriptions, now: datetime) -> Sequence[OutboxRow]:
     event, source, task = events.bad_end(row), subscriptions.source or "", row.task_name
     if row.source is None:
-        task = subscriptions.named(row.task_type, row.task_id)
+        task = subscriptions.refs.get(TaskRef(row.task_type, row.task_id))
     recipients = subscriptions.recipients(event.kind, row.schedule_name, task)
     hoping = subscriptions.recipients(EventKind.RECOVERED, row.schedule_name, task)
     return [

@@ -1,13 +1,10 @@
-"""Finds what nobody wrote an event for, and adds it to the outbox: one row for each target.
+"""Finds what nobody wrote an event for, and adds it to the outbox: one row for each target."""
 
-A kind of event is a row of `KINDS`: how it is found, and what is told of it.
-"""
-
-import logging
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeAlias
+from functools import partial
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -19,25 +16,12 @@ from cronhare.domain.events.outbox import (
     LOOKS_BACK,
     OutboxRow,
     RunEnd,
-    end_of,
-    start_of,
+    ping_of,
 )
 from cronhare.domain.events.targets import EventKind, Subscriptions
-from cronhare.domain.execution import Execution, State
+from cronhare.domain.execution import Execution
 from cronhare.domain.nodes import has_passed
-from cronhare.ports import LedgerRefused
 from cronhare.ports.events import EventStorePort, Page
-
-from ..logs import say
-
-log = logging.getLogger(__name__)
-
-#: Refused events of which it is remembered that they were said; then all are said again.
-MOST_SAID: Final = 10_000
-
-#: Refusals while the refused rows are searched for: few are found in so many, and a ledger that
-#: takes none at all is asked no further.
-MOST_REFUSALS: Final = 50
 
 #: Between two looks.
 FIND_EVERY: Final = timedelta(seconds=10)
@@ -61,101 +45,9 @@ MOST_PINGED: Final = 1_000
 #: Runs of which it is remembered that they were added: others are added again, to no effect.
 MOST_REMEMBERED: Final = 10_000
 
-
-class Adder:
-    """Adds what it can. What is refused is found, and refused, look by look: it is said once."""
-
-    def __init__(self, store: EventStorePort) -> None:
-        self._store = store
-        self._said: set[tuple[str, str]] = set()
-
-    def add(self, rows: Sequence[OutboxRow]) -> bool:
-        """Add what is not there yet, in halves where the ledger refuses the whole.
-
-        Those that were refused before come last, lest they use up the refusals that are left.
-        False says that others were not tried by themselves: they are to be added once more.
-        """
-        new = [row for row in rows if _place(row) not in self._said]
-        parts, left = [[row for row in rows if _place(row) in self._said], new], MOST_REFUSALS
-        while parts and left:
-            if not (part := parts.pop()):
-                continue
-            try:
-                self._store.add(part)
-            except LedgerRefused as refusal:
-                left -= 1
-                if len(part) == 1:
-                    self.refused(part[0], refusal)
-                else:
-                    half = len(part) // 2
-                    parts += [part[half:], part[:half]]
-        return all(_place(row) in self._said for part in parts for row in part)
-
-    def refused(self, row: OutboxRow, refusal: LedgerRefused) -> None:
-        """Say who is not told of what."""
-        if _place(row) in self._said:
-            return
-        if len(self._said) >= MOST_SAID:
-            self._said.clear()
-        self._said.add(_place(row))
-        text = f"{row.target} is not told of {row.event_key}: {refusal}"
-        say(log, logging.ERROR, "event.refused", text, schedule=row.schedule_name)
-
-
-def _place(row: OutboxRow) -> tuple[str, str]:
-    return row.event_key, row.target
-
-
-@attrs.frozen(kw_only=True)
-class Look:
-    """What a look asks for: schedules by their ids, and how late their runs may begin."""
-
-    store: EventStorePort
-    ids: Mapping[int, str]
-    allowed: Mapping[int, timedelta]
-    now: datetime
-
-
 #: Asks for a page, by `since`, `after` and `limit`; and what is told of a run, if anything is.
 Query: TypeAlias = Callable[..., Page]
-Maker: TypeAlias = Callable[[Look, Execution], Event | None]
-
-
-@attrs.frozen(kw_only=True)
-class Kind:
-    """A kind of event that is found by looking, in pages of *at_once*."""
-
-    kind: EventKind
-    query: Query
-    maker: Maker
-    at_once: int = MOST_FOUND
-
-
-def _late_ones(look: Look, **page: Any) -> Page:  # noqa: ANN401 - see `Query`
-    by = min(look.allowed.values())
-    return look.store.begun_late(look.ids.keys(), by=by, now=look.now, **page)
-
-
-def _late(look: Look, run: Execution) -> Event | None:
-    lateness = (run.started_at or look.now) - run.due_at
-    is_late = lateness > look.allowed[run.scheduler_id]
-    return events.late(run, now=look.now) if is_late else None
-
-
-KINDS: Final = (
-    Kind(
-        kind=EventKind.ARRIVED,
-        query=lambda look, **page: look.store.arrivals(look.ids.keys(), **page),
-        maker=lambda _look, run: events.arrived(run),
-        at_once=ARRIVALS_AT_ONCE,
-    ),
-    Kind(
-        kind=EventKind.SKIPPED,
-        query=lambda look, **page: look.store.skips(look.ids.keys(), **page),
-        maker=lambda _look, run: events.skipped(run),
-    ),
-    Kind(kind=EventKind.LATE, query=_late_ones, maker=_late),
-)
+Maker: TypeAlias = Callable[[Execution], Event | None]
 
 
 @attrs.define(eq=False)
@@ -180,7 +72,6 @@ class Finder:
 
     def __init__(self, store: EventStorePort) -> None:
         self._store = store
-        self._adder = Adder(store)
         self._looked_at: datetime | None = None
         self._sweeps: dict[EventKind, _Sweep] = {}
         self._expected_after = 0
@@ -189,54 +80,72 @@ class Finder:
         """Look, if it is time; *full* targets are left out."""
         if not has_passed(FIND_EVERY, self._looked_at, now):
             return
-        for kind in KINDS:
+        for kind in (EventKind.ARRIVED, EventKind.SKIPPED, EventKind.LATE):
             self._find(kind, subscriptions, full, now)
         self._find_recoveries(subscriptions.source or "", now)
         self._looked_at = now
 
     def _find(
-        self, kind: Kind, subscriptions: Subscriptions, full: Collection[str], now: datetime
+        self, kind: EventKind, subscriptions: Subscriptions, full: Collection[str], now: datetime
     ) -> None:
         """Go on with the sweep of a kind; where nobody wants to know of it, that is over."""
         first = _Sweep(now, now - EXPIRES_AFTER)
-        sweep = self._sweeps[kind.kind] = self._sweeps.get(kind.kind, first).at(now)
-        names, source = subscriptions.wanting(kind.kind), subscriptions.source or ""
+        sweep = self._sweeps[kind] = self._sweeps.get(kind, first).at(now)
+        names, source = subscriptions.wanting(kind), subscriptions.source or ""
         ids = self._store.schedule_ids(names, source=source) if names else {}
         if not ids:
             sweep.after, sweep.is_over = 0, True
             return
         allowed = {id_: subscriptions.late_after(name) for id_, name in ids.items()}
-        look, found = Look(store=self._store, ids=ids, allowed=allowed, now=now), 0
+        query, maker, at_once = self._ways(kind, allowed, now)
+        found = 0
         for _ in range(PAGES):
-            page = kind.query(look, since=sweep.since, after=sweep.after, limit=kind.at_once)
-            told = [each for each in (kind.maker(look, run) for run in page.found) if each]
+            page = query(since=sweep.since, after=sweep.after, limit=at_once)
             rows = [
                 OutboxRow.of(event, target.name, source=source, now=now)
-                for event in told
-                for target in subscriptions.recipients(event.kind, event.schedule, None)
+                for event in map(maker, page.found)
+                if event is not None
+                for target in subscriptions.recipients(kind, event.schedule, None)
                 if target.name not in full
             ]
-            if not self._adder.add(rows):
+            if not self._store.add(rows, now=now):
                 return  # the next look comes back to this page
             sweep.after, sweep.is_over = page.next or 0, page.next is None
             found += len(page.found)
             if sweep.is_over or found >= MOST_FOUND:
                 return
 
+    def _ways(
+        self, kind: EventKind, allowed: Mapping[int, timedelta], now: datetime
+    ) -> tuple[Query, Maker, int]:
+        """Say how runs are found that may be events of a kind, and how many at once.
+
+        Those of schedules may begin as much later than due as is *allowed*.
+        """
+        match kind:
+            case EventKind.ARRIVED:
+                return partial(self._store.arrivals, allowed), events.arrived, ARRIVALS_AT_ONCE
+            case EventKind.SKIPPED:
+                return partial(self._store.skips, allowed), events.skipped, MOST_FOUND
+
+        def late(run: Execution) -> Event | None:
+            lateness = (run.started_at or now) - run.due_at
+            return events.late(run, now=now) if lateness > allowed[run.scheduler_id] else None
+
+        by = min(allowed.values())
+        return partial(self._store.begun_late, allowed, by=by, now=now), late, MOST_FOUND
+
     def _find_recoveries(self, source: str, now: datetime) -> None:
         """Look for those that are expected, some at a time and again from the first of them."""
         rows = self._store.expected(source=source, after=self._expected_after, limit=MOST_EXPECTED)
         for expected in rows:
             failed_at = expected.occurred_at
-            try:
-                success = self._store.first_success(expected.scheduler_id, after=failed_at, by=now)
-                if success is not None:
-                    event = events.recovered(
-                        success, failed_at=failed_at, failed_execution_id=expected.execution_id
-                    )
-                    self._store.recover(expected, event, now=now)
-            except LedgerRefused as refusal:
-                self._adder.refused(expected, refusal)
+            success = self._store.first_success(expected.scheduler_id, after=failed_at, by=now)
+            if success is not None:
+                event = events.recovered(
+                    success, failed_at=failed_at, failed_execution_id=expected.execution_id
+                )
+                self._store.recover(expected, event, now=now)
         self._expected_after = rows[-1].id if len(rows) == MOST_EXPECTED else 0
 
 
@@ -248,7 +157,6 @@ class Pinger:
 
     def __init__(self, store: EventStorePort) -> None:
         self._store = store
-        self._adder = Adder(store)
         self._added = OrderedDict[tuple[int, int], None]()
         self._after = 0
 
@@ -267,12 +175,11 @@ class Pinger:
         rows = list[OutboxRow]()
         for run in found:
             target = pings[ids[run.scheduler_id]].name
-            if run.state in ENDS:
-                end = ends.get(run.id, RunEnd())
-                rows.append(end_of(run, end, target, source=source, now=now))
-            elif run.state is State.RUNNING and run.attempt == 1:
-                rows.append(start_of(run, target, source=source, now=now))
-        self._adder.add(rows)
+            end = ends.get(run.id, RunEnd()) if run.state in ENDS else None
+            if end is not None or run.attempt == 1:  # a retry is no start
+                rows.append(ping_of(run, end, target, source=source, now=now))
+        if not self._store.add(rows, now=now):
+            return
         self._after = page.next or 0
         self._added.update(dict.fromkeys((run.id, run.version) for run in found))
         while len(self._added) > MOST_REMEMBERED:

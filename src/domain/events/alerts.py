@@ -14,9 +14,8 @@ import attrs
 
 from ..nodes import was_ahead
 from ..texts.moments import say_duration, say_moment
-from ..texts.printable import shortened
-from .events import LONGEST_NAME, Event
-from .rules import ABOUT, LONGEST_RUNBOOK, AlertSeverity, Rule
+from .events import Event
+from .rules import ABOUT, AlertSeverity, Rule
 from .targets import EventKind
 
 #: How often the signs are looked at, by one process of all.
@@ -92,28 +91,24 @@ class Alert:
         return str(self.data.get("alert", {}).get("message", ""))
 
     @property
-    def severity(self) -> str:
+    def severity(self) -> AlertSeverity:
         """How bad it is."""
-        about = ABOUT.get(self.rule)
-        return AlertSeverity.HIGH if about is None else about.severity
+        return ABOUT[self.rule].severity
 
     @property
     def title(self) -> str:
-        """What it is called in a list, unless what was told of it has a title."""
-        about = ABOUT.get(self.rule)
-        usual = self.rule if about is None else about.title
-        return shortened(str(self._told.get("title") or usual), LONGEST_NAME)
+        """What it is called in a list."""
+        return str(self._growing.get("title", ABOUT[self.rule].title))
 
     @property
-    def runbook(self) -> str | None:
+    def runbook(self) -> str:
         """Where to read on."""
-        about = ABOUT.get(self.rule)
-        usual = "" if about is None else about.runbook
-        return shortened(str(self._told.get("runbook") or usual), LONGEST_RUNBOOK) or None
+        return str(self._growing.get("runbook") or ABOUT[self.rule].runbook)
 
     @property
-    def _told(self) -> Mapping[str, Any]:
-        return {**self.data.get("alert", {}), **self.data.get("deadLetterQueue", {})}
+    def _growing(self) -> Mapping[str, Any]:
+        growing: Mapping[str, Any] = self.data.get("deadLetterQueue", {})
+        return growing
 
 
 def key_of(rule: str, subject: str, source: str | None) -> str:
@@ -128,40 +123,12 @@ def key_of(rule: str, subject: str, source: str | None) -> str:
     return f"{rule}:{about[:14]}"
 
 
-def is_over(held_at: datetime, now: datetime) -> bool:
-    """Tell whether an alert has not held for long enough; a clock may have been ahead when it did.
-
-    >>> now = datetime(2026, 3, 2, 12, 0)
-    >>> [is_over(now + timedelta(minutes=each), now) for each in (-6, -4, 0, 4)]
-    [True, False, False, True]
-    """
-    return held_at < now - CLEAR_AFTER or was_ahead(held_at, now)
-
-
 def nobody_judged(ended_at: datetime | None, now: datetime) -> bool:
     """Tell whether nobody ended judging for longer than one judge may take to follow another.
 
-    Who began and failed has seen nothing.
-
-    >>> now = datetime(2026, 3, 2, 12, 0)
-    >>> [nobody_judged(each, now) for each in (None, now - 3 * EVERY, now - 2 * EVERY)]
-    [True, True, False]
+    Who began and failed has seen nothing. What held before may hold still.
     """
     return ended_at is None or ended_at < now - UNJUDGED_AFTER
-
-
-def counts_as_held(ended_at: datetime | None, began_at: datetime, now: datetime) -> bool:
-    """Tell whether what held before counts as held until a judgement began, at *now*.
-
-    It does where nobody judged before: it is over only once somebody has seen it so for long. This
-    is asked at the judgement's end: another, under way when it began, may have ended meanwhile.
-    *began_at* is when anyone began last; who has not begun tells nothing of what was before.
-
-    >>> now = datetime(2026, 3, 2, 12, 0)
-    >>> [counts_as_held(now + each * EVERY, now + EVERY, now) for each in (-3, -2, 1)]
-    [True, False, False]
-    """
-    return nobody_judged(ended_at, now) and began_at >= now
 
 
 def is_superseded(ended: datetime, began_at: datetime, now: datetime) -> bool:
@@ -169,14 +136,19 @@ def is_superseded(ended: datetime, began_at: datetime, now: datetime) -> bool:
 
     *ended* is when the last one began that has ended, and *began_at* when anyone did last: one that
     has not ended may never do so. A later *ended* than that is of a clock that was ahead.
-
-    >>> now, minute = datetime(2026, 3, 2, 12, 0), timedelta(minutes=1)
-    >>> is_superseded(now - minute, now + 3 * minute, now), is_superseded(now, now, now)
-    (False, False)
-    >>> is_superseded(now + minute, now + 3 * minute, now), is_superseded(now + minute, now, now)
-    (True, False)
     """
     return now < ended <= began_at
+
+
+def is_over(alert: Alert, now: datetime, source: str | None) -> bool:
+    """Tell whether one that a judge of *source* did not find has not held for long enough.
+
+    A clock may have been ahead when it did. Another source's is over once nobody judges it.
+    """
+    held_at = alert.held_at or alert.raised_at
+    if alert.source != source:
+        return held_at < now - CLEARED_KEPT
+    return held_at < now - CLEAR_AFTER or was_ahead(held_at, now)
 
 
 def is_forgotten(alert: Alert, now: datetime) -> bool:
@@ -212,24 +184,8 @@ def _event(
         kind=kind,
         schedule=alert.schedule or "",
         scheduler_id=alert.scheduler_id,
-        execution_id=None,
         at=at,
         data=data,
-    )
-
-
-def trial(target: str, *, now: datetime, id_: str) -> Event:
-    """Describe an alert that tells a target nothing but that it can be reached."""
-    message = f"This is a test of {target}: nothing is wrong"
-    said = {"severity": "info", "message": message, "task": None}
-    return Event(
-        id=f"test:{id_}",
-        kind=EventKind.ALERT,
-        schedule="",
-        scheduler_id=0,
-        execution_id=None,
-        at=now,
-        data={"rule": "test", "value": 0, "threshold": None, "test": True, "alert": said},
     )
 
 
@@ -252,20 +208,18 @@ class AlertFilter:
         )
 
 
-@attrs.frozen(order=True)
+@attrs.frozen
 class AlertPlace:
-    """Where an alert stands in the list: what holds, then what is *over*; the newest first."""
+    """Where an alert stands in the list: what holds since *at*, then what is *over* since then."""
 
     over: bool
-    before: int
+    at: datetime
     key: str
 
     @classmethod
     def of(cls, alert: Alert) -> Self:
         """Give the place of an alert."""
-        at = alert.cleared_at or alert.raised_at
-        micros = (at - _EPOCH) // timedelta(microseconds=1)
-        return cls(alert.cleared_at is not None, -micros, alert.key)
+        return cls(alert.cleared_at is not None, alert.cleared_at or alert.raised_at, alert.key)
 
     @classmethod
     def read(cls, text: str) -> Self | None:
@@ -276,24 +230,15 @@ class AlertPlace:
         """
         if (found := _PLACE.fullmatch(text)) is None:
             return None
-        return cls(found[1] == "over", -int(found[2]), found[3])
-
-    @property
-    def at(self) -> datetime:
-        """When an alert here was raised, or what is over was cleared."""
-        return _EPOCH - timedelta(microseconds=self.before)
+        return cls(found[1] == "over", _EPOCH + timedelta(microseconds=int(found[2])), found[3])
 
     def __str__(self) -> str:
-        return f"{'over' if self.over else 'held'}-{-self.before}-{self.key}"
+        micros = (self.at - _EPOCH) // timedelta(microseconds=1)
+        return f"{'over' if self.over else 'held'}-{micros}-{self.key}"
 
 
 def say_unjudged(judged_at: datetime | None, now: datetime) -> str | None:
-    """Say that nobody judges the ledger, if so: that nothing is listed says nothing then.
-
-    >>> now = datetime(2026, 3, 2, 12, 0)
-    >>> say_unjudged(now - timedelta(minutes=1), now), say_unjudged(None, now)[:35]
-    (None, 'Nobody has judged the ledger so far')
-    """
+    """Say that nobody judges the ledger, if so: that nothing is listed says nothing then."""
     if not nobody_judged(judged_at, now):
         return None
     since = "so far" if judged_at is None else f"since {say_moment(judged_at)}"

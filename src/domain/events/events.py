@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any, Final
 
 import attrs
@@ -21,7 +20,6 @@ LONGEST_REASON: Final = 4_096
 #: Characters of a name.
 LONGEST_NAME: Final = 255
 
-
 #: States in which a run may have begun late: those to come, and ends that tell when it began. Of a
 #: cancelled or skipped one nothing is late; a quarantined one is an event by itself.
 MAY_BE_LATE: Final = UNFINISHED | {State.SUCCEEDED, State.FAILED}
@@ -38,7 +36,7 @@ class Event:
     kind: str
     schedule: str
     scheduler_id: int
-    execution_id: int | None
+    execution_id: int | None = None
     at: datetime
     data: Mapping[str, Any] = attrs.field(repr=False)
 
@@ -53,7 +51,26 @@ class Event:
 def bad_end(row: Archived) -> Event:
     """Describe the event of an execution that failed for good, or was quarantined."""
     kind = EventKind.FAILED if row.state is State.FAILED else EventKind.QUARANTINED
-    record = pill_record(row.execution_id, row.pill)
+    pill = pill_record(row.execution_id, row.pill)
+    reason, queue = bounded(row.failed_reason, LONGEST_REASON), bounded(row.queue)
+    alert: dict[str, Any] = {
+        "severity": "high",
+        "message": f"Task permanently failed after {row.retry_count} retries",
+        "task": describe_task(TaskRef(row.task_type, row.task_id), row.scheduler_id, row.params),
+    }
+    if kind is EventKind.QUARANTINED:  # S2.8
+        job = f"Job {row.execution_id} in queue {queue}"
+        alert |= {
+            "severity": "critical",
+            "title": "Job Quarantined",
+            "message": f"{job} was quarantined: {reason}",
+        }
+        if row.pill is not None:
+            alert |= {
+                "title": "Poison Pill Job Quarantined",
+                "message": f"{job} caused {row.pill.crash_count} worker crashes",
+                "metadata": pill,
+            }
     return Event(
         id=id_of(kind, row.id, row.failed_at),
         kind=kind,
@@ -63,40 +80,24 @@ def bad_end(row: Archived) -> Event:
         at=row.failed_at,
         data={
             "scheduledJobId": row.scheduler_id,
-            "topic": None if row.topic is None else bounded(row.topic),
-            "lastError": bounded(row.failed_reason, LONGEST_REASON),
+            "topic": _bounded(row.topic),
+            "lastError": reason,
             "attempts": row.attempts,
             "metadata": {
-                **_place(row.schedule_name, row.source, row.task_name, row.execution_key),
+                "schedule": bounded(row.schedule_name),
+                "source": _bounded(row.source),
+                "task": _bounded(row.task_name),
+                "executionKey": bounded(row.execution_key),
                 "executionId": row.execution_id or None,
                 "failureId": row.id,
-                "queue": bounded(row.queue),
+                "queue": queue,
                 "retryCount": row.retry_count,
                 "failedAt": row.failed_at,
-                **({} if record is None else {"poisonPillRecord": record}),
-                "alert": _alert(row),
+                **({} if pill is None else {"poisonPillRecord": pill}),
+                "alert": alert,
             },
         },
     )
-
-
-def _alert(row: Archived) -> dict[str, Any]:
-    """Describe the alert: `{severity, message, task}` (S0.9), that of a pill as S2.8 has it."""
-    task = describe_task(TaskRef(row.task_type, row.task_id), row.scheduler_id, row.params)
-    if row.state is State.FAILED:
-        retries = f"Task permanently failed after {row.retry_count} retries"
-        return {"severity": "high", "message": retries, "task": task}
-    job = f"Job {row.execution_id} in queue {bounded(row.queue)}"
-    alert: dict[str, Any] = {"severity": "critical", "task": task}
-    if row.pill is None:
-        why = bounded(row.failed_reason, LONGEST_REASON)
-        return {**alert, "title": "Job Quarantined", "message": f"{job} was quarantined: {why}"}
-    return {
-        **alert,
-        "title": "Poison Pill Job Quarantined",
-        "message": f"{job} caused {row.pill.crash_count} worker crashes",
-        "metadata": pill_record(row.execution_id, row.pill),
-    }
 
 
 def describe_task(task: TaskRef, scheduler_id: int, params: str) -> dict[str, Any]:
@@ -111,15 +112,13 @@ def describe_task(task: TaskRef, scheduler_id: int, params: str) -> dict[str, An
     }
 
 
-def arrived(execution: Execution) -> Event:
+def arrived(run: Execution) -> Event:
     """Describe the event of a due instant that was claimed to run, whatever comes of it.
 
     Its time is the claim's: an instant that is caught up may be older than events are told.
     """
-    payload = None if execution.topic is None else _payload(execution.params)
-    return _of_run(
-        EventKind.ARRIVED, execution, at=execution.executed_at, said={"payload": payload}
-    )
+    payload = None if run.topic is None else _payload(run.params)
+    return _of_run(EventKind.ARRIVED, run, run.executed_at, {"payload": payload})
 
 
 def _payload(params: str) -> msgspec.Raw | None:
@@ -133,95 +132,70 @@ def _payload(params: str) -> msgspec.Raw | None:
     return msgspec.Raw(params.encode())
 
 
-def skipped(execution: Execution) -> Event:
+def skipped(run: Execution) -> Event:
     """Describe the event of instants that did not run."""
-    return _of_run(
-        EventKind.SKIPPED,
-        execution,
-        at=execution.finished_at or execution.executed_at,
-        said={
-            "reason": bounded(execution.last_error or "", LONGEST_REASON),
-            "instants": execution.missed,
-        },
-        metadata={"lastDueAt": execution.last_due_at},
-    )
+    reason = bounded(run.last_error or "", LONGEST_REASON)
+    said = {"reason": reason, "instants": run.missed}
+    last = {"lastDueAt": run.last_due_at}
+    return _of_run(EventKind.SKIPPED, run, run.finished_at or run.executed_at, said, **last)
 
 
-def late(execution: Execution, *, now: datetime) -> Event:
+def late(run: Execution, *, now: datetime) -> Event:
     """Describe the event of a run that began later than it may, or has not begun yet."""
-    lateness = (execution.started_at or now) - execution.due_at
-    return _of_run(
-        EventKind.LATE,
-        execution,
-        at=now,
-        said={
-            "lateSeconds": round(lateness.total_seconds(), 3),
-            "hasBegun": execution.started_at is not None,
-        },
-    )
+    lateness = ((run.started_at or now) - run.due_at).total_seconds()
+    said = {"lateSeconds": round(lateness, 3), "hasBegun": run.started_at is not None}
+    return _of_run(EventKind.LATE, run, now, said)
 
 
-def recovered(
-    execution: Execution, *, failed_at: datetime, failed_execution_id: int | None
-) -> Event:
+def recovered(run: Execution, *, failed_at: datetime, failed_execution_id: int | None) -> Event:
     """Describe the event of a schedule that has succeeded after a bad end."""
-    return _of_run(
-        EventKind.RECOVERED,
-        execution,
-        at=execution.finished_at or execution.executed_at,
-        said={
-            "failedAt": failed_at,
-            "failedExecutionId": failed_execution_id,
-        },
-    )
+    said = {"failedAt": failed_at, "failedExecutionId": failed_execution_id}
+    return _of_run(EventKind.RECOVERED, run, run.finished_at or run.executed_at, said)
 
 
 def _of_run(
     kind: EventKind,
-    execution: Execution,
-    *,
+    run: Execution,
     at: datetime,
     said: Mapping[str, Any],
-    metadata: Mapping[str, Any] = MappingProxyType({}),
+    **metadata: Any,  # noqa: ANN401 - JSON
 ) -> Event:
     """Describe an event of an execution: what each says of it, and what one of its kind *said*."""
     return Event(
-        id=id_of(kind, execution.id, execution.executed_at),
+        id=id_of(kind, run.id, run.executed_at),
         kind=kind,
-        schedule=execution.schedule_name,
-        scheduler_id=execution.scheduler_id,
-        execution_id=execution.id,
+        schedule=run.schedule_name,
+        scheduler_id=run.scheduler_id,
+        execution_id=run.id,
         at=at,
         data={
-            "scheduledJobId": execution.scheduler_id,
-            "topic": None if execution.topic is None else bounded(execution.topic),
+            "scheduledJobId": run.scheduler_id,
+            "topic": _bounded(run.topic),
             **said,
-            "metadata": {**_metadata(execution), **metadata},
+            "metadata": {
+                "schedule": bounded(run.schedule_name),
+                "source": _bounded(run.source),
+                "task": _bounded(run.task_name),
+                "executionKey": bounded(run.key),
+                "executionId": run.id,
+                "attempt": run.attempt,
+                "queue": run.queue,
+                "dueAt": run.due_at,
+                "startedAt": run.started_at,
+                "finishedAt": run.finished_at,
+                **metadata,
+            },
         },
     )
-
-
-def _metadata(execution: Execution) -> dict[str, Any]:
-    one = execution
-    return {
-        **_place(one.schedule_name, one.source, one.task_name, one.key),
-        "executionId": one.id,
-        "attempt": one.attempt,
-        "queue": one.queue,
-        "dueAt": one.due_at,
-        "startedAt": one.started_at,
-        "finishedAt": one.finished_at,
-    }
-
-
-def _place(schedule: str, source: str | None, task: str | None, key: str) -> dict[str, Any]:
-    given = {"schedule": schedule, "source": source, "task": task, "executionKey": key}
-    return {name: None if text is None else bounded(text) for name, text in given.items()}
 
 
 def bounded(text: str, most: int = LONGEST_NAME) -> str:
     """Cut a text that a person may have written, and replace what is no character."""
     return text[:most].encode(errors="replace").decode()
+
+
+def _bounded(text: str | None) -> str | None:
+    return None if text is None else bounded(text)
 
 
 def id_of(kind: str, number: int, at: datetime) -> str:

@@ -61,19 +61,19 @@ def alert(
     **more: Any,  # noqa: ANN401 - JSON
 ) -> Alert:
     """Make an alert: its document has the parts that the original's has (S0.9)."""
-    said = {"severity": ABOUT[rule].severity, "message": message, "task": task}
     data: dict[str, Any] = {"rule": rule.value, "value": value, "threshold": threshold, **more}
     if subject and not scheduler_id:
         data["subject"] = subject
     if execution is not None:
         data["executionId"] = execution
+    data["alert"] = {"severity": ABOUT[rule].severity, "message": message, "task": task}
     # Of what is retried too often there is one alert, about whichever is the worst.
     about = "" if rule is Rule.RETRIES else subject
     return Alert(
         key=key_of(rule, about, source),
         raised_at=now,
         held_at=now,
-        data={**data, "alert": said},
+        data=data,
         subject=subject,
         source=source,
         scheduler_id=scheduler_id,
@@ -97,10 +97,11 @@ class Signs:
 
 def judge(signs: Signs, policy: AlertPolicy, now: datetime) -> Iterator[Alert]:
     """Say of what of the ledger people are to be alerted."""
+    raises = partial(alert, now=now)
     depth = signs.unresolved
     if 0 < policy.failed < depth:
         message = f"{depth} failed cron tasks"
-        yield alert(Rule.FAILED, message, now=now, value=depth, threshold=policy.failed)
+        yield raises(Rule.FAILED, message, value=depth, threshold=policy.failed)
     for rule, limit in ((Rule.GROWING, policy.warning), (Rule.CRITICAL, policy.critical)):
         if 0 < limit < depth:
             message = f"DLQ has {depth} jobs (threshold: {limit})"
@@ -112,20 +113,14 @@ def judge(signs: Signs, policy: AlertPolicy, now: datetime) -> Iterator[Alert]:
                 "threshold": limit,
                 "runbook": policy.runbook,
             }
-            yield alert(
-                rule, message, now=now, value=depth, threshold=limit, deadLetterQueue=growing
-            )
+            yield raises(rule, message, value=depth, threshold=limit, deadLetterQueue=growing)
     if policy.retries and (worst := signs.worst) is not None:
         more = signs.too_often - 1
         others = f", and {counted(more, 'other')} likewise" if more > 0 else ""
-        message = (
-            f"Execution {worst.id} of {worst.schedule_name} was retried "
-            f"{counted(worst.deaths, 'time')} (threshold: {policy.retries}){others}"
-        )
-        yield alert(
+        yield raises(
             Rule.RETRIES,
-            message,
-            now=now,
+            f"Execution {worst.id} of {worst.schedule_name} was retried "
+            f"{counted(worst.deaths, 'time')} (threshold: {policy.retries}){others}",
             value=worst.deaths,
             threshold=policy.retries,
             subject=worst.schedule_name,
@@ -133,14 +128,13 @@ def judge(signs: Signs, policy: AlertPolicy, now: datetime) -> Iterator[Alert]:
             execution=worst.id,
             task=describe_task(worst.task, worst.scheduler_id, worst.params),
         )
-    if policy.retry_rate and signs.runs >= FEWEST_RUNS:
-        rate, most = signs.retried / signs.runs, policy.retry_rate
-        if rate > most:
-            message = (
-                f"{signs.retried} of {counted(signs.runs, 'run')} were retried: {rate:.1%} "
-                f"(threshold: {most:.1%})"
-            )
-            yield alert(Rule.RETRY_RATE, message, now=now, value=round(rate, 4), threshold=most)
+    most = policy.retry_rate
+    if most and signs.runs >= FEWEST_RUNS and (rate := signs.retried / signs.runs) > most:
+        message = (
+            f"{signs.retried} of {counted(signs.runs, 'run')} were retried: {rate:.1%} "
+            f"(threshold: {most:.1%})"
+        )
+        yield raises(Rule.RETRY_RATE, message, value=round(rate, 4), threshold=most)
 
 
 @attrs.frozen(kw_only=True)
@@ -180,64 +174,59 @@ class ScheduleSigns:
     usual: Sequence[timedelta] = ()
 
 
-def may_be_long(run: RunSigns | None, now: datetime) -> bool:
-    """Tell whether a run is to be held against what is usual: it took long, and not long ago."""
+def long_time(run: RunSigns | None, now: datetime) -> timedelta | None:
+    """Say how long a run took if that is to be held against what is usual; None if not.
+
+    It is where it took long, and not long ago.
+    """
     if run is None or run.started_at is None:
-        return False
+        return None
     end = run.finished_at or now
-    return end - run.started_at > SHORTEST_LONG and end >= now - CLEAR_AFTER
+    took = end - run.started_at
+    return took if took > SHORTEST_LONG and end >= now - CLEAR_AFTER else None
 
 
 def judge_schedule(
     signs: ScheduleSigns, conditions: AlertConditions, now: datetime, *, source: str
 ) -> Iterator[Alert]:
     """Say of what of a schedule people are to be alerted."""
-    of_it = partial(
+    raises = partial(
         alert, now=now, source=source, subject=signs.name, scheduler_id=signs.scheduler_id
     )
-    for rule, deadline, run in (
-        (Rule.NOT_STARTED, conditions.not_started_by, signs.waiting),
-        (Rule.NOT_FINISHED, conditions.not_finished_by, signs.unfinished),
+    for rule, deadline, run, what in (
+        (Rule.NOT_STARTED, conditions.not_started_by, signs.waiting, "begun"),
+        (Rule.NOT_FINISHED, conditions.not_finished_by, signs.unfinished, "ended"),
     ):
         known = [each for each in (signs.unclaimed, run.due_at if run else None) if each]
-        if deadline is None or not deadline.is_set or not known:
+        if not deadline or not known:
             continue
         due = min(known)
         if (by := deadline.of(due, signs.zone)) < now:
-            what = "begun" if rule is Rule.NOT_STARTED else "ended"
-            claimed = run if run is not None and run.due_at == due else None
-            how = "" if claimed else ", nor claimed by a scheduler"
+            claimed = run.id if run is not None and run.due_at == due else None
             message = (
-                f"{signs.name}, due at {say_moment(due)}, was to have {what} by "
-                f"{say_moment(by)}, and has not{how}"
+                f"{signs.name}, due at {say_moment(due)}, was to have {what} by {say_moment(by)}, "
+                f"and has not{'' if claimed else ', nor claimed by a scheduler'}"
             )
             late = round((now - by).total_seconds())
-            yield of_it(rule, message, value=late, execution=claimed.id if claimed else None)
-    factor, least = conditions.longer_than_usual, conditions.least_output
+            yield raises(rule, message, value=late, execution=claimed)
+    factor, least, last = conditions.longer_than_usual, conditions.least_output, signs.last
     if factor and len(signs.usual) >= FEWEST_USUAL:
         usual = timedelta(seconds=median(each.total_seconds() for each in signs.usual))
         limit = max(usual * factor, SHORTEST_LONG)
-        for run, verb in ((signs.running, "runs for"), (signs.last, "took")):
-            if run is None or run.started_at is None or not may_be_long(run, now):
+        for run, verb in ((signs.running, "runs for"), (last, "took")):
+            if (took := long_time(run, now)) is None or took <= limit:
                 continue
-            took = (run.finished_at or now) - run.started_at
-            if took > limit:
-                message = (
-                    f"{signs.name} {verb} {_said(took)}, and its last {len(signs.usual)} runs "
-                    f"took {_said(usual)} at the median"
-                )
-                yield of_it(
-                    Rule.TOO_LONG,
-                    message,
-                    value=round(took.total_seconds(), 3),
-                    threshold=round(limit.total_seconds(), 3),
-                    execution=run.id,
-                )
-                break
-    run = signs.last
-    if least and run and run.has_succeeded and run.output is not None and run.output < least:
-        message = f"{signs.name} wrote {run.output:,} bytes, and is to write {least:,} at least"
-        yield of_it(Rule.TOO_SHORT, message, value=run.output, threshold=least, execution=run.id)
+            message = (
+                f"{signs.name} {verb} {_said(took)}, and its last {len(signs.usual)} runs "
+                f"took {_said(usual)} at the median"
+            )
+            value, threshold = (round(each.total_seconds(), 3) for each in (took, limit))
+            number = run.id if run else None
+            yield raises(Rule.TOO_LONG, message, value=value, threshold=threshold, execution=number)
+            break
+    if least and last and last.has_succeeded and last.output is not None and last.output < least:
+        message = f"{signs.name} wrote {last.output:,} bytes, and is to write {least:,} at least"
+        yield raises(Rule.TOO_SHORT, message, value=last.output, threshold=least, execution=last.id)
 
 
 def _said(span: timedelta) -> str:
@@ -286,6 +275,7 @@ class SystemSigns:
 
 def judge_system(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
     """Say of what people are to be alerted that works on the ledger."""
+    raises = partial(alert, now=now)
     there = present(signs.nodes, now, watched_since=signs.watched_since)
     due = signs.earliest_due
     if due is not None and signs.is_overdue(due, now):
@@ -296,8 +286,7 @@ def judge_system(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
             else "and no scheduler reports itself"
         )
         message = f"Nothing that was due since {say_moment(due)} is claimed, {who}"
-        late = round((now - due).total_seconds())
-        yield alert(Rule.SCHEDULER, message, now=now, value=late)
+        yield raises(Rule.SCHEDULER, message, value=round((now - due).total_seconds()))
     unsent = {
         name: each for name, each in signs.unsent.items() if signs.is_overdue(each.since, now)
     }
@@ -307,35 +296,33 @@ def judge_system(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
         name: unsent.pop(name) for name in [*unsent] if is_standalone(name) and name not in served
     }
     if unsent:
-        yield _unsent(unsent, now)
-    for name, queue in sorted({**missing, **signs.unserved}.items()):
-        where = f"{'for' if name in missing else 'in'} the queue {name}"
+        runs = sum(each.runs for each in unsent.values())
+        first = min(unsent.values(), key=attrgetter("since"))
+        run = "" if first.execution is None else f" (execution {first.execution})"
         message = (
-            f"{counted(queue.runs, 'run')} {where} since {say_moment(queue.since)}, "
-            f"and {_who_does_not_serve(name, signs, there, now)}"
+            f"{counted(runs, 'run')}{run} for {listed(sorted(unsent), most=MOST_NAMED)} could not "
+            f"be handed to the broker since {say_moment(first.since)}: it is away, or has no such "
+            "queue"
         )
-        yield alert(Rule.QUEUE, message, now=now, subject=name, value=queue.runs)
+        yield raises(Rule.UNSENT, message, value=runs, execution=first.execution)
+    for name, queue in sorted({**missing, **signs.unserved}.items()):
+        message = (
+            f"{counted(queue.runs, 'run')} {'for' if name in missing else 'in'} the queue {name} "
+            f"since {say_moment(queue.since)}, and {_who_does_not_serve(name, signs, there, now)}"
+        )
+        yield raises(Rule.QUEUE, message, subject=name, value=queue.runs)
     for node in signs.nodes:
-        # It was killed or cut off, and no other has taken its place.
-        if node in there or node.seen_at > now or _has_successor(node, there):
+        if node in there or node.seen_at > now:
             continue
+        kin = (each for each in there if (each.host, each.role) == (node.host, node.role))
+        if any(each.started_at > node.seen_at for each in kin):
+            continue  # another has taken its place
         message = (
             f"{node.name} ({node.role}) is silent since {say_moment(node.seen_at)}: it was killed, "
             "or is cut off from the database"
         )
         silent = round((now - node.seen_at).total_seconds())
-        yield alert(Rule.NODE, message, now=now, subject=node.name, value=silent)
-
-
-def _unsent(unsent: Mapping[str, QueueSigns], now: datetime) -> Alert:
-    runs = sum(each.runs for each in unsent.values())
-    first = min(unsent.values(), key=attrgetter("since"))
-    run = "" if first.execution is None else f" (execution {first.execution})"
-    message = (
-        f"{counted(runs, 'run')}{run} for {listed(sorted(unsent), most=MOST_NAMED)} could not be "
-        f"handed to the broker since {say_moment(first.since)}: it is away, or has no such queue"
-    )
-    return alert(Rule.UNSENT, message, now=now, value=runs, execution=first.execution)
+        yield raises(Rule.NODE, message, subject=node.name, value=silent)
 
 
 def _who_does_not_serve(
@@ -350,10 +337,3 @@ def _who_does_not_serve(
         return "no worker serves it"
     verb = "is" if len(cut_off) == 1 else "are"
     return f"{listed(cut_off, most=MOST_NAMED)} {verb} cut off from the broker, or it is away"
-
-
-def _has_successor(node: NodeReport, living: Sequence[NodeReport]) -> bool:
-    return any(
-        (each.host, each.role) == (node.host, node.role) and each.started_at > node.seen_at
-        for each in living
-    )

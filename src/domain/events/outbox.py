@@ -16,41 +16,30 @@ from ..execution import Execution, State
 from ..retries.policy import exponential
 from ..texts.moments import say_moment
 from ..texts.words import counted
-from .events import Event, bounded, id_of
+from .events import Event, bounded
 from .rules import AlertSeverity
 from .targets import DIGEST, EventKind, type_of
 
 #: Who has not heard of an event after so many tries, or so long, is told no more.
 MOST_TRIES: Final = 8
-
-
 EXPIRES_AFTER: Final = timedelta(hours=24)
-
 
 #: Between two tries: 10 s, 30 s, 90 s … up to an hour; `wait_after` has the sum.
 FIRST_WAIT: Final = timedelta(seconds=10)
-
-
 LONGEST_WAIT: Final = timedelta(hours=1)
-
-
 GROWTH: Final = 3
-
 
 #: No wait and no lease of an event reaches so far: a clock was ahead that set what does.
 FARTHEST: Final = 2 * LONGEST_WAIT
 
-
 #: Bytes of an event: what a person wrote into a row may be longer, and is not sent.
 LARGEST_EVENT: Final = 256 * 1024
-
 
 #: How the key of a recovery begins that is expected; the bad end's follows.
 _EXPECTED: Final = "expected:"
 
-
-#: No kind of event that a target asks for: a task names the targets of a reminder.
-_REMINDER: Final = "reminder"
+#: No kind of event that a target asks for: a schedule names the address of its pings.
+PING: Final = "ping"
 
 
 class OutboxState(enum.StrEnum):
@@ -65,6 +54,9 @@ class OutboxState(enum.StrEnum):
 
 #: Who was to be told and was not, and is told no more.
 UNTOLD: Final = frozenset({OutboxState.GIVEN_UP, OutboxState.EXPIRED})
+
+#: A schedule's number, and a target.
+Place: TypeAlias = tuple[int, str]
 
 
 @attrs.frozen(kw_only=True)
@@ -112,13 +104,9 @@ class OutboxRow:
         return attrs.evolve(row, state=OutboxState.EXPECTED.value, payload="")
 
     @property
-    def place(self) -> "Place":
+    def place(self) -> Place:
         """Whose recovery it may be, and who is told."""
         return self.scheduler_id, self.target
-
-
-#: A schedule's number, and a target.
-Place: TypeAlias = tuple[int, str]
 
 
 def expected_after(event_key: str) -> str:
@@ -168,43 +156,11 @@ def wait_after(tries: int, *, asked: timedelta | None = None) -> timedelta | Non
 
 
 def say_next_try(at: datetime, now: datetime) -> str:
-    """Say when a target is tried again: it may have to wait for its turn, behind its others.
-
-    >>> say_next_try(datetime(2026, 3, 2, 11, 0), datetime(2026, 3, 2, 12, 0))
-    'the next try is due'
-    """
+    """Say when a target is tried again: it may have to wait for its turn, behind its others."""
     return f"next try at {say_moment(at)}" if at > now else "the next try is due"
 
 
-def reminder(
-    *,
-    target: str,
-    schedule: str,
-    scheduler_id: int,
-    execution_id: int,
-    attempt: int,
-    due_at: datetime,
-    subject: str,
-    text: str,
-) -> OutboxRow:
-    """Describe a message at its time, for a target; it stands in no outbox, as its run is a row.
-
-    Its id is the same in each attempt of the run, so that a target can know a repetition.
-    """
-    place = {"schedule": bounded(schedule), "executionId": execution_id, "dueAt": due_at}
-    said = {"subject": subject, "text": text, "attempt": attempt, "metadata": place}
-    event = Event(
-        id=id_of(_REMINDER, execution_id, due_at),
-        kind=_REMINDER,
-        schedule=schedule,
-        scheduler_id=scheduler_id,
-        execution_id=execution_id,
-        at=due_at,
-        data={"scheduledJobId": scheduler_id, **said},
-    )
-    row = OutboxRow.of(event, target, source="", now=due_at)
-    return attrs.evolve(row, tries=attempt, next_try_at=None)
-
+# Many events of a kind
 
 #: Within so long a target is told of `most` events of a kind, each by itself.
 WINDOW: Final = timedelta(minutes=1)
@@ -249,9 +205,9 @@ def digest(rows: Sequence[OutboxRow]) -> OutboxRow:
         most = ", ".join(f"{name} ({count})" for name, count in names.most_common(SHOWN))
         rest = len(names) - SHOWN
         message += f": {most}" + (f", and {counted(rest, 'other')}" if rest > 0 else "")
-    key = f"{DIGEST}:{first.event}:{first.id}:{len(rows)}"
+    alerts = (read_event(row).an_alert for row in rows)
     said = {
-        "severity": max(map(_severity, rows), key=_SEVERITIES.index),
+        "severity": max((each.severity or "info" for each in alerts), key=_SEVERITIES.index),
         "title": f"{len(rows)} times {first.event}",
         "message": message,
         "task": None,
@@ -267,45 +223,62 @@ def digest(rows: Sequence[OutboxRow]) -> OutboxRow:
         ],
         "alert": said,
     }
-    at = min(row.occurred_at for row in rows)
-    document = {"id": key, "type": DIGEST, "timestamp": at, "data": data}
-    return attrs.evolve(
-        first,
-        event_key=key,
-        event=DIGEST,
+    event = Event(
+        id=f"{DIGEST}:{first.event}:{first.id}:{len(rows)}",
+        kind=DIGEST,
+        schedule="",
         scheduler_id=0,
-        schedule_name="",
-        execution_id=None,
-        occurred_at=at,
-        payload=msgspec.json.encode(document).decode(),
+        at=min(row.occurred_at for row in rows),
+        data=data,
     )
+    row = OutboxRow.of(event, first.target, source=first.source, now=event.at)
+    return attrs.evolve(row, tries=first.tries)
 
 
-class _Alert(msgspec.Struct):
-    severity: str = "info"
+class AlertData(msgspec.Struct, frozen=True):
+    """What an event says of how bad it is."""
+
+    title: str = ""
+    message: str = ""
+    severity: str = ""
 
 
-class _Metadata(msgspec.Struct):
-    alert: _Alert = msgspec.field(default_factory=_Alert)
+class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    """What an event says of its run."""
+
+    test: bool = False
+    attempt: int = 0
+    due_at: str = ""
+    alert: AlertData = AlertData()
 
 
-class _Data(msgspec.Struct):
-    alert: _Alert | None = None
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+class EventData(msgspec.Struct, frozen=True, rename="camel"):
+    """What people are told of an event's data; each kind has its own part."""
+
+    alert: AlertData = AlertData()
+    rule: str = ""
+    last_error: str = ""
+    reason: str = ""
+    text: str = ""
+    attempts: int = 0
+    metadata: Metadata = Metadata()
+
+    @property
+    def an_alert(self) -> AlertData:
+        """Its alert, or that of the failure of which it tells."""
+        return self.alert if self.alert.severity else self.metadata.alert
 
 
-class _Document(msgspec.Struct):
-    data: _Data
+class _Document(msgspec.Struct, frozen=True):
+    data: EventData
 
 
-def _severity(row: OutboxRow) -> str:
-    """How bad an event is, or the failure that it tells of."""
-    data = msgspec.json.decode(row.payload, type=_Document).data
-    return (data.alert or data.metadata.alert).severity
+def read_event(row: OutboxRow) -> EventData:
+    """Read what an event says."""
+    return msgspec.json.decode(row.payload, type=_Document).data
 
 
-#: The event's name in the outbox: no kind that a target asks for.
-PING: Final = "ping"
+# Pings of a run's start and end
 
 #: Ends of which a service is told; what was cancelled or skipped did not fail.
 ENDS: Final = frozenset({State.SUCCEEDED, State.FAILED, State.QUARANTINED})
@@ -336,7 +309,7 @@ class RunEnd:
     node: str | None = None
 
 
-class Ping(msgspec.Struct, frozen=True, kw_only=True, rename={"is_start": "isStart"}):
+class Ping(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What is asked: *path* goes behind the address; *run* names the run in it."""
 
     path: str
@@ -349,53 +322,37 @@ class _PingDocument(msgspec.Struct):
     data: Ping
 
 
-def start_of(execution: Execution, target: str, *, source: str, now: datetime) -> OutboxRow:
-    """Tell of a run that has begun; told after its end, it would look like one that never ends."""
-    ping = Ping(path="/start", run=_run(execution), is_start=True)
-    return _row(f"start:{_name(execution)}", execution, target, ping, source=source, now=now)
-
-
-def end_of(
-    execution: Execution, end: RunEnd, target: str, *, source: str, now: datetime
-) -> OutboxRow:
-    """Tell of a run that has ended: well, with an exit status, or otherwise badly."""
-    if execution.state is State.SUCCEEDED:
-        path = ""
-    elif execution.state is State.FAILED and end.exit_code in _STATUSES:
-        path = f"/{end.exit_code}"
-    else:
-        path = "/fail"
-    words = end.stderr or end.stdout or execution.last_error or ""
-    body = _ESCAPES.sub("\N{REPLACEMENT CHARACTER}", words[-LONGEST_TAIL:])
-    ping = Ping(path=path, run=_run(execution), body=body)
-    # One that was replayed ends anew, after more attempts.
-    key = f"end:{_name(execution)}:{execution.attempt}:{execution.version}"
-    return _row(key, execution, target, ping, source=source, now=now)
-
-
 def read_ping(row: OutboxRow) -> Ping:
     """Read what is asked."""
     return msgspec.json.decode(row.payload, type=_PingDocument).data
 
 
-def _row(
-    key: str, execution: Execution, target: str, ping: Ping, *, source: str, now: datetime
+def ping_of(
+    run: Execution, end: RunEnd | None, target: str, *, source: str, now: datetime
 ) -> OutboxRow:
+    """Tell of a run that has ended: well, with an exit status, or otherwise badly.
+
+    Or without an *end* that it has begun; told after that, it would look like one that never ends.
+    """
+    name = f"{run.id}:{round(run.executed_at.timestamp() * 1_000)}"
+    its = str(UUID(bytes=sha256(name.encode()).digest()[:16], version=4))
+    if end is None:
+        key, ping = f"start:{name}", Ping(path="/start", run=its, is_start=True)
+    else:
+        # One that was replayed ends anew, after more attempts.
+        key = f"end:{name}:{run.attempt}:{run.version}"
+        has_status = run.state is State.FAILED and end.exit_code in _STATUSES
+        path = f"/{end.exit_code}" if has_status else "/fail"
+        words = end.stderr or end.stdout or run.last_error or ""
+        body = _ESCAPES.sub("\N{REPLACEMENT CHARACTER}", words[-LONGEST_TAIL:])
+        ping = Ping(path="" if run.state is State.SUCCEEDED else path, run=its, body=body)
     event = Event(
         id=f"{PING}:{key}",
         kind=PING,
-        schedule=execution.schedule_name,
-        scheduler_id=execution.scheduler_id,
-        execution_id=execution.id,
+        schedule=run.schedule_name,
+        scheduler_id=run.scheduler_id,
+        execution_id=run.id,
         at=now,
         data=msgspec.to_builtins(ping),
     )
     return OutboxRow.of(event, target, source=source, now=now)
-
-
-def _name(execution: Execution) -> str:
-    return f"{execution.id}:{round(execution.executed_at.timestamp() * 1_000)}"
-
-
-def _run(execution: Execution) -> str:
-    return str(UUID(bytes=sha256(_name(execution).encode()).digest()[:16], version=4))

@@ -6,8 +6,9 @@ The ids are lines of docs/compatibility.md.
 import enum
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, time, timedelta
-from typing import Annotated, Any, Final, NamedTuple, Self
+from typing import Annotated, Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 import attrs
@@ -23,7 +24,7 @@ LARGEST_OUTPUT: Final = 1 << 40
 #: Against what is said farther away.
 _OFF: Final = "off"
 
-_TIME: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
+_TIME: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 _SIZE: Final = re.compile(r"([0-9]{1,15}) ?([kKMG]i?)?B?")
 _POWERS: Final = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3}
 
@@ -93,15 +94,13 @@ ABOUT: Final[Mapping[str, About]] = {
 class Deadline:
     """How long *after* it was due something is to be done, or by which *time_of_day* then.
 
-    Neither stands for no deadline: a schedule's `off`, against what its defaults say.
+    One of neither is false: a schedule's `off`, against what its defaults say.
     """
 
     after: timedelta = timedelta(0)
     time_of_day: time | None = None
 
-    @property
-    def is_set(self) -> bool:
-        """Whether there is one."""
+    def __bool__(self) -> bool:
         return self.time_of_day is not None or self.after > timedelta(0)
 
     def of(self, due_at: datetime, zone: ZoneInfo) -> datetime:
@@ -114,17 +113,11 @@ class Deadline:
         if self.time_of_day is None:
             return due_at + self.after
         local = due_at.astimezone(zone)
-        by = local.replace(
-            hour=self.time_of_day.hour, minute=self.time_of_day.minute, second=0, microsecond=0
-        )
+        hour, minute = self.time_of_day.hour, self.time_of_day.minute
+        by = local.replace(hour=hour, minute=minute, second=0, microsecond=0)
         if by <= local:
             by += timedelta(days=1)
         return by.astimezone(due_at.tzinfo)
-
-    def __str__(self) -> str:
-        if self.time_of_day is not None:
-            return f"{self.time_of_day:%H:%M}"
-        return str(self.after)
 
 
 @attrs.frozen(kw_only=True)
@@ -142,17 +135,12 @@ class AlertConditions:
     @property
     def is_empty(self) -> bool:
         """Whether nothing alerts."""
-        deadlines = (self.not_started_by, self.not_finished_by)
-        has_deadline = any(each is not None and each.is_set for each in deadlines)
-        return not (has_deadline or self.longer_than_usual or self.least_output)
+        return not any(attrs.astuple(self, recurse=False))
 
-    def over(self, far: "AlertConditions") -> Self:
+    def over(self, far: "AlertConditions") -> "AlertConditions":
         """Let what is said nearer go before."""
-        said = {
-            name: getattr(far, name) if getattr(self, name) is None else getattr(self, name)
-            for name in attrs.fields_dict(AlertConditions)
-        }
-        return attrs.evolve(self, **said)
+        said = attrs.asdict(self, recurse=False)
+        return attrs.evolve(far, **{name: it for name, it in said.items() if it is not None})
 
 
 NO_CONDITIONS: Final = AlertConditions()
@@ -161,17 +149,16 @@ NO_CONDITIONS: Final = AlertConditions()
 def _deadline(value: object) -> Deadline:
     if value == _OFF:
         return Deadline()
-    if isinstance(value, str) and (found := _TIME.fullmatch(value)):
-        return Deadline(time_of_day=time(int(found[1]), int(found[2])))
-    try:
-        after = parse_duration(value) if isinstance(value, str) else timedelta(0)
-    except DurationInvalid:
-        after = timedelta(0)
-    if not timedelta(0) < after <= LONGEST_WAIT:
-        allowed = f'a time after it is due such as "5m", at most {say_duration(LONGEST_WAIT)}'
-        others = 'nor a time of day "06:30", nor off'
-        raise ValueError(f"{written(value)} is neither {allowed}, {others}")
-    return Deadline(after=after)
+    text = value if isinstance(value, str) else ""
+    if _TIME.fullmatch(text):
+        return Deadline(time_of_day=time.fromisoformat(text))
+    with suppress(DurationInvalid):
+        after = parse_duration(text)
+        if timedelta(0) < after <= LONGEST_WAIT:
+            return Deadline(after=after)
+    allowed = f'a time after it is due such as "5m", at most {say_duration(LONGEST_WAIT)}'
+    others = 'nor a time of day "06:30", nor off'
+    raise ValueError(f"{written(value)} is neither {allowed}, {others}")
 
 
 def _factor(value: object) -> float:
@@ -187,7 +174,7 @@ def _factor(value: object) -> float:
 def _size(value: object) -> int:
     if value == _OFF:
         return 0
-    text = "" if isinstance(value, bool) or not isinstance(value, str | int) else str(value)
+    text = str(value) if isinstance(value, str | int) else ""
     if found := _SIZE.fullmatch(text):
         unit = found[2] or ""
         base = 1_024 if unit.endswith("i") else 1_000

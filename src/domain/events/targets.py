@@ -4,7 +4,7 @@ What a target does, a command above all, comes from that file alone, never from 
 """
 
 import enum
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from functools import cached_property
 from pathlib import PurePath
@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from ..addresses import AppriseAddress, WebAddress
-from ..schedules.task import Task, TaskRef
+from ..schedules.task import TaskRef
 from .rules import NO_CONDITIONS, AlertConditions, Rule
 
 #: How long a target may take, unless it says so itself, and at most.
@@ -156,10 +156,6 @@ class Target:
         """Whether it is told of one event after the other."""
         return isinstance(self.means, ByPing)
 
-    def wants(self, kind: EventKind, rule: str) -> bool:
-        """Tell whether it is told of an alert, or of its end."""
-        return kind in self.events and rule in self.alerts
-
 
 @attrs.frozen(kw_only=True)
 class NotificationSettings:
@@ -181,8 +177,9 @@ NO_NOTIFICATION_SETTINGS: Final = NotificationSettings()
 class Subscriptions:
     """Who is told of what, by one jobs file; *task_of* names the task of each of its schedules.
 
-    *pings* are the addresses that hear of each run of a schedule.
-    What a schedule says goes before what its task says.
+    *refs* names tasks by their numbers: rows that people write know no name. *pings* are the
+    addresses that hear of each run of a schedule. What a schedule says goes before what its task
+    says.
     """
 
     source: str | None = None
@@ -195,12 +192,19 @@ class Subscriptions:
     refs: Mapping[TaskRef, str] = attrs.field(factory=dict[TaskRef, str])
     pings: Mapping[str, Target] = attrs.field(factory=dict[str, Target])
 
+    def _said(
+        self, schedule: str, task: str | None
+    ) -> tuple[NotificationSettings, NotificationSettings]:
+        """Give what a schedule says, and its task."""
+        name = task or self.task_of.get(schedule, "")
+        own = self.schedules.get(schedule, NO_NOTIFICATION_SETTINGS)
+        return own, self.tasks.get(name, NO_NOTIFICATION_SETTINGS)
+
     @cached_property
     def is_empty(self) -> bool:
         """Whether nobody is told of anything."""
-        settings = (*self.schedules.values(), *self.tasks.values())
-        named = any(each.notify or each.on_failure is not None for each in settings)
-        return not (self.alerted or self.pings or named)
+        named = any(each.notify for each in (*self.schedules.values(), *self.tasks.values()))
+        return not (named or self.alerted or self._commands)
 
     @property
     def told_once(self) -> frozenset[str]:
@@ -220,11 +224,12 @@ class Subscriptions:
         One of a *schedule* is told to those that it names, if they ask for alerts; where it names
         none such, and where it is of no schedule, to all that ask for them.
         """
-        all_ = tuple(each for each in self.targets.values() if each.wants(kind, rule))
+        all_ = (each for each in self.targets.values() if kind in each.events)
+        asking = tuple(each for each in all_ if rule in each.alerts)
         if schedule is None:
-            return all_
-        named = [each.name for each in self._of(schedule, task) if EventKind.ALERT in each.events]
-        return tuple(each for each in all_ if each.name in named) if named else all_
+            return asking
+        named = {each.name for each in self.recipients(EventKind.ALERT, schedule, task)}
+        return tuple(each for each in asking if each.name in named) if named else asking
 
     @property
     def watched(self) -> Mapping[str, AlertConditions]:
@@ -238,67 +243,50 @@ class Subscriptions:
         return {
             ref: name
             for ref, name in self.refs.items()
-            if not self.tasks.get(name, NO_NOTIFICATION_SETTINGS).conditions.is_empty
+            if name in self.tasks and not self.tasks[name].conditions.is_empty
         }
 
     def conditions(self, schedule: str, task: str | None) -> AlertConditions:
         """Say when a schedule's runs alert."""
-        own = self.schedules.get(schedule, NO_NOTIFICATION_SETTINGS).conditions
-        name = task or self.task_of.get(schedule, "")
-        return own.over(self.tasks.get(name, NO_NOTIFICATION_SETTINGS).conditions)
+        own, its = self._said(schedule, task)
+        return own.conditions.over(its.conditions)
+
+    def late_after(self, schedule: str) -> timedelta:
+        """Say how much later than due a run may begin."""
+        own, its = self._said(schedule, None)
+        return own.late_after or its.late_after or DEFAULT_LATE_AFTER
 
     def knows(self, schedule: str, task: str | None) -> bool:
         """Tell whether this file can say who is told of a schedule's events."""
         return schedule in self.task_of or task in self.tasks
 
-    def named(self, type_: str, id_: int) -> str | None:
-        """Name the task with a number; rows that people write know no name."""
-        return self.refs.get(TaskRef(type_, id_))
-
     def recipients(self, kind: str, schedule: str, task: str | None) -> tuple[Target, ...]:
         """Give the targets that are told of an event."""
-        return tuple(target for target in self._of(schedule, task) if kind in target.events)
-
-    def target(self, name: str) -> Target | None:
-        """Find a target, or a command of an `on_failure`, by its name."""
-        if name in self.targets:
-            return self.targets[name]
-        return self._commands.get(name)
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The names of all targets."""
-        return (*self.targets, *self._commands)
+        own, its = self._said(schedule, task)
+        names = its.notify if own.notify is None else own.notify
+        command = own.on_failure or its.on_failure
+        told = (*(self.targets[name] for name in names or ()), *((command,) if command else ()))
+        return tuple(target for target in told if kind in target.events)
 
     def wanting(self, kind: EventKind) -> Mapping[str, tuple[Target, ...]]:
         """Give the schedules of this file of which somebody is told such an event."""
         found = ((name, self.recipients(kind, name, None)) for name in self.task_of)
         return {name: targets for name, targets in found if targets}
 
-    def late_after(self, schedule: str) -> timedelta:
-        """Say how much later than due a run may begin."""
-        own = self.schedules.get(schedule, NO_NOTIFICATION_SETTINGS).late_after
-        task = self.tasks.get(self.task_of.get(schedule, ""), NO_NOTIFICATION_SETTINGS).late_after
-        return own or task or DEFAULT_LATE_AFTER
+    def target(self, name: str) -> Target | None:
+        """Find a target, or a command of an `on_failure`, by its name."""
+        return self.targets.get(name) or self._commands.get(name)
 
-    def _of(self, schedule: str, task: str | None) -> Iterator[Target]:
-        own = self.schedules.get(schedule, NO_NOTIFICATION_SETTINGS)
-        its = self.tasks.get(task or self.task_of.get(schedule, ""), NO_NOTIFICATION_SETTINGS)
-        names = its.notify if own.notify is None else own.notify
-        yield from (self.targets[name] for name in names or ())
-        if (command := own.on_failure or its.on_failure) is not None:
-            yield command
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of all targets."""
+        return (*self.targets, *self._commands)
 
     @cached_property
     def _commands(self) -> Mapping[str, Target]:
         settings = (*self.schedules.values(), *self.tasks.values())
         given = (*(each.on_failure for each in settings), *self.pings.values())
         return {target.name: target for target in given if target is not None}
-
-
-def by_number(tasks: Iterable[Task]) -> Mapping[TaskRef, str]:
-    """Give the names of tasks by their numbers, for rows that know no name."""
-    return {task.ref: task.name for task in tasks}
 
 
 #: Why no mail goes out.
@@ -317,11 +305,8 @@ def lacks(target: Target, *, has_mail: bool) -> str | None:
 
 def untellable(subscriptions: Subscriptions, *, has_mail: bool) -> Mapping[str, str]:
     """Give the targets of a file that cannot be told here, with the reason of each."""
-    return {
-        name: why
-        for name, target in subscriptions.targets.items()
-        if (why := lacks(target, has_mail=has_mail)) is not None
-    }
+    found = {name: lacks(each, has_mail=has_mail) for name, each in subscriptions.targets.items()}
+    return {name: why for name, why in found.items() if why is not None}
 
 
 def without(names: Collection[str], subscriptions: Subscriptions) -> Subscriptions:

@@ -98,7 +98,7 @@ def test_a_file_says_who_is_told_of_what(read: Read, tmp_path: Path) -> None:
     )
     assert said.late_after("tidy") == timedelta(minutes=10)
     assert said.late_after("charge") == DEFAULT_LATE_AFTER
-    assert (said.source, said.named("worker", 7)) == ("shop", "charge")
+    assert (said.source, said.refs[TaskRef("worker", 7)]) == ("shop", "charge")
     assert said.refs[TaskRef("worker", 7)] == "charge"
 
 

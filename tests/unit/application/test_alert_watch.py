@@ -151,9 +151,9 @@ async def test_very_many_schedules_are_judged_in_turns_and_kept_together(
     monkeypatch.setattr(alerting, "_AT_ONCE", 2)
     add, added = one.store.add, list[int]()
 
-    def adds(rows: Sequence[OutboxRow]) -> int:
+    def adds(rows: Sequence[OutboxRow], *, now: datetime) -> bool:
         added.append(len(rows))
-        return add(rows)
+        return add(rows, now=now)
 
     monkeypatch.setattr(one.store, "add", adds)
     rests, notes = list[float](), list[int]()
@@ -171,15 +171,14 @@ async def test_very_many_schedules_are_judged_in_turns_and_kept_together(
 def test_a_judgement_ends_though_each_of_its_turns_meets_a_reload(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It is begun anew once, at once, and then goes on with the file that it began with."""
     made, asked = slow_site(monkeypatch, "report", "books", "charts")
     one, looks = Outpost(made, asked), list[bool]()
 
-    for _ in range(4):
+    for _ in range(3):
         looks.append(one.alerts.look(attrs.evolve(asked), made.now))
         made.clock.advance(timedelta(seconds=2))
 
-    assert looks == [True, True, True, False]  # the first is cut off, the other three are one
+    assert looks == [True, True, False]
     assert len(documents(one, "not-started")) == 3
 
 
@@ -204,13 +203,7 @@ def wider(asked: Subscriptions, name: str) -> Subscriptions:
     return attrs.evolve(asked, targets={**asked.targets, name: new})
 
 
-@pytest.mark.parametrize(
-    ("again", "later"),
-    [("none between", 180 * MINUTE), ("another", MINUTE), ("the same", 180 * MINUTE)],
-)
-def test_a_judgement_that_was_cut_off_is_not_gone_on_with(
-    monkeypatch: pytest.MonkeyPatch, again: str, later: timedelta
-) -> None:
+def test_a_judgement_that_stood_still_is_not_gone_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
     made, asked = slow_site(monkeypatch, "report", "books")
     one, began = Outpost(made, asked), made.now
     kept = list[datetime]()
@@ -223,17 +216,11 @@ def test_a_judgement_that_was_cut_off_is_not_gone_on_with(
     monkeypatch.setattr(ScheduleJudgement, "keep", notes)
     assert one.alerts.look(asked, began)  # one is left
 
-    if again == "none between":
-        one.alerts.look(attrs.evolve(asked, targets={}, schedules={}, tasks={}), began)
-    of = attrs.evolve(asked) if again == "another" else asked
-    for _ in range(4):
-        made.clock.advance(later)
-        later = MINUTE
-        while one.alerts.look(of, made.now):
-            pass
+    made.clock.advance(180 * MINUTE)
+    while one.alerts.look(asked, made.now):
+        pass
 
-    assert kept
-    assert began not in kept
+    assert kept == [made.now]
 
 
 async def test_who_was_given_up_is_told_anew_of_what_holds_after_an_hour_and_then_of_the_end() -> (

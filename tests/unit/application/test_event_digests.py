@@ -31,7 +31,8 @@ def arrive(post: Outpost, *keys: int) -> None:
         [
             OutboxRow.of(trial("ops", now=now, id_=str(key)), "ops", source=SHOP, now=now)
             for key in keys
-        ]
+        ],
+        now=now,
     )
 
 

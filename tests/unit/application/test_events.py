@@ -29,7 +29,6 @@ from cronhare.domain.events.targets import (
     Subscribers,
     Subscriptions,
     Target,
-    by_number,
 )
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
@@ -140,7 +139,7 @@ def subscriptions(*targets: Target, **settings: Any) -> Subscriptions:  # noqa: 
         schedules={"report": named},
         tasks={TASK.name: NotificationSettings()},
         task_of={"report": TASK.name},
-        refs=by_number([TASK]),
+        refs={TASK.ref: TASK.name},
     )
 
 
@@ -424,7 +423,9 @@ async def test_a_target_of_which_a_part_hears_is_told_of_all_at_once_and_says_wh
 
     outpost = Outpost(made, subscriptions(target("ops")), Notifier(hears=refuse_one))
     told = OutboxRow.of(trial("ops", now=made.now, id_="0"), "ops", source=SHOP, now=made.now)
-    outpost.store.add([attrs.evolve(told, event_key=f"failed:{n}") for n in range(40)])
+    outpost.store.add(
+        [attrs.evolve(told, event_key=f"failed:{n}") for n in range(40)], now=made.now
+    )
 
     for _ in range(11):
         await outpost.turn()

@@ -1,42 +1,40 @@
 """The outbox in SQL: what is to be told to which target, and what came of telling it."""
 
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import (
-    Connection,
-    Row,
-    Select,
-    and_,
-    delete,
-    func,
-    insert,
-    or_,
-    select,
-    update,
-)
+import sqlalchemy as sa
+from sqlalchemy import Engine
 
+from cronhare.application.logs import say
 from cronhare.domain.events.events import Event
 from cronhare.domain.events.outbox import (
     EXPIRES_AFTER,
     UNTOLD,
     OutboxRow,
     OutboxState,
-    Place,
     expected_after,
     without_repeats,
 )
 from cronhare.domain.nodes import CLOCKS_DIFFER
+from cronhare.domain.retries.policy import REST
 from cronhare.ports.events import Expired
+from cronhare.ports.system import ClockPort
 
-from ..database import STEP, Store, change_some, repeatable
+from ..database import STEP, Store, change_some, repeatable, repeatable_unless_locked
+from ..dialect import Cooldown, Locked
 from ..tables.executions import batches
 from ..tables.tables import failed_tasks, outbox
 from ..tables.types import OwnTable
+from ..writing import REFUSED, Written, write_each
 from .findings import Findings
+
+log = logging.getLogger(__name__)
 
 #: Rows that one statement inserts; targets, and beginnings of keys, that one asks for.
 _INSERTED_AT_ONCE: Final = 500
@@ -44,23 +42,36 @@ _ASKED_AT_ONCE: Final = 32
 
 DELIVERY: Final = OwnTable(outbox)
 
-_WRITTEN: Final = [column.name for column in outbox.c if column.name != "id"]
-_READ: Final = select(outbox)
-_IS_WAITING: Final = outbox.c.state == OutboxState.WAITING.value
-_IS_EXPECTED: Final = outbox.c.state == OutboxState.EXPECTED.value
-_OPEN: Final = [OutboxState.WAITING.value, OutboxState.EXPECTED.value]
-_IS_UNTOLD: Final = outbox.c.state.in_([each.value for each in UNTOLD])
+_ROW: Final = outbox.c
+_WRITTEN: Final = [column.name for column in _ROW if column.name != "id"]
+_READ: Final = sa.select(outbox)
+_IS_WAITING: Final = _ROW.state == OutboxState.WAITING.value
+_IS_EXPECTED: Final = _ROW.state == OutboxState.EXPECTED.value
+_IS_UNTOLD: Final = _ROW.state.in_([each.value for each in UNTOLD])
 
 
 class SqlEventStore(Store, Findings):
     """Satisfies `EventStorePort`."""
 
-    @repeatable
-    def add(self, rows: Sequence[OutboxRow]) -> int:
-        with self._database.write("adding events") as connection:
-            return _insert_new(connection, rows)
+    def __init__(self, engine: Engine, clock: ClockPort) -> None:
+        super().__init__(engine, clock)
+        self._resting = Cooldown()
 
-    @repeatable
+    def add(self, rows: Sequence[OutboxRow], *, now: datetime) -> bool:
+        @repeatable_unless_locked
+        def insert(part: Sequence[OutboxRow]) -> Written[OutboxRow]:
+            with self._database.write("adding events") as connection:
+                return Written((), changed=_insert_new(connection, part) > 0)
+
+        def rests(row: OutboxRow, why: Exception) -> Sequence[OutboxRow]:
+            self._let_rest(row, why, now)
+            return ()
+
+        resting = self._resting.at(now)
+        new = [row for row in rows if _key(row) not in resting]
+        left = write_each(new, insert, refused=rests, doubted=rests, locked=lambda row: [row])
+        return not left
+
     def announce(
         self,
         rows: Mapping[int, Sequence[OutboxRow]],
@@ -69,27 +80,43 @@ class SqlEventStore(Store, Findings):
         until: datetime | None,
         once: Collection[str] = (),
     ) -> int:
-        still_due = (
-            select(failed_tasks.c.id)
-            .where(failed_tasks.c.id.in_(sorted(rows)), failed_tasks.c.event_at <= now)
-            .with_for_update(skip_locked=True)
+        @repeatable_unless_locked
+        def take(part: Sequence[int]) -> Written[int]:
+            still_due = (
+                sa.select(failed_tasks.c.id)
+                .where(failed_tasks.c.id.in_(part), failed_tasks.c.event_at <= now)
+                .with_for_update(skip_locked=True)
+            )
+            with self._database.write("announcing events") as connection:
+                if taken := list(connection.scalars(still_due)):
+                    these = sa.update(failed_tasks).where(failed_tasks.c.id.in_(taken))
+                    connection.execute(these.values(event_at=until))
+                    wanted = [each for id_ in taken for each in rows[id_]]
+                    _insert_new(connection, _without_known(connection, wanted, once))
+                return Written(taken, changed=bool(taken))
+
+        def put_off(id_: int, why: Exception, until: datetime | None) -> Sequence[int]:
+            say(log, logging.ERROR, "event.refused", f"Nobody is told of failure {id_}: {why}")
+            this = sa.update(failed_tasks).where(failed_tasks.c.id == id_)
+            with suppress(*REFUSED, Locked), self._database.write("leaving an event") as connection:
+                connection.execute(this.values(event_at=until))
+            return ()
+
+        taken = write_each(
+            sorted(rows),
+            take,
+            refused=lambda id_, why: put_off(id_, why, None),
+            doubted=lambda id_, why: put_off(id_, why, now + REST),
+            locked=lambda _: (),
         )
-        with self._database.write("announcing events") as connection:
-            taken = list(connection.scalars(still_due))
-            if not taken:
-                return 0
-            these = update(failed_tasks).where(failed_tasks.c.id.in_(taken))
-            connection.execute(these.values(event_at=until))
-            wanted = [each for id_ in taken for each in rows[id_]]
-            _insert_new(connection, _without_known(connection, wanted, once))
-            return len(taken)
+        return len(taken)
 
     @repeatable
     def waiting(self, targets: Collection[str], *, source: str) -> Mapping[str, int]:
         counts = (
-            select(outbox.c.target, func.count().label("rows"))
-            .where(_IS_WAITING, outbox.c.target.in_(sorted(targets)), outbox.c.source == source)
-            .group_by(outbox.c.target)
+            sa.select(_ROW.target, sa.func.count().label("rows"))
+            .where(_IS_WAITING, _ROW.target.in_(sorted(targets)), _ROW.source == source)
+            .group_by(_ROW.target)
         )
         with self._database.read("counting events") as connection:
             return {row.target: row.rows for row in connection.execute(counts)}
@@ -108,7 +135,7 @@ class SqlEventStore(Store, Findings):
                     .label(f"of_{place}")
                     for place, target in enumerate(part)
                 ]
-                row = connection.execute(select(*looks)).one()
+                row = connection.execute(sa.select(*looks)).one()
                 found += [target for target, id_ in zip(part, row, strict=True) if id_ is not None]
         return found
 
@@ -116,8 +143,8 @@ class SqlEventStore(Store, Findings):
     def pending(
         self, target: str, *, source: str, due_by: datetime, most: int
     ) -> Mapping[str, int]:
-        due = _due_for(target, source, due_by).add_columns(outbox.c.event).limit(most).subquery()
-        counts = select(due.c.event, func.count().label("rows")).group_by(due.c.event)
+        due = _due_for(target, source, due_by).add_columns(_ROW.event).limit(most).subquery()
+        counts = sa.select(due.c.event, sa.func.count().label("rows")).group_by(due.c.event)
         with self._database.read("counting events that are due") as connection:
             return {row.event: row.rows for row in connection.execute(counts)}
 
@@ -136,14 +163,14 @@ class SqlEventStore(Store, Findings):
     ) -> Sequence[OutboxRow]:
         due = _due_for(target, source, due_by or now)
         if kind is not None:
-            due = due.where(outbox.c.event == kind)
+            due = due.where(_ROW.event == kind)
         with self._database.write("taking events") as connection:
             ids = list(connection.scalars(due.limit(limit).with_for_update(skip_locked=True)))
             if not ids:
                 return ()
-            these = outbox.c.id.in_(ids)
-            taken = {"owner": node, "tries": outbox.c.tries + 1, "next_try_at": now + lease}
-            connection.execute(update(outbox).where(these).values(taken))
+            these = _ROW.id.in_(ids)
+            taken = {"owner": node, "tries": _ROW.tries + 1, "next_try_at": now + lease}
+            connection.execute(sa.update(outbox).where(these).values(taken))
             rows = _read(connection.execute(_READ.where(these)))
             return sorted(rows, key=lambda one: ids.index(one.id))
 
@@ -158,10 +185,8 @@ class SqlEventStore(Store, Findings):
         error: str | None = None,
     ) -> bool:
         is_over = state is not OutboxState.WAITING
-        is_this_try = and_(
-            outbox.c.id == row.id, outbox.c.owner == row.owner, outbox.c.tries == row.tries
-        )
-        settled = update(outbox).where(_IS_WAITING, is_this_try)
+        is_this_try = sa.and_(_ROW.id == row.id, _ROW.owner == row.owner, _ROW.tries == row.tries)
+        settled = sa.update(outbox).where(_IS_WAITING, is_this_try)
         settled = settled.values(
             state=state.value,
             next_try_at=None if is_over else next_try_at,
@@ -173,20 +198,19 @@ class SqlEventStore(Store, Findings):
 
     @repeatable
     def tell_anew(self, rows: Collection[OutboxRow], *, before: datetime, now: datetime) -> int:
-        payloads = {(row.event_key, row.target): row.payload for row in rows}
-        is_long_ago = or_(outbox.c.finished_at < before, outbox.c.finished_at > now + CLOCKS_DIFFER)
-        found = list[tuple[int, str]]()
+        payloads = {_key(row): row.payload for row in rows}
+        is_long_ago = sa.or_(_ROW.finished_at < before, _ROW.finished_at > now + CLOCKS_DIFFER)
+        given_up = sa.select(_ROW.id, _ROW.event_key, _ROW.target).where(_IS_UNTOLD, is_long_ago)
         with self._database.read("looking for who was given up") as connection:
-            for keys in batches(sorted({key for key, _ in payloads}), STEP):
-                given_up = select(outbox.c.id, outbox.c.event_key, outbox.c.target).where(
-                    outbox.c.event_key.in_(keys), _IS_UNTOLD, is_long_ago
-                )
-                for id_, *place in connection.execute(given_up):
-                    if (payload := payloads.get(tuple(place))) is not None:
-                        found.append((id_, payload))
+            found = {
+                row.id: payloads[row.event_key, row.target]
+                for keys in batches(sorted({key for key, _ in payloads}), STEP)
+                for row in connection.execute(given_up.where(_ROW.event_key.in_(keys)))
+                if (row.event_key, row.target) in payloads
+            }
         if not found:  # most often
             return 0
-        anew = update(outbox).values(
+        anew = sa.update(outbox).values(
             state=OutboxState.WAITING.value,
             tries=0,
             occurred_at=now,
@@ -196,57 +220,57 @@ class SqlEventStore(Store, Findings):
         )
         told = 0
         with self._database.write("telling anew who was given up") as connection:
-            for id_, payload in sorted(found)[:STEP]:  # in one order, so that two do not deadlock
-                this = anew.where(outbox.c.id == id_, _IS_UNTOLD)
-                told += connection.execute(this.values(payload=payload)).rowcount
+            for id_ in sorted(found)[:STEP]:  # in one order, so that two do not deadlock
+                this = anew.where(_ROW.id == id_, _IS_UNTOLD).values(payload=found[id_])
+                told += connection.execute(this).rowcount
         return told
 
     @repeatable
     def expected(self, *, source: str, after: int, limit: int) -> Sequence[OutboxRow]:
         asked = (
-            _READ.where(_IS_EXPECTED, outbox.c.source == source, outbox.c.id > after)
-            .order_by(outbox.c.id)
+            _READ.where(_IS_EXPECTED, _ROW.source == source, _ROW.id > after)
+            .order_by(_ROW.id)
             .limit(limit)
         )
         with self._database.read("looking for recoveries") as connection:
             return _read(connection.execute(asked))
 
-    @repeatable
     def recover(self, expected: OutboxRow, event: Event, *, now: datetime) -> bool:
-        this = outbox.c.id == expected.id
         # A bad end that was announced meanwhile is after the success that was found.
-        is_same = outbox.c.occurred_at == expected.occurred_at
-        still = (
-            select(outbox.c.id).where(this, _IS_EXPECTED, is_same).with_for_update(skip_locked=True)
-        )
-        told = select(outbox.c.id).where(
-            outbox.c.event_key == event.id, outbox.c.target == expected.target
-        )
-        with self._database.write("telling of a recovery") as connection:
-            if connection.scalar(still) is None:
-                return False
-            if connection.scalar(told) is not None:
-                connection.execute(delete(outbox).where(this))
-                return False
-            connection.execute(
-                update(outbox)
-                .where(this)
-                .values(
-                    event_key=event.id,
-                    occurred_at=event.at,
-                    execution_id=event.execution_id,
-                    payload=event.document,
-                    state=OutboxState.WAITING.value,
-                    next_try_at=now,
-                )
-            )
-            return True
+        this = sa.and_(_ROW.id == expected.id, _IS_EXPECTED)
+        still = sa.select(_ROW.id).where(this, _ROW.occurred_at == expected.occurred_at)
+        told = sa.select(_ROW.id).where(_ROW.event_key == event.id, _ROW.target == expected.target)
+        waits = {
+            "event_key": event.id,
+            "occurred_at": event.at,
+            "execution_id": event.execution_id,
+            "payload": event.document,
+            "state": OutboxState.WAITING.value,
+            "next_try_at": now,
+        }
+
+        @repeatable
+        def tell() -> bool:
+            with self._database.write("telling of a recovery") as connection:
+                if connection.scalar(still.with_for_update(skip_locked=True)) is None:
+                    return False
+                if connection.scalar(told) is not None:
+                    connection.execute(sa.delete(outbox).where(this))
+                    return False
+                connection.execute(sa.update(outbox).where(this).values(waits))
+                return True
+
+        try:
+            return _key(expected) not in self._resting.at(now) and tell()
+        except (*REFUSED, Locked) as why:
+            self._let_rest(expected, why, now)
+            return False
 
     @repeatable
     def regain(self, *, farthest: datetime, now: datetime) -> int:
         kinds = (
-            (outbox.c.next_try_at, and_(_IS_WAITING, outbox.c.next_try_at > farthest)),
-            (outbox.c.occurred_at, and_(_IS_EXPECTED, outbox.c.occurred_at > now)),
+            (_ROW.next_try_at, sa.and_(_IS_WAITING, _ROW.next_try_at > farthest)),
+            (_ROW.occurred_at, sa.and_(_IS_EXPECTED, _ROW.occurred_at > now)),
             (failed_tasks.c.event_at, failed_tasks.c.event_at > farthest),
         )
         with self._database.write("regaining events") as connection:
@@ -259,16 +283,18 @@ class SqlEventStore(Store, Findings):
     def expire(
         self, *, before: datetime, kept_since: datetime, expected_since: datetime, now: datetime
     ) -> Expired:
-        is_untaken = and_(failed_tasks.c.event_at.is_not(None), failed_tasks.c.failed_at < before)
-        # A try that is under way, or is to come, is noted by whoever makes it.
-        is_nobodys = or_(
-            outbox.c.owner.is_(None), outbox.c.next_try_at.is_(None), outbox.c.next_try_at <= now
+        is_untaken = sa.and_(
+            failed_tasks.c.event_at.is_not(None), failed_tasks.c.failed_at < before
         )
-        is_old = and_(_IS_WAITING, outbox.c.occurred_at < before, is_nobodys)
-        ended_at = func.coalesce(outbox.c.finished_at, outbox.c.occurred_at)
-        is_forgotten = or_(
-            and_(_IS_EXPECTED, ended_at < expected_since),
-            and_(outbox.c.state.not_in(_OPEN), ended_at < kept_since),
+        # A try that is under way, or is to come, is noted by whoever makes it.
+        is_nobodys = sa.or_(
+            _ROW.owner.is_(None), _ROW.next_try_at.is_(None), _ROW.next_try_at <= now
+        )
+        is_old = sa.and_(_IS_WAITING, _ROW.occurred_at < before, is_nobodys)
+        ended_at = sa.func.coalesce(_ROW.finished_at, _ROW.occurred_at)
+        is_forgotten = sa.or_(
+            sa.and_(_IS_EXPECTED, ended_at < expected_since),
+            sa.and_(~_IS_WAITING, ~_IS_EXPECTED, ended_at < kept_since),
         )
         expired = {"state": OutboxState.EXPIRED.value, "finished_at": now, "next_try_at": None}
         with self._database.write("giving up old events") as connection:
@@ -279,33 +305,21 @@ class SqlEventStore(Store, Findings):
         return Expired(failures=failures, rows=rows, more=more)
 
     @repeatable
-    def told(self, event_keys: Collection[str]) -> Mapping[str, Collection[str]]:
-        asked = select(outbox.c.event_key, outbox.c.target).where(
-            outbox.c.event_key.in_(sorted(event_keys)),
-            outbox.c.state == OutboxState.DELIVERED.value,
-        )
-        found = dict[str, list[str]]()
-        with self._database.read("looking for who was told") as connection:
-            for row in connection.execute(asked):
-                found.setdefault(row.event_key, []).append(row.target)
-        return found
-
-    @repeatable
     def deliveries(self, beginnings: Collection[str]) -> Sequence[OutboxRow]:
         found = list[OutboxRow]()
         with self._database.read("looking for who was told") as connection:
             for part in batches(sorted(beginnings), _ASKED_AT_ONCE):
-                ranges = (outbox.c.event_key.between(begins, f"{begins}g") for begins in part)
-                found += _read(connection.execute(_READ.where(or_(*ranges))))
+                ranges = (_ROW.event_key.between(begins, f"{begins}g") for begins in part)
+                found += _read(connection.execute(_READ.where(sa.or_(*ranges))))
         # In a statement that orders them SQLite walks all rows by their ids.
         return sorted(found, key=attrgetter("id"))
 
     @repeatable
     def failing(self, target: str, *, source: str) -> OutboxRow | None:
-        is_its = and_(outbox.c.target == target, outbox.c.source == source)
-        has_failed = and_(outbox.c.tries > 0, outbox.c.last_error.is_not(None))
+        is_its = sa.and_(_ROW.target == target, _ROW.source == source)
+        has_failed = sa.and_(_ROW.tries > 0, _ROW.last_error.is_not(None))
         asked = _READ.where(_IS_WAITING, is_its, has_failed)
-        asked = asked.order_by(outbox.c.next_try_at.desc()).limit(1)
+        asked = asked.order_by(_ROW.next_try_at.desc()).limit(1)
         with self._database.read("looking for why a target is not told") as connection:
             return next(iter(_read(connection.execute(asked))), None)
 
@@ -313,53 +327,62 @@ class SqlEventStore(Store, Findings):
     def rows(
         self, *, states: Collection[OutboxState] = (), schedule: str | None = None, limit: int
     ) -> Sequence[OutboxRow]:
-        asked = _READ.order_by(outbox.c.id.desc()).limit(limit)
+        asked = _READ.order_by(_ROW.id.desc()).limit(limit)
         if states:
-            asked = asked.where(outbox.c.state.in_([each.value for each in states]))
+            asked = asked.where(_ROW.state.in_([each.value for each in states]))
         if schedule is not None:
-            asked = asked.where(outbox.c.schedule_name == schedule)
+            asked = asked.where(_ROW.schedule_name == schedule)
         with self._database.read("listing events") as connection:
             return _read(connection.execute(asked))
 
+    def _let_rest(self, row: OutboxRow, why: Exception, now: datetime) -> None:
+        text = f"{row.target} is not told of {row.event_key}: {why}"
+        say(log, logging.ERROR, "event.refused", text, schedule=row.schedule_name)
+        self._resting.note(_key(row), now)
 
-def _due_for(target: str, source: str, due_by: datetime) -> Select[Any]:
+
+def _key(row: OutboxRow) -> tuple[str, str]:
+    return row.event_key, row.target
+
+
+def _due_for(target: str, source: str, due_by: datetime) -> sa.Select[Any]:
     """Select what is due for a target, the earliest first."""
     return (
-        select(outbox.c.id)
+        sa.select(_ROW.id)
         .where(
             _IS_WAITING,
-            outbox.c.target == target,
-            outbox.c.next_try_at <= due_by,
-            outbox.c.occurred_at >= due_by - EXPIRES_AFTER,
-            outbox.c.source == source,
+            _ROW.target == target,
+            _ROW.next_try_at <= due_by,
+            _ROW.occurred_at >= due_by - EXPIRES_AFTER,
+            _ROW.source == source,
         )
-        .order_by(outbox.c.next_try_at, outbox.c.id)
+        .order_by(_ROW.next_try_at, _ROW.id)
     )
 
 
-def _read(rows: Iterable[Row[Any]]) -> list[OutboxRow]:
+def _read(rows: Iterable[sa.Row[Any]]) -> list[OutboxRow]:
     """Read the rows that fit; they have all columns."""
     return [OutboxRow(**msgspec.structs.asdict(each)) for each in DELIVERY.readable(rows)]
 
 
-def _insert_new(connection: Connection, wanted: Sequence[OutboxRow]) -> int:
+def _insert_new(connection: sa.Connection, wanted: Sequence[OutboxRow]) -> int:
     """Insert what is not there; what another has just added raises, to be repeated."""
     added = 0
     for part in batches(wanted, _INSERTED_AT_ONCE):
-        new = {(one.event_key, one.target): one for one in part}
+        new = {_key(one): one for one in part}
         keys = sorted({key for key, _ in new})
-        asked = select(outbox.c.event_key, outbox.c.target).where(outbox.c.event_key.in_(keys))
+        asked = sa.select(_ROW.event_key, _ROW.target).where(_ROW.event_key.in_(keys))
         for row in connection.execute(asked):
             new.pop((row.event_key, row.target), None)
         if new:
             rows = [{name: getattr(one, name) for name in _WRITTEN} for one in new.values()]
-            connection.execute(insert(outbox), rows)
+            connection.execute(sa.insert(outbox), rows)
         added += len(new)
     return added
 
 
 def _without_known(
-    connection: Connection, wanted: Sequence[OutboxRow], once: Collection[str]
+    connection: sa.Connection, wanted: Sequence[OutboxRow], once: Collection[str]
 ) -> Sequence[OutboxRow]:
     """Leave out what targets told *once* know, and recoveries that are expected already.
 
@@ -369,35 +392,27 @@ def _without_known(
     if not hoped:
         return wanted
     expected = (
-        select(outbox.c.id, outbox.c.event_key, outbox.c.scheduler_id, outbox.c.target)
-        .where(_IS_EXPECTED, outbox.c.scheduler_id.in_(sorted(hoped)))
+        sa.select(_ROW.id, _ROW.event_key, _ROW.scheduler_id, _ROW.target)
+        .where(_IS_EXPECTED, _ROW.scheduler_id.in_(sorted(hoped)))
         .with_for_update()
     )
-    there, after = dict[Place, int](), dict[Place, str]()
-    for row in connection.execute(expected):
-        there[row.scheduler_id, row.target] = row.id
-        if row.target in once:
-            after[row.scheduler_id, row.target] = expected_after(row.event_key)
-    told = set[tuple[str, str]]()
-    if after:
-        of_keys = outbox.c.event_key.in_(sorted({*after.values()}))
-        is_told = outbox.c.state.not_in(sorted(UNTOLD))
-        asked = select(outbox.c.event_key, outbox.c.target).where(of_keys, is_told)
-        told.update((row.event_key, row.target) for row in connection.execute(asked))
-    known = {place: key for place, key in after.items() if (key, place[1]) in told}
-    wanted = without_repeats(wanted, once=once, known=known)
-    latest = {one.place: one for one in wanted if one.state == OutboxState.EXPECTED}
-    for place, id_ in there.items():
+    there = {(row.scheduler_id, row.target): row for row in connection.execute(expected)}
+    last = {place: expected_after(row.event_key) for place, row in there.items()}
+    told = sa.select(_ROW.scheduler_id, _ROW.target, _ROW.event_key).where(
+        _ROW.event_key.in_(sorted({last[place] for place in last if place[1] in once})),
+        ~_IS_UNTOLD,
+    )
+    known = {
+        (row.scheduler_id, row.target): row.event_key
+        for row in connection.execute(told)
+        if last.get((row.scheduler_id, row.target)) == row.event_key
+    }
+    left = without_repeats(wanted, once=once, known=known)
+    latest = {one.place: one for one in left if one.state == OutboxState.EXPECTED}
+    for place, row in there.items():
         if (one := latest.pop(place, None)) is not None:
             # One that was left to wait is announced after those that came later.
-            is_earlier = outbox.c.occurred_at <= one.occurred_at
-            connection.execute(
-                update(outbox)
-                .where(outbox.c.id == id_, is_earlier)
-                .values(
-                    event_key=one.event_key,
-                    occurred_at=one.occurred_at,
-                    execution_id=one.execution_id,
-                )
-            )
-    return [*(one for one in wanted if one.state != OutboxState.EXPECTED), *latest.values()]
+            later = sa.update(outbox).where(_ROW.id == row.id, _ROW.occurred_at <= one.occurred_at)
+            names = ("event_key", "occurred_at", "execution_id")
+            connection.execute(later.values({name: getattr(one, name) for name in names}))
+    return [*(one for one in left if one.state != OutboxState.EXPECTED), *latest.values()]

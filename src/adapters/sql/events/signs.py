@@ -34,7 +34,7 @@ from cronhare.domain.events.judging import (
     RunSigns,
     ScheduleSigns,
     Signs,
-    may_be_long,
+    long_time,
 )
 from cronhare.domain.execution import State
 from cronhare.domain.schedules.task import SYSTEM, TaskRef
@@ -275,7 +275,7 @@ def _signs(
         running=running,
         last=last,
         usual=_usual(connection, row.id, last)
-        if row.id in usual and (may_be_long(running, now) or may_be_long(last, now))
+        if row.id in usual and (long_time(running, now) or long_time(last, now))
         else (),
     )
 

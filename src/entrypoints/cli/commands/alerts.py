@@ -10,7 +10,8 @@ from uuid import uuid4
 import attrs
 import typer
 
-from cronhare.domain.events.alerts import AlertFilter, say_measured, trial
+from cronhare.domain.events.alerts import AlertFilter, say_measured
+from cronhare.domain.events.events import Event
 from cronhare.domain.events.outbox import OutboxRow, OutboxState, say_next_try
 from cronhare.domain.events.rules import AlertSeverity, Rule
 from cronhare.domain.events.targets import (
@@ -20,6 +21,7 @@ from cronhare.domain.events.targets import (
     ByListener,
     ByPing,
     ByWebhook,
+    EventKind,
     Means,
     Target,
     lacks,
@@ -191,8 +193,16 @@ async def _try_all(
 
 
 async def _try(notifier: NotifierPort, target: Target, source: str) -> TriedView:
-    now = datetime.now(UTC)
-    event = trial(target.name, now=now, id_=str(uuid4()))
+    now, text = datetime.now(UTC), f"This is a test of {target.name}: nothing is wrong"
+    said = {"severity": "info", "message": text, "task": None}
+    event = Event(
+        id=f"test:{uuid4()}",
+        kind=EventKind.ALERT,
+        schedule="",
+        scheduler_id=0,
+        at=now,
+        data={"rule": "test", "value": 0, "threshold": None, "test": True, "alert": said},
+    )
     row = attrs.evolve(OutboxRow.of(event, target.name, source=source, now=now), tries=1)
     try:
         await notifier.notify(target, row)

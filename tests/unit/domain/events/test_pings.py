@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from cronhare.domain.events.outbox import RunEnd, end_of
+from cronhare.domain.events.outbox import RunEnd, ping_of
 from cronhare.domain.execution import State
 from tests.unit.executions import NOON, execution
 
@@ -22,7 +22,7 @@ from tests.unit.executions import NOON, execution
     ],
 )
 def test_what_failed_is_never_told_as_good(state: State, exit_code: int | None, path: str) -> None:
-    row = end_of(execution(state), RunEnd(exit_code=exit_code), "hc", source="shop", now=NOON)
+    row = ping_of(execution(state), RunEnd(exit_code=exit_code), "hc", source="shop", now=NOON)
 
     assert msgspec.json.decode(row.payload)["data"]["path"] == path
 
@@ -40,6 +40,6 @@ def test_a_service_is_told_the_errors_else_the_output_else_the_reason(
 ) -> None:
     failed = execution(State.FAILED, last_error="exit code 1")
 
-    row = end_of(failed, end, "hc", source="shop", now=NOON)
+    row = ping_of(failed, end, "hc", source="shop", now=NOON)
 
     assert msgspec.json.decode(row.payload)["data"]["body"] == body
