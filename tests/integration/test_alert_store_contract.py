@@ -167,7 +167,7 @@ def test_an_alert_is_raised_once_and_kept_until_it_has_not_held_for_a_while(
 
 def test_each_change_is_another_revision_and_nothing_else_is(ledger: Ledger) -> None:
     store, seen = ledger.alerts, [ledger.alerts.revision()]
-    store.begin(now=ledger.now, every=MINUTE)
+    store.begin(now=ledger.now, every=MINUTE, source="shop")
     assert store.revision() == seen[-1]
     for held, passes in [([alert()], MINUTE), ([], CLEAR_AFTER + SECOND), ([], DAY + SECOND)]:
         ledger.clock.advance(passes)
