@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import Connection, Row, Select, bindparam, select, update
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.archive import archive_end
+from cronhare.domain.lifecycle.archive import archive
 from cronhare.domain.lifecycle.retry_limits import AttemptEnd
 from cronhare.domain.lifecycle.transitions import (
     Standing,
@@ -254,9 +254,13 @@ def _write_ended(
     ]
     dialect.update_many(connection, _END_ATTEMPT, rows)
     _keep_outputs(connection, dialect, ((one, ran) for one, ran, _ in ended))
-    archived = [archive_end(one, verdict, ran.outcome.error, now) for one, ran, verdict in ended]
-    if failed := [archive_values(row) for row in archived if row is not None]:
-        connection.execute(ARCHIVE, failed)
+    failed = [
+        archive(one, verdict, ran.outcome.error, now, check_at=now)  # its message is yet to be sent
+        for one, ran, verdict in ended
+        if isinstance(verdict, Fail | Quarantine)
+    ]
+    if failed:
+        connection.execute(ARCHIVE, list(map(archive_values, failed)))
     return [after.state for _, after in changed]
 
 

@@ -1,6 +1,7 @@
 """The archive: what failed for good or was quarantined, until a person removes it."""
 
 import enum
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -22,7 +23,7 @@ from ..messages import (
 )
 from ..retries.outcome import Ending, ErrorClass, PoisonPill, TaskError
 from ..retries.policy import write_policy
-from ..retries.retry import Fail, Quarantine, Verdict
+from ..retries.retry import Fail, Quarantine
 from ..schedules.keys import reported_key
 from ..schedules.task import TaskRef
 from ..texts.moments import read_iso
@@ -140,8 +141,7 @@ class Archived:
     it is, or if it needs none. It is quarantined for its last *crash_count* crashes, from
     *first_crash_at* to the end; both are None for what is no poison pill. *options* is JSON: its
     policy, and its timeout. *topic* is what it was an event of. *event_at* is from when on those
-    who want to know of it are told; None once that is taken care of. *problem* says what is wrong
-    with its row, where a person spoilt it.
+    who want to know of it are told; None once that is taken care of.
     """
 
     id: int
@@ -170,7 +170,6 @@ class Archived:
     options: str | None = None
     topic: str | None = None
     event_at: datetime | None = None
-    problem: str | None = None
 
     @property
     def ticket(self) -> AttemptRef:
@@ -231,15 +230,6 @@ def archive(
     )
 
 
-def archive_end(
-    execution: Execution, verdict: Verdict, error: TaskError | None, at: datetime
-) -> Archived | None:
-    """Describe the row of an execution whose attempt ended *at*; None if it has not failed."""
-    if not isinstance(verdict, Fail | Quarantine):
-        return None
-    return archive(execution, verdict, error, at, check_at=at)  # its message is yet to be sent
-
-
 def archive_report(failure: Failure, now: datetime) -> Archived:
     """Describe the row of a reported failure that has no execution; the ledger gives its id."""
     message = failure.message
@@ -263,18 +253,14 @@ def archive_report(failure: Failure, now: datetime) -> Archived:
     )
 
 
-#: Characters of a name, and of a part of a reason.
-LONGEST_NAME: Final = 255
-LONGEST_PART: Final = 1_000
-
+#: The most characters of each.
 _LENGTHS: Final = {
-    "schedule": LONGEST_NAME,
-    "task": LONGEST_NAME,
-    "type": LONGEST_NAME,
-    "queue": LONGEST_NAME,
-    "code": LONGEST_NAME,
-    "reason": LONGEST_PART,
+    **dict.fromkeys(("schedule", "task", "type", "queue", "code"), 255),
+    "reason": 1_000,
 }
+
+#: What no column holds; a lone surrogate comes of an argument that is no UTF-8.
+_UNWRITABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 
 class FieldsInvalid(ValueError):
@@ -326,7 +312,7 @@ class FailureFilter:
             text = getattr(self, field)
             if text is not None and not 0 < len(text) <= longest:
                 yield field, f"it has {len(text):,} characters, 1-{longest:,} are allowed"
-            elif text is not None and not _is_writable(text):
+            elif text is not None and _UNWRITABLE.search(text):
                 yield field, f"{echo(text)} has a character that no row can hold"
         if self.kind not in {None, State.FAILED, State.QUARANTINED}:
             yield "kind", f"{self.kind} is neither failed nor quarantined"
@@ -339,13 +325,6 @@ class FailureFilter:
         return attrs.asdict(
             self, filter=lambda field, value: value is not None and field.name != "numbers"
         )
-
-
-def _is_writable(text: str) -> bool:
-    try:
-        return "\0" not in text and bool(text.encode())
-    except UnicodeEncodeError:  # a lone surrogate, of an argument that is no UTF-8
-        return False
 
 
 #: What still waits for a person, and everything that ever failed for good.

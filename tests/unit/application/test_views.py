@@ -227,7 +227,6 @@ KEPT: dict[str, Any] = {
     "crash_count": 3,
     "first_crash_at": NOON,
     "topic": "letters.due",
-    "problem": "no text",
 }
 ARCHIVED = Archived(
     **KEPT,
@@ -267,6 +266,7 @@ FAILURE = {
     "user_id": None,
     "group_id": None,
     "dead_letter": DEAD_LETTER,
+    "problem": None,
 }
 
 #: Alike in a draft and its view.

@@ -85,7 +85,7 @@ class FailureView:
     topic: str | None
     poison_key: str | None
     dead_letter: DeadLetterRecord
-    problem: str | None
+    problem: str | None = None  # a row that cannot be read is told by the log, and is in no view
 
     @property
     def called(self) -> str:

@@ -377,7 +377,6 @@ def _failure_facts(archived: "FailureView") -> list[tuple[str, object]]:
         ("resolution", archived.resolution),
         ("note", archived.note or None),
         ("error", None if archived.error is None else _said(archived.error)),
-        ("problem", archived.problem),
     ]
 
 
