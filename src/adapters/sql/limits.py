@@ -21,9 +21,6 @@ from cronhare.domain.lifecycle.retry_limits import (
     tasks_asked,
 )
 from cronhare.domain.retries.limits import (
-    LARGEST_BUDGET,
-    LONGEST_BREAKER_WINDOW,
-    LONGEST_BUDGET_WINDOW,
     Breaker,
     Budget,
 )
@@ -33,23 +30,14 @@ from .database import Store, repeatable
 from .dialect import Dialect
 from .tables.schedule_columns import NUMBER_COLUMNS
 from .tables.tables import FOUND_BY_KEY, breakers, budgets, executions, schedulers
-from .tables.types import BrokenRow, OwnTable, duration, milliseconds, moment_of, whole
+from .tables.types import BrokenRow, OwnTable, duration, milliseconds, moment_of
 from .writing import Change
 
 log = logging.getLogger(__name__)
 
 L = TypeVar("L", Budget, Breaker)
 
-_MILLISECOND: Final = timedelta(milliseconds=1)
 _decode: Final = msgspec.json.Decoder(list[tuple[datetime, int]]).decode
-
-BUDGET: Final = OwnTable(
-    budgets,
-    most=whole(1, LARGEST_BUDGET),
-    window_ms=whole(1, LONGEST_BUDGET_WINDOW // _MILLISECOND),
-)
-BREAKER: Final = OwnTable(breakers, window_ms=whole(1, LONGEST_BREAKER_WINDOW // _MILLISECOND))
-
 
 #: Columns of limits that have other names than their fields.
 _COLUMNS: Final = {
@@ -74,24 +62,18 @@ def _written(value: object) -> object:
     return value
 
 
-def _read(kind: type[L], row: Any) -> L:  # noqa: ANN401 - a row
-    table, counts = (BUDGET, "grants") if kind is Budget else (BREAKER, "failures")
-    read = table.read(row)
-    said = {each: getattr(read, _COLUMNS.get(each, each)) for each in attrs.fields_dict(kind)}
-    try:
-        said[counts] = tuple(_decode(said[counts]))
-    except msgspec.DecodeError as error:
-        raise BrokenRow(table, row, f"{counts}: {error}") from error
-    return kind(**{**said, "window": duration(said["window"])})
-
-
 class LimitTable(Generic[L]):
-    """The rows of one kind of limit, which are named by their only key."""
+    """The rows of one kind of limit, which are named by their only key.
 
-    def __init__(self, table: sa.Table, *, kind: type[L], action: str) -> None:
+    Its numbers in time are JSON, in the field *counts*. *action* is what the log calls broken ones.
+    """
+
+    def __init__(self, table: sa.Table, kind: type[L], *, counts: str, action: str) -> None:
         [self.key] = table.primary_key
         self.table = table
+        self.own = OwnTable(table)
         self._kind: type[L] = kind
+        self._counts = counts
         self._action = action
         self._lock = (
             sa.select(table)
@@ -107,26 +89,32 @@ class LimitTable(Generic[L]):
 
     def lock(self, connection: sa.Connection, keys: Sequence[str]) -> list[L]:
         """Read limits, and lock them until the transaction's end; a broken one begins anew."""
-        found = []
-        for row in connection.execute(self._lock, {"keys": keys}).all() if keys else ():
-            try:
-                found.append(_read(self._kind, row))
-            except BrokenRow as broken:
-                text = f"A row was broken, and begins anew: {broken}"
-                say(log, logging.WARNING, self._action, text)
-                key = getattr(row, self.key.name)
-                connection.execute(sa.delete(self.table).where(self.key == key))
+        rows = connection.execute(self._lock, {"keys": keys}).all() if keys else ()
+        found = self.readable(rows)
+        if len(found) < len(rows):
+            broken = {getattr(row, self.key.name) for row in rows} - set(map(self._name, found))
+            connection.execute(sa.delete(self.table).where(self.key.in_(broken)))
         return found
 
     def readable(self, rows: Iterable[Any]) -> list[L]:
-        """Read those that fit."""
+        """Read those that fit, and log the others."""
         found = []
         for row in rows:
             try:
-                found.append(_read(self._kind, row))
+                found.append(self._read(row))
             except BrokenRow as broken:
                 say(log, logging.WARNING, self._action, f"A row cannot be read: {broken}")
         return found
+
+    def _read(self, row: Any) -> L:  # noqa: ANN401 - a row
+        own, names = self.own.read(row), attrs.fields_dict(self._kind)
+        said = {name: getattr(own, _COLUMNS.get(name, name)) for name in names}
+        try:
+            said[self._counts] = tuple(_decode(said[self._counts]))
+            said["window"] = duration(said["window"])
+        except (msgspec.DecodeError, OverflowError) as error:
+            raise BrokenRow(self.own, row, f"{self._counts}: {error}") from error
+        return self._kind(**said)
 
     def write(
         self, connection: sa.Connection, dialect: Dialect, after: Sequence[L], before: Sequence[L]
@@ -146,8 +134,8 @@ class LimitTable(Generic[L]):
         return name
 
 
-BUDGETS: Final = LimitTable(budgets, kind=Budget, action="budget.broken")
-BREAKERS: Final = LimitTable(breakers, kind=Breaker, action="breaker.broken")
+BUDGETS: Final = LimitTable(budgets, Budget, counts="grants", action="budget.broken")
+BREAKERS: Final = LimitTable(breakers, Breaker, counts="failures", action="breaker.broken")
 
 _asked = schedulers.alias("asked")
 _same_task = sa.and_(

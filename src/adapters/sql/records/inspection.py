@@ -30,7 +30,7 @@ from ..dialect import dialect_of
 from ..events.alerts import ALERT
 from ..events.outbox import DELIVERY
 from ..gauges import NEWEST, last_claim, loads, outstanding, overdue
-from ..limits import BREAKER, BUDGET, SqlLimitStore
+from ..limits import BREAKERS, BUDGETS, SqlLimitStore
 from ..migrations.upgrade import HEAD, check_schema
 from ..nodes import NODE, SqlNodeStore
 from ..schedule_lists import schedules_seen
@@ -49,8 +49,8 @@ _LOOKED_AT: Final = (
     ALERT,
     ATTEMPT,
     ENTRY,
-    BREAKER,
-    BUDGET,
+    BREAKERS.own,
+    BUDGETS.own,
     FAILURE,
     NODE,
     DELIVERY,

@@ -28,7 +28,6 @@ from ..tables.executions import batches, in_states
 from ..tables.schedules import LONGEST_RETENTION, read_retention
 from ..tables.tables import (
     AWAITS_A_PERSON,
-    IDS,
     THESE,
     audit,
     breakers,
@@ -96,23 +95,6 @@ def _of_schedules(state: ColumnElement[bool]) -> tuple[Select[Any], Select[Any]]
 _OF_DONE: Final = _of_schedules(_SUCCEEDED)
 _OF_FAILED: Final = _of_schedules(_FAILED)
 
-_OLD_REPLAY = (
-    select(replays.c.id)
-    .where(replays.c.ended_at < moment_of("limit"))
-    .order_by(replays.c.id)
-    .limit(1)
-    .with_for_update(skip_locked=True)
-)
-_ITEMS = (
-    select(replay_items.c.archived_id)
-    .where(replay_items.c.replay_id == bindparam("old"))
-    .limit(STEP)
-)
-_FORGET_ITEMS = delete(replay_items).where(
-    replay_items.c.replay_id == bindparam("old"), replay_items.c.archived_id.in_(IDS)
-)
-_FORGET_REPLAY = delete(replays).where(replays.c.id == bindparam("old"))
-
 
 def clean_up(
     database: Database, *, now: datetime, retention: Retention, between: Callable[[], None]
@@ -131,9 +113,12 @@ def clean_up(
     ):
         deleted += step
         between()
+    is_old = replays.c.ended_at < limits["others"]
+    of_old = replay_items.c.replay_id.in_(select(replays.c.id).where(is_old))
     for _ in chain(
         forget(database, gates, gates.c.used_at < now - GATES_KEPT_FOR),
-        _forget_replays(database, limits["others"]),
+        forget(database, replay_items, of_old),  # there may be 100,000 of one replay
+        forget(database, replays, is_old),
         forget(database, audit, audit.c.at < now - retention.audit),
         forget(database, budgets, budgets.c.last_at < now - IDLE_FOR),
         forget(database, breakers, breakers.c.last_at < now - IDLE_FOR),
@@ -240,18 +225,3 @@ def _delete(
         return ()
 
     return sum(write_each(ids, delete_them, refused=keep, doubted=keep, locked=lambda _: ()))
-
-
-def _forget_replays(database: Database, before: datetime) -> Iterator[None]:
-    """Delete, step by step, replays that ended before then. What is locked goes another day."""
-    while True:
-        with database.write("deleting old replays") as connection:
-            old = connection.scalar(_OLD_REPLAY, {"limit": before})
-            if old is None:
-                return
-            ids = connection.scalars(_ITEMS, {"old": old}).all()
-            if ids:
-                connection.execute(_FORGET_ITEMS, {"old": old, "ids": ids})
-            if len(ids) < STEP:
-                connection.execute(_FORGET_REPLAY, {"old": old})
-        yield
