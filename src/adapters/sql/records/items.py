@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import attrs
 import msgspec
@@ -69,30 +69,22 @@ _NOTE: Final = (
 )
 
 
+class Item(NamedTuple):
+    """A new item; its *number* is that of its row in the archive, or its second since 1970."""
+
+    number: int
+    execution_id: int = 0
+    key: str = ""
+    state: ItemState = ItemState.WAITING
+
+
 @attrs.frozen(kw_only=True)
 class Collected:
-    """New items as rows, how many instants were *left out*, and *up_to* where the step looked."""
+    """New items, how many instants were *left out*, and *up_to* where the step looked."""
 
-    items: Sequence[Mapping[str, Any]] = ()
+    items: Sequence[Item] = ()
     left_out: int = 0
     up_to: int
-
-
-def _item(
-    of: Replay,
-    number: int,
-    state: ItemState = ItemState.WAITING,
-    *,
-    execution_id: int = 0,
-    item_key: str = "",
-) -> Mapping[str, Any]:
-    return {
-        "replay_id": of.id,
-        "archived_id": number,
-        "execution_id": execution_id,
-        "item_key": item_key,
-        "state": state.value,
-    }
 
 
 #: The executions that have begun by their items, and the items that never can.
@@ -127,7 +119,7 @@ class Failures:
         rows = self.connection.execute(page).all()
         return Collected(
             items=[
-                _item(found, row.id, execution_id=row.execution_id, item_key=self.order.key_of(row))
+                Item(row.id, row.execution_id, self.order.key_of(row))
                 for row in read_archived(rows, **unread)
             ],
             up_to=rows[-1].id if len(rows) == COLLECTED_AT_ONCE else found.up_to,
@@ -174,7 +166,7 @@ def have_run(
 
 
 class PastInstants:
-    """The instants of an order. As an item, the number of each is its second since 1970."""
+    """The instants of an order."""
 
     def __init__(
         self,
@@ -221,7 +213,7 @@ class PastInstants:
         is_full = len(looked) == COLLECTED_AT_ONCE
         return Collected(
             items=[
-                _item(found, second_of(one), ItemState.REFUSED if one in ran else ItemState.WAITING)
+                Item(second_of(one), state=ItemState.REFUSED if one in ran else ItemState.WAITING)
                 for one in wanted
             ],
             left_out=len(looked) - len(wanted),

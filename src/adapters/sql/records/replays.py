@@ -318,9 +318,19 @@ def _seen(connection: Connection, found: Replay, work: PastInstants | Failures) 
     _move(connection, found.id, failed, ItemState.FAILED)
     is_collected = found.progress.is_collected
     more = Collected(up_to=found.collected_to) if is_collected else work.collect(found)
-    if more.items:
-        connection.execute(_ADD, more.items)
-    refused = sum(item["state"] == ItemState.REFUSED.value for item in more.items)
+    rows_of_items = [
+        {
+            "replay_id": found.id,
+            "archived_id": item.number,
+            "execution_id": item.execution_id,
+            "item_key": item.key,
+            "state": item.state.value,
+        }
+        for item in more.items
+    ]
+    if rows_of_items:
+        connection.execute(_ADD, rows_of_items)
+    refused = sum(item.state is ItemState.REFUSED for item in more.items)
     before = found.progress
     progress = attrs.evolve(
         before,
