@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from sqlalchemy import URL
 
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, Graces, State
-from cronhare.domain.lifecycle.transitions import ALLOWED_TRANSITIONS, EARLIEST
+from cronhare.domain.lifecycle.transitions import EARLIEST
 from cronhare.domain.retries.retry import Complete, GiveBack, Quarantine, Verdict
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.ports.attempts import Finish, Refused, StartRequest, Superseded
@@ -36,6 +36,7 @@ from tests.integration.ledgers import (
     sqlite_ledger,
 )
 from tests.ports import NO_NACKS
+from tests.unit.executions import ALLOWED_TRANSITIONS
 
 OpenLedger = Callable[[FrozenClock], AbstractContextManager[Ledger]]
 

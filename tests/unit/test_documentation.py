@@ -11,9 +11,9 @@ import pytest
 
 from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.transitions import ALLOWED_TRANSITIONS
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.entrypoints.settings.settings import Settings
+from tests.unit.executions import ALLOWED_TRANSITIONS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]

@@ -18,36 +18,6 @@ from ..retries.retry import Cancel, Complete, Fail, GiveBack, Quarantine, RetryA
 from ..schedules.conditions import expired
 from ..texts.moments import say_moment
 
-#: Where each of `STARTABLE` may go: to quarantine if its row is broken or refused (ADR 15), to
-#: failed if another program's worker reports so, to held if a gate keeps it back.
-_FROM_WAITING: Final = frozenset(
-    {
-        State.RUNNING,
-        State.CANCELLED,
-        State.HANDED_OVER,
-        State.QUARANTINED,
-        State.FAILED,
-        State.HELD,
-    }
-)
-
-ALLOWED_TRANSITIONS: Final[dict[State, frozenset[State]]] = {
-    State.CLAIMED: _FROM_WAITING | {State.PUBLISHED, State.SKIPPED},
-    State.HELD: frozenset({State.CLAIMED, State.CANCELLED, State.QUARANTINED, State.SKIPPED}),
-    State.PUBLISHED: _FROM_WAITING | {State.SKIPPED},  # expired
-    State.RUNNING: frozenset(
-        {State.SUCCEEDED, State.RETRYING, State.FAILED, State.QUARANTINED, State.CANCELLED}
-    ),
-    State.RETRYING: _FROM_WAITING,
-    State.FAILED: frozenset({State.CLAIMED}),  # replayed
-    State.QUARANTINED: frozenset({State.CLAIMED}),  # released
-    State.SUCCEEDED: frozenset(),
-    State.CANCELLED: frozenset(),
-    State.SKIPPED: frozenset(),
-    State.HANDED_OVER: frozenset({State.FAILED}),  # as the other program reports
-}
-
-
 #: The fields that a change can change.
 _CHANGING: Final = (
     "state",

@@ -27,6 +27,10 @@ MINUTE = timedelta(minutes=1)
 NONE = timedelta(0)
 
 
+def test_a_message_is_named_by_execution_and_attempt() -> None:
+    assert execution(id=17, attempt=3).message_id == "17:3"
+
+
 def test_a_change_is_told_by_the_fields_in_which_it_differs() -> None:
     running = execution(State.RUNNING, owner="ant", lease_until=NOON)
 
