@@ -170,24 +170,15 @@ def class_of(exit_code: int = 1, **error: object) -> ErrorClass:
         ({"exit_code": 75}, ErrorClass.TRANSIENT),
         ({"exit_code": 3}, ErrorClass.UNKNOWN),
         ({"exit_code": 3, "types": ("OSError",), "code": "EIO"}, ErrorClass.UNKNOWN),
+        ({"code": "ECONNRESET", "types": ("KeyError",)}, ErrorClass.TRANSIENT),  # the nearest
+        ({"code": "AUTH_INVALID", "error_class": ErrorClass.PERMANENT}, ErrorClass.TRANSIENT),
+        ({"error_class": ErrorClass.RATE_LIMITED}, ErrorClass.RATE_LIMITED),  # above an exit status
     ],
 )
 def test_an_error_is_known_by_code_exception_or_exit_status(
     error: dict[str, object], expected: ErrorClass
 ) -> None:
     assert class_of(**error) is expected  # type: ignore[arg-type]
-
-
-def test_the_nearest_name_counts() -> None:
-    assert class_of(code="ECONNRESET", types=("KeyError",)) is ErrorClass.TRANSIENT
-
-
-def test_a_rule_for_a_code_outweighs_the_original_classes() -> None:
-    assert class_of(code="AUTH_INVALID", error_class=ErrorClass.PERMANENT) is ErrorClass.TRANSIENT
-
-
-def test_what_the_task_says_outweighs_its_exit_status() -> None:
-    assert class_of(error_class=ErrorClass.RATE_LIMITED) is ErrorClass.RATE_LIMITED
 
 
 def test_a_success_stays_one() -> None:

@@ -134,20 +134,6 @@ def test_a_wait_lies_between_nothing_and_its_cap(
     assert wait % timedelta(milliseconds=1) == timedelta(0)
 
 
-@given(backoffs.filter(lambda b: b.type is not BackoffType.SEQUENCE), retries, chances)
-def test_a_later_retry_never_waits_less(
-    backoff: Backoff, retry: int, random_fraction: float
-) -> None:
-    assert backoff.wait(retry, random_fraction=random_fraction) <= backoff.wait(
-        retry + 1, random_fraction=random_fraction
-    )
-
-
-WITH_NAMES = [
-    *POLICIES.values(),
-    *(RetryPolicy(backoff=backoff) for backoff in BACKOFFS.values()),
-]
-
 DEFAULT = RetryPolicy(attempts=7, backoff=Backoff(delay=7_000, jitter=Jitter.FULL))
 
 
@@ -334,11 +320,6 @@ def test_a_policy_may_say_what_makes_a_poison_pill_of_its_runs() -> None:
     assert policy.crashes == CrashPolicy(limit=5, timeouts=False)
     assert read_policy(write_policy(policy), default=DEFAULT) == policy
     assert read_policy({"attempts": 2}, default=policy).crashes == policy.crashes
-
-
-@pytest.mark.parametrize("policy", WITH_NAMES)
-def test_a_preset_that_was_written_is_read_back(policy: RetryPolicy) -> None:
-    assert read_policy(write_policy(policy), default=DEFAULT) == policy
 
 
 delays = st.integers(1_000, 3_600_000)
