@@ -90,6 +90,18 @@ def file_refusal(error: OSError, path: Path, state: str) -> Refusal:
     return Refusal(f"{path}: {error.strerror or error}", advice=state)
 
 
+def write_new(path: Path, text: str, *, if_there: str) -> None:
+    """Write a new file; one that is there is not replaced, and *if_there* is said."""
+    state = "Nothing was written."
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise Refusal(f"{path} is there already", advice=f"{state} {if_there}") from error
+    except OSError as error:
+        raise file_refusal(error, path, state) from error
+
+
 def report(error: BaseException) -> int:
     """Print an error on standard error and give the exit status that belongs to it."""
     match error:

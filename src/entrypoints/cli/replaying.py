@@ -19,7 +19,7 @@ from cronhare.domain.texts.words import counted
 
 from ..node_identity import this_actor, this_user
 from .errors import Refusal, Status
-from .failure_options import with_options
+from .options import with_options
 from .output import answer, facts, json_line, print_json, print_line, state
 from .progress import make_bar
 

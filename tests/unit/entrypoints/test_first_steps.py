@@ -155,21 +155,6 @@ def test_what_a_person_edits_stays_and_a_unit_that_differs_is_written_by_force_a
     assert "systemctl daemon-reload && systemctl enable --now cronhare" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("at", ["etc", "etc/systemd/system", "etc/systemd/system/cronhare.service"])
-def test_no_link_of_an_image_leads_out_of_it(at: str, tmp_path: Path) -> None:
-    image, host = tmp_path / "image", tmp_path / "host"
-    (image / at).parent.mkdir(parents=True)
-    host.mkdir()
-    (image / at).symlink_to(host / "x" if at.endswith(".service") else host)
-
-    with pytest.raises(Refusal, match="lead out") as refused:
-        install_in(image, Process.UP, force=True)
-
-    assert str(host) in "".join(refused.value.details)
-    assert list(host.iterdir()) == []
-    assert not (image / "etc/cronhare").exists()
-
-
 def test_a_dry_run_prints_all_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

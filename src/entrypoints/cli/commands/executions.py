@@ -17,7 +17,7 @@ from cronhare.domain.texts.moments import say_due, say_took
 from cronhare.ports.records import ExecutionFilter
 
 from ...node_identity import this_actor
-from ..completion import EXECUTIONS, SCHEDULES, runs
+from ..completion import EXECUTIONS, runs
 from ..described import (
     Watch,
     change_line,
@@ -27,7 +27,7 @@ from ..described import (
     show_execution,
 )
 from ..errors import Refusal, Status
-from ..failure_options import OfSchedule, OfTask
+from ..options import OfSchedule, OfTask, ScheduleName, number, one_of
 from ..output import (
     Columns,
     Json,
@@ -49,16 +49,7 @@ if TYPE_CHECKING:
     from cronhare.application.administration.reading.queries import Queries
 
 
-ID = Annotated[
-    int,
-    typer.Argument(
-        min=1,
-        max=LARGEST_ID,
-        help="The execution's number.",
-        show_default=False,
-        autocompletion=EXECUTIONS,
-    ),
-]
+Id = Annotated[int, number("The execution's number.", EXECUTIONS)]
 
 
 def list_(
@@ -130,7 +121,7 @@ def _change(execution: ExecutionView) -> "Text":
     )
 
 
-def show(execution_id: ID, *, json: Json = False) -> None:
+def show(execution_id: Id, *, json: Json = False) -> None:
     """Show one execution with its attempts: who runs it, or what it waits for.
 
     `cronhare explain ID` says why it is where it is, and what to look at.
@@ -143,10 +134,7 @@ def show(execution_id: ID, *, json: Json = False) -> None:
 
 
 def cancel(
-    ids: Annotated[
-        list[int] | None,
-        typer.Argument(min=1, max=LARGEST_ID, help="Their numbers.", autocompletion=EXECUTIONS),
-    ] = None,
+    ids: Annotated[list[int] | None, number("Their numbers.", EXECUTIONS)] = None,
     *,
     schedule: OfSchedule = None,
 ) -> None:
@@ -193,13 +181,8 @@ def _short(text: str | None) -> str:
     return line if len(line) <= 60 else f"{line[:57]}..."  # noqa: PLR2004 - a table's column
 
 
-Name = Annotated[
-    str, typer.Argument(help="The schedule's name.", show_default=False, autocompletion=SCHEDULES)
-]
-
-
 def run(
-    name: Name,
+    name: ScheduleName,
     *,
     params: Annotated[str | None, typer.Option(help="JSON instead of the schedule's own.")] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end.")] = False,
@@ -255,13 +238,7 @@ def _json(text: str) -> str:
 
 
 What = Annotated[
-    str,
-    typer.Argument(
-        metavar="NAME|ID",
-        help="A schedule's name, or the number of an execution.",
-        show_default=False,
-        autocompletion=runs,
-    ),
+    str, one_of("A schedule's name, or the number of an execution.", runs, metavar="NAME|ID")
 ]
 
 AT: Final = (

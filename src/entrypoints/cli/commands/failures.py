@@ -15,9 +15,10 @@ from cronhare.domain.retries.policy import ATTEMPTS
 from cronhare.domain.texts.words import called_in_full, counted
 
 from ...node_identity import this_actor
+from ..completion import FAILURES
 from ..described import Watch, change_line, print_changes, show_attempts
 from ..errors import Refusal
-from ..failure_options import (
+from ..options import (
     EVERY_OPTION,
     FEW_OPTIONS,
     Asked,
@@ -25,7 +26,6 @@ from ..failure_options import (
     Note,
     chosen_by,
     number,
-    numbers,
 )
 from ..output import (
     Columns,
@@ -66,8 +66,10 @@ if TYPE_CHECKING:
 
 _FAILED, _QUARANTINE = "failed list", "quarantine list"
 
-Failed = Annotated[list[int] | None, numbers(_FAILED)]
-Quarantined = Annotated[list[int] | None, numbers(_QUARANTINE)]
+Failed = Annotated[list[int] | None, number(f"Numbers from `{_FAILED}`.", FAILURES)]
+Quarantined = Annotated[list[int] | None, number(f"Numbers from `{_QUARANTINE}`.", FAILURES)]
+OneFailed = Annotated[int, number(f"A number from `{_FAILED}`.", FAILURES)]
+OneQuarantined = Annotated[int, number(f"A number from `{_QUARANTINE}`.", FAILURES)]
 AllFailed = Annotated[bool, typer.Option("--all", help="Everything that is unresolved.")]
 AllQuarantined = Annotated[bool, typer.Option("--all", help="Everything that is quarantined.")]
 
@@ -153,14 +155,12 @@ def list_quarantined(
         )
 
 
-def show_failed(archived_id: Annotated[int, number(_FAILED)], *, json: Json = False) -> None:
+def show_failed(archived_id: OneFailed, *, json: Json = False) -> None:
     """Show one row of the archive: its attempts, its last output, and whose it is."""
     _show(open_ledger().queries().failure(archived_id), json=json)
 
 
-def show_quarantined(
-    archived_id: Annotated[int, number(_QUARANTINE)], *, json: Json = False
-) -> None:
+def show_quarantined(archived_id: OneQuarantined, *, json: Json = False) -> None:
     """Show one of them: its crashes, its attempts, its last output, and whose it is."""
     container = open_ledger()
     container.administrator().quarantined([archived_id])

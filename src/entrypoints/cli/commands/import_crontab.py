@@ -19,7 +19,6 @@ from cronhare.adapters.crontab.carrier import import_crontabs
 from cronhare.adapters.crontab.reader import (
     Crontab,
     CrontabKind,
-    Finding,
     Host,
     Imported,
     Verdict,
@@ -30,7 +29,7 @@ from cronhare.domain.cron import UnknownZone, find_zone
 from cronhare.domain.schedules.catalog import LARGEST_FILE
 from cronhare.domain.texts.words import counted
 
-from ..errors import Refusal, file_refusal
+from ..errors import Refusal, write_new
 from ..output import text
 from ..progress import working
 
@@ -39,10 +38,6 @@ LOCALTIME = Path("/etc/localtime")
 STDIN = Path("-")
 
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,255}\$?")
-
-
-class CrontabTooLarge(ValueError):
-    """A file that no cron daemon would read."""
 
 
 def crontab(
@@ -71,17 +66,25 @@ def crontab(
     user = run_as or _ourselves()
     if not _USER.fullmatch(user):
         raise Refusal(f"--run-as: {user!r} cannot name a user", advice="Nothing was written.")
+    home = os.path.expanduser(f"~{user}")  # noqa: PTH111 - which leaves an unknown one as it is
     host = Host(
-        run_as=user, timezone=_checked_zone(timezone), home=_home(user), homes=dict(_homes())
+        run_as=user,
+        timezone=_checked_zone(timezone),
+        home=None if home.startswith("~") else home,
+        homes=_homes(),
     )
     crontabs, unread = _read_all(files, kind)
     with working(f"Reading {counted(len(crontabs), 'crontab')}") as on_progress:
         imported = import_crontabs(crontabs, host=host, on_progress=on_progress)
-    _write(imported.text, output)
+    if output is None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(imported.text.encode())  # UTF-8, whatever the terminal speaks
+    else:
+        write_new(output, imported.text, if_there="Choose another name, or remove it first.")
     with suppress(OSError):  # the report may be lost; the file is written
-        if kind is None:
-            _print_kinds(crontabs, host)
-        _report(imported, output)
+        out = Console(stderr=True, highlight=False, soft_wrap=True)
+        for line in (*_kinds(crontabs, host, kind), *_report(imported, output)):
+            out.print(line if isinstance(line, Text) else text(line))
     if unread:
         what = f"{counted(len(unread), 'crontab')} could not be read; the others were"
         raise Refusal(what, unread, "Correct the names, and import those as well.")
@@ -110,23 +113,13 @@ def _checked_zone(given: str | None) -> str | None:
 
 def host_zone() -> str | None:
     """Name the zone of this host, if its /etc/localtime is a link to one."""
-    parts = LOCALTIME.resolve().parts
-    if "zoneinfo" not in parts:
-        return None
-    return "/".join(parts[parts.index("zoneinfo") + 1 :]) or None
+    return str(LOCALTIME.resolve()).partition("/zoneinfo/")[2] or None
 
 
-def _homes() -> Iterator[tuple[str, str]]:
+def _homes() -> dict[str, str]:
     """Give the folder in which cron starts the commands of each user of this host."""
-    for user in pwd.getpwall():
-        yield user.pw_name, user.pw_dir if Path(user.pw_dir).is_dir() else "/"
-
-
-def _home(user: str) -> str | None:
-    try:
-        return str(Path(f"~{user}").expanduser())
-    except RuntimeError:
-        return None
+    home = {user.pw_name: user.pw_dir for user in pwd.getpwall()}
+    return {user: path if Path(path).is_dir() else "/" for user, path in home.items()}
 
 
 def _read_all(files: Sequence[Path], kind: CrontabKind | None) -> tuple[list[Crontab], list[str]]:
@@ -138,8 +131,6 @@ def _read_all(files: Sequence[Path], kind: CrontabKind | None) -> tuple[list[Cro
             crontabs.append(_read(path, kind))
         except OSError as error:
             unread.append(f"{path}: {error.strerror or error}")
-        except CrontabTooLarge:
-            unread.append(f"{path}: it is larger than {LARGEST_FILE // 2**20} MiB")
     if unread and not crontabs:
         raise Refusal("no crontab could be read", unread, "Nothing was written.")
     return crontabs, unread
@@ -157,66 +148,37 @@ def _expand(path: Path) -> Sequence[Path]:
 
 
 def _read(path: Path, kind: CrontabKind | None) -> Crontab:
-    name, content = _content(path)
+    is_pipe = path == STDIN
+    name = "stdin" if is_pipe else str(path)
+    with open(0 if is_pipe else path, "rb", closefd=not is_pipe) as file:
+        content = file.read(LARGEST_FILE + 1)
     if len(content) > LARGEST_FILE:
-        raise CrontabTooLarge
+        raise OSError(0, f"it is larger than {LARGEST_FILE // 2**20} MiB")
     text = content.decode(errors="surrogateescape")
     return Crontab(name=name, text=text, kind=kind or guess_kind(name, text))
 
 
-def _content(path: Path) -> tuple[str, bytes]:
-    """Give a crontab's name and content; one byte more than may be used of it."""
-    if path != STDIN:
-        with path.open("rb") as file:
-            return str(path), file.read(LARGEST_FILE + 1)
-    with open(0, "rb", closefd=False) as pipe:  # may block: it was asked for
-        return "stdin", pipe.read(LARGEST_FILE + 1)
-
-
-def _write(jobs: str, output: Path | None) -> None:
-    if output is None:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(jobs.encode())  # TOML is UTF-8, whatever the terminal speaks
-        return
-    try:
-        with output.open("x", encoding="utf-8") as file:
-            file.write(jobs)
-    except FileExistsError as error:
-        advice = "Nothing was written. Choose another name, or remove it first."
-        raise Refusal(f"{output} exists already", advice=advice) from error
-    except OSError as error:
-        raise file_refusal(error, output, "Nothing was written.") from error
-
-
-def _print_kinds(crontabs: Sequence[Crontab], host: Host) -> None:
-    """Print the kinds that were guessed: a wrong guess makes other commands of all lines."""
-    out = Console(stderr=True, highlight=False, soft_wrap=True)
-    for crontab in crontabs:
+def _kinds(crontabs: Sequence[Crontab], host: Host, asked: CrontabKind | None) -> Iterator[str]:
+    """Say which kinds were guessed: a wrong guess makes other commands of all lines."""
+    for crontab in () if asked else crontabs:
         is_system = crontab.kind is CrontabKind.SYSTEM
         column, other = ("with", "user") if is_system else ("without", "system")
         taken = f"taken for a crontab {column} a user column (otherwise: --kind {other})"
-        out.print(text(f"{crontab.name}: {taken}"))
+        yield f"{crontab.name}: {taken}"
         if not is_system and (names := accounts_in(crontab.text, host.homes, which)):
             found = f"warning: {crontab.name}: lines begin with accounts of this host"
-            out.print(text(f"{found}: {', '.join(names)}. Is it a system's? Then: --kind system"))
+            yield f"{found}: {', '.join(names)}. Is it a system's? Then: --kind system"
 
 
-def _report(imported: Imported, output: Path | None) -> None:
-    out = Console(stderr=True, highlight=False, soft_wrap=True)
+def _report(imported: Imported, output: Path | None) -> Iterator[str | Text]:
     for finding in imported.findings:
-        _say(out, finding)
-    for note in imported.notes:
-        out.print(text(f"note: {note}"))
+        verdict = Text(finding.verdict.value, style=COLOURS[finding.verdict])
+        place, what = f"{finding.file}:{finding.line}: ", f": {finding.job or finding.text}"
+        yield Text.assemble(text(place), verdict, text(what))
+        yield from (f"    {reason}" for reason in finding.reasons)
+    yield from (f"note: {note}" for note in imported.notes)
     jobs = sum(finding.job is not None for finding in imported.findings)
     left = sum(finding.verdict is Verdict.LEFT_OUT for finding in imported.findings)
-    out.print(text(f"{counted(jobs, 'job')} carried over, {counted(left, 'line')} left out."))
+    yield f"{counted(jobs, 'job')} carried over, {counted(left, 'line')} left out."
     if output is not None:
-        out.print(text(f"Look at {output}, then run: cronhare check {output}"))
-
-
-def _say(out: Console, finding: Finding) -> None:
-    verdict = Text(finding.verdict.value, style=COLOURS[finding.verdict])
-    shown = finding.job or finding.text
-    out.print(Text.assemble(text(f"{finding.file}:{finding.line}: "), verdict, text(f": {shown}")))
-    for reason in finding.reasons:
-        out.print(text(f"    {reason}"))
+        yield f"Look at {output}, then run: cronhare check {output}"

@@ -43,8 +43,9 @@ from cronhare.domain.texts.words import NAME, counted, listed
 
 from ...node_identity import this_actor
 from ..completion import SCHEDULES
-from ..errors import Refusal, Refusals, clash_refusal, file_refusal
+from ..errors import Refusal, Refusals, clash_refusal, write_new
 from ..jobs_files import JobsArgument, JobsArguments, jobs_refusal, load, named
+from ..options import one_of
 from ..output import Json, print_json, print_line, print_notes
 from ..progress import working
 from ..wiring import open_ledger, read_settings, said_ledger
@@ -246,14 +247,8 @@ def _say(value: object) -> str:
     return "nothing" if value is None else str(value)
 
 
-OfSchedules = Annotated[
-    list[str] | None,
-    typer.Argument(help="Only these schedules.", show_default=False, autocompletion=SCHEDULES),
-]
-
-
 def export(
-    names: OfSchedules = None,
+    names: Annotated[list[str] | None, one_of("Only these schedules.", SCHEDULES)] = None,
     *,
     source: Annotated[
         str | None, typer.Option(help="Those of this jobs file; needed if there are several.")
@@ -302,7 +297,7 @@ def export(
         calendars=[calendar.name for calendar in file.calendars],
     )
     if output is not None:
-        _save(output, written.text)
+        write_new(output, written.text, if_there="Choose another name.")
     if json:
         print_json(view)
         return
@@ -315,15 +310,6 @@ def export(
 def _writable(source: str | None) -> str | None:
     """Give a source that can stand in a file; another one is the name of the file itself."""
     return source if source is not None and re.fullmatch(NAME, source) else None
-
-
-def _save(path: Path, text: str) -> None:
-    """Write a new file; one that is there is not replaced."""
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise file_refusal(error, path, "Nothing was written.") from error
 
 
 def _remarks(

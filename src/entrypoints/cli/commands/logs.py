@@ -21,6 +21,7 @@ from cronhare.ports import LedgerUnmade
 from ..completion import runs
 from ..described import say_pause
 from ..errors import Refusal
+from ..options import one_of
 from ..output import Json, json_line, moment, print_json, print_line, printable_lines
 from ..wiring import open_ledger, opened, wire
 
@@ -40,11 +41,8 @@ Raw = Annotated[
 def logs(
     which: Annotated[
         str,
-        typer.Argument(
-            metavar="ID|SCHEDULE",
-            help="The execution's number, or a schedule: its newest run.",
-            show_default=False,
-            autocompletion=runs,
+        one_of(
+            "The execution's number, or a schedule: its newest run.", runs, metavar="ID|SCHEDULE"
         ),
     ],
     *,

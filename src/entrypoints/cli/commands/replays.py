@@ -6,11 +6,11 @@ import typer
 
 from cronhare.domain.cron import find_zone
 from cronhare.domain.lifecycle.orders import ReplayOrderInvalid, ReplayState
-from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.texts.words import counted
 
 from ...node_identity import this_actor
-from ..completion import REPLAYS, SCHEDULES
+from ..completion import REPLAYS
+from ..options import ScheduleName, number
 from ..output import Columns, Json, print_json, print_line, print_rows, state
 from ..progress import working
 from ..replaying import (
@@ -34,19 +34,10 @@ if TYPE_CHECKING:
     from cronhare.application.administration.views.failures import ReplayView
 
 
-Id = Annotated[
-    int,
-    typer.Argument(
-        min=1, max=LARGEST_ID, help="A number from `replays list`.", autocompletion=REPLAYS
-    ),
-]
+Id = Annotated[int, number("A number from `replays list`.", REPLAYS)]
 
 
-def list_(
-    *,
-    limit: Limit = 20,
-    json: Json = False,
-) -> None:
+def list_(*, limit: Limit = 20, json: Json = False) -> None:
     """List replays, newest first."""
     container = open_ledger()
     found = container.replays().list(limit=limit, now=container.ledger_time().now())
@@ -71,12 +62,7 @@ def list_(
     )
 
 
-def show(
-    replay_id: Id,
-    *,
-    follow: Follow = False,
-    json: Json = False,
-) -> None:
+def show(replay_id: Id, *, follow: Follow = False, json: Json = False) -> None:
     """Show one: what it is about, how far it has come, and what it waits for.
 
     With --follow there is a bar on a terminal, and the rest is told when it has ended.
@@ -117,17 +103,13 @@ def _say_if_over(replay: "ReplayView", *, json: bool) -> None:
         print_line(f"It is {replay.state} already: nothing was changed.")
 
 
-Name = Annotated[
-    str, typer.Argument(help="The schedule's name.", show_default=False, autocompletion=SCHEDULES)
-]
-
 _BACKFILL_OPTIONS: Final = {"since": "--since", "schedule": "NAME", "author": "--by"}
 
 
 @spread
 def backfill(
     rules: dict[str, Any],
-    name: Name,
+    name: ScheduleName,
     *,
     since: Annotated[
         str,

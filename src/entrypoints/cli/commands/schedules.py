@@ -22,9 +22,9 @@ from cronhare.domain.texts.words import called_in_full, counted, listed, say_no_
 from cronhare.ports.schedules import ScheduleFilter
 
 from ...node_identity import this_actor, this_user
-from ..completion import SCHEDULES
 from ..described import say_pause, show_due
 from ..jobs_files import load
+from ..options import ScheduleName, ScheduleNames
 from ..output import Columns, Json, facts, json_line, print_json, print_line, print_rows, state
 from ..times import read_future
 from ..wiring import open_ledger, said_ledger
@@ -108,16 +108,12 @@ def _short_when(schedule: ScheduleView) -> str | None:
     return schedule.schedule or say_no_times(source=schedule.source, stay_alive=schedule.stay_alive)
 
 
-Name = Annotated[
-    str, typer.Argument(help="The schedule's name.", show_default=False, autocompletion=SCHEDULES)
-]
-
 #: The most instants that can be asked for.
 _MOST: Final = 1_000
 
 
 def show(
-    name: Name,
+    name: ScheduleName,
     *,
     count: Annotated[
         int, typer.Option(min=0, max=_MOST, help="How many of the next due instants.")
@@ -237,18 +233,12 @@ def _duration(seconds: float | None) -> str | None:
     return None if not seconds else say_duration(timedelta(seconds=seconds))
 
 
-Names = Annotated[
-    list[str],
-    typer.Argument(help="The schedules' names.", show_default=False, autocompletion=SCHEDULES),
-]
-
-
-def enable(names: Names, *, json: Json = False) -> None:
+def enable(names: ScheduleNames, *, json: Json = False) -> None:
     """Let schedules be due again, from now on: what was due meanwhile does not run."""
     _switch(names, on=True, json=json)
 
 
-def disable(names: Names, *, json: Json = False) -> None:
+def disable(names: ScheduleNames, *, json: Json = False) -> None:
     """Let no instant of schedules be due, until they are enabled; what runs goes on.
 
     `cronhare schedules pause` does so with a reason, and records what does not run.
@@ -257,7 +247,7 @@ def disable(names: Names, *, json: Json = False) -> None:
 
 
 def delete(
-    name: Name,
+    name: ScheduleName,
     *,
     with_history: Annotated[
         bool, typer.Option("--with-history", help="Delete its executions and their output, too.")
@@ -302,7 +292,7 @@ def _switch(names: Sequence[str], *, on: bool, json: bool) -> None:
 
 
 def pause(
-    names: Names,
+    names: ScheduleNames,
     *,
     reason: Annotated[str | None, typer.Option(help="Why: `explain` tells it.")] = None,
     until: Annotated[
@@ -342,7 +332,7 @@ def pause(
         print_line(f"No end was said; then: cronhare schedules resume {' '.join(kept)}")
 
 
-def resume(names: Names, *, json: Json = False) -> None:
+def resume(names: ScheduleNames, *, json: Json = False) -> None:
     """End pauses. What was due meanwhile is not run: `cronhare schedules backfill` does that."""
     container = open_ledger()
     now = container.ledger_time().now()

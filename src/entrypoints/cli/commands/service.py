@@ -3,11 +3,10 @@
 import enum
 import os
 import re
-import secrets
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Final
@@ -16,7 +15,7 @@ import typer
 
 from cronhare.domain.environment import is_unseen
 
-from ..errors import Refusal
+from ..errors import Refusal, write_new
 from ..output import print_line
 
 
@@ -28,14 +27,8 @@ def init(
     """Make a jobs file with comments, of one task that runs every minute."""
     named = shlex.quote(str(jobs))
     content = (files("cronhare.entrypoints.cli") / "first_jobs.toml").read_text()
-    try:
-        with jobs.open("x", encoding="utf-8") as file:
-            file.write(content)
-    except FileExistsError as error:
-        advice = f"Nothing was written. What is wrong with it, if anything: cronhare check {named}"
-        raise Refusal(f"{jobs} is there already", advice=advice) from error
-    except OSError as error:
-        raise Refusal(f"{jobs}: {error.strerror}", advice="Nothing was written.") from error
+    wrong = f"What is wrong with it, if anything: cronhare check {named}"
+    write_new(jobs, content, if_there=wrong)
     print_line(f"Made {jobs}: one task, one schedule, and what else there may be as comments.")
     print_line("Next, each in a window of its own:")
     print_line(f"  cronhare up --jobs {named}")
@@ -62,19 +55,12 @@ class Process(enum.StrEnum):
     WEB = "web"
 
 
+#: The unit of each, and what systemctl starts of it; of a worker any number.
 _FILES: Final = {
-    Process.UP: "cronhare.service",
-    Process.SCHEDULER: "cronhare-scheduler.service",
-    Process.WORKER: "cronhare-worker@.service",
-    Process.WEB: "cronhare-web.service",
-}
-_WITH_TASKS: Final = (Process.UP, Process.WORKER)
-#: What systemctl starts; of a worker any number.
-_NAMES: Final = {
-    Process.UP: "cronhare",
-    Process.SCHEDULER: "cronhare-scheduler",
-    Process.WORKER: "cronhare-worker@1",
-    Process.WEB: "cronhare-web",
+    Process.UP: ("cronhare.service", "cronhare"),
+    Process.SCHEDULER: ("cronhare-scheduler.service", "cronhare-scheduler"),
+    Process.WORKER: ("cronhare-worker@.service", "cronhare-worker@1"),
+    Process.WEB: ("cronhare-web.service", "cronhare-web"),
 }
 
 
@@ -115,13 +101,9 @@ def install(
     user = user or ("root" if like_cron else "cronhare")
     if not _USER.fullmatch(user):
         raise Refusal(f"--user: {user!r} cannot name a user")
-    if like_cron and (taskless := [each for each in wanted if each not in _WITH_TASKS]):
-        raise Refusal(
-            f"--like-cron: {taskless[0]} runs no tasks",
-            advice="Nothing was written. Install what runs none first, without the option.",
-        )
     command = _program(program, dry_run=dry_run or like_cron)
-    units = {root / _UNITS / _FILES[each]: _adapted(_FILES[each], user, command) for each in wanted}
+    names = [_FILES[each][0] for each in wanted]
+    units = {root / _UNITS / name: _adapted(name, user, command) for name in names}
     if like_cron:
         units = {path: _unconfined(text) for path, text in units.items()}
     else:
@@ -132,7 +114,6 @@ def install(
         for path, content in (units | beside).items():
             sys.stdout.write(f"# ---- {path}\n{content}\n")
         return
-    _refuse_outside(root, units | beside)
     differing = [path for path, content in units.items() if _differs(path, content)]
     if differing and not force:
         raise Refusal(
@@ -179,22 +160,6 @@ def _unconfined(unit: str) -> str:
     return unit.replace("UMask=0077", "UMask=0022")
 
 
-def _refuse_outside(root: Path, paths: Iterable[Path]) -> None:
-    """Refuse what a link of an image leads out of it: in an image it means a place of the image."""
-    image = Path(os.path.realpath(root))
-    outside = [
-        f"{path} is {place}"
-        for path in paths
-        if not (place := Path(os.path.realpath(path))).is_relative_to(image)
-    ]
-    if outside:
-        raise Refusal(
-            f"--root: links lead out of {root}",
-            outside,
-            "Nothing was written. Give the folders that they mean, or make the links relative.",
-        )
-
-
 def _differs(path: Path, content: str) -> bool:
     try:
         return path.read_text() != content
@@ -209,28 +174,18 @@ def _write(wanted: dict[Path, str], *, again: bool) -> Iterator[str]:
                 yield f"{path} is there already, and stays as it is."
                 continue
             path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            _replace(path, content)
+            new = path.with_name(f".{path.name}.new")
+            new.write_text(content, encoding="utf-8")
+            new.chmod(0o644)
+            new.replace(path)
         except OSError as error:
             advice = "Run it as root; or with --dry-run, which prints the files."
             raise Refusal(f"{path}: {error.strerror}", advice=advice) from error
         yield f"Wrote {path}."
 
 
-def _replace(path: Path, content: str) -> None:
-    """Write a file in place of whatever has its name; no link of that name is followed."""
-    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    try:
-        with os.fdopen(os.open(new, flags, 0o600), "w", encoding="utf-8") as file:
-            file.write(content)
-            os.fchmod(file.fileno(), 0o644)
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
-
-
 def _next(wanted: Sequence[Process], command: str, *, makes_user: bool) -> Iterator[str]:
-    names = " ".join(_NAMES[each] for each in wanted)
+    names = " ".join(_FILES[each][1] for each in wanted)
     yield "Next:"
     if makes_user:
         yield "  systemd-sysusers"

@@ -9,7 +9,7 @@ from cronhare.domain.lifecycle.archive import DAY_AND_TYPE, MOST_GROUPS, OF_FAIL
 from cronhare.domain.texts.moments import say_duration
 
 from ..errors import Refusal
-from ..failure_options import Asked, chosen_by
+from ..options import Asked, chosen_by
 from ..output import Columns, Json, print_rows
 from ..times import IN_UTC, PAST, none_since, read_span
 from ..typed_values import MOST_LINES

@@ -13,6 +13,7 @@ from cronhare.domain.texts.words import counted, listed
 from ...node_identity import this_actor
 from ..completion import NODES, TASKS
 from ..errors import file_refusal
+from ..options import one_of
 from ..output import Columns, Json, answer, moment, print_line, print_rows, state
 from ..wiring import open_ledger
 
@@ -84,12 +85,7 @@ def nodes(*, json: Json = False) -> None:
 
 
 Node = Annotated[
-    str,
-    typer.Argument(
-        help="The node's name, or as much of its beginning as no other has.",
-        show_default=False,
-        autocompletion=NODES,
-    ),
+    str, one_of("The node's name, or as much of its beginning as no other has.", NODES)
 ]
 
 
@@ -164,11 +160,7 @@ _NO_BREAKER: Final = (
 
 Task = Annotated[
     list[str],
-    typer.Argument(
-        help="The task: its name in a jobs file, or type and number.",
-        metavar="TASK",
-        autocompletion=TASKS,
-    ),
+    one_of("The task: its name in a jobs file, or type and number.", TASKS, metavar="TASK"),
 ]
 
 

@@ -1,11 +1,11 @@
-"""The options that say which failures are meant: a command names those that it takes."""
+"""Options and arguments of several commands; those that choose failures are a table."""
 
 import enum
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Annotated, Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
 import attrs
 import typer
@@ -15,23 +15,37 @@ from cronhare.domain.lifecycle.archive import FailureFilter, FailureFilterInvali
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.retries.outcome import ErrorClass
 
-from .completion import FAILURES, QUEUES, SCHEDULES, TASKS
+from .completion import QUEUES, SCHEDULES, TASKS
 from .errors import Refusal
 from .times import IN_UTC, PAST, read_span
 
 P = ParamSpec("P")
 G = TypeVar("G")
 
-OfSchedule = Annotated[
-    str | None,
-    typer.Option("--schedule", help="Only those of this schedule.", autocompletion=SCHEDULES),
-]
-OfTask = Annotated[
-    str | None,
-    typer.Option(
-        "--task", help="Only those of this task: its name, or `report 25`.", autocompletion=TASKS
-    ),
-]
+Completes: TypeAlias = Callable[[str], Sequence[tuple[str, str]]]
+
+
+def one_of(what: str, completes: Completes, *, metavar: str | None = None) -> Any:  # noqa: ANN401 - typer's
+    """Make the argument, or arguments, that name something of the ledger."""
+    return typer.Argument(metavar=metavar, help=what, show_default=False, autocompletion=completes)
+
+
+def number(what: str, completes: Completes) -> Any:  # noqa: ANN401 - typer's
+    """Make the argument, or arguments, that are numbers of the ledger's."""
+    return typer.Argument(
+        min=1, max=LARGEST_ID, help=what, show_default=False, autocompletion=completes
+    )
+
+
+def only(flag: str, those: str, completes: Completes | None = None) -> Any:  # noqa: ANN401 - typer's
+    """Make an option by which a list is asked for a part of it."""
+    return typer.Option(flag, help=f"Only those {those}", autocompletion=completes)
+
+
+ScheduleName = Annotated[str, one_of("The schedule's name.", SCHEDULES)]
+ScheduleNames = Annotated[list[str], one_of("The schedules' names.", SCHEDULES)]
+OfSchedule = Annotated[str | None, only("--schedule", "of this schedule.", SCHEDULES)]
+OfTask = Annotated[str | None, only("--task", "of this task: its name, or `report 25`.", TASKS)]
 
 
 class Kind(enum.StrEnum):
@@ -45,24 +59,14 @@ class Kind(enum.StrEnum):
 _OPTIONS: Final[Mapping[str, Any]] = {
     "schedule": OfSchedule,
     "task": OfTask,
-    "type": Annotated[str | None, typer.Option("--type", help="Only those of this type of task.")],
-    "queue": Annotated[
-        str | None,
-        typer.Option("--queue", help="Only those from this queue.", autocompletion=QUEUES),
-    ],
+    "type": Annotated[str | None, only("--type", "of this type of task.")],
+    "queue": Annotated[str | None, only("--queue", "from this queue.", QUEUES)],
     "reason": Annotated[
-        str | None,
-        typer.Option(
-            "--reason", help="Only those whose reason or error has this part, letter for letter."
-        ),
+        str | None, only("--reason", "whose reason or error has this part, letter for letter.")
     ],
-    "error_class": Annotated[
-        ErrorClass | None, typer.Option("--error", help="Only errors of this class.")
-    ],
-    "code": Annotated[
-        str | None, typer.Option("--code", help="Only errors with this code, such as ETIMEDOUT.")
-    ],
-    "kind": Annotated[Kind | None, typer.Option("--kind", help="Only those that ended so.")],
+    "error_class": Annotated[ErrorClass | None, only("--error", "with an error of this class.")],
+    "code": Annotated[str | None, only("--code", "whose error has this code, such as ETIMEDOUT.")],
+    "kind": Annotated[Kind | None, only("--kind", "that ended so.")],
     "since": Annotated[
         str | None,
         typer.Option("--since", help=f"Failed at this time or later: {PAST}. {IN_UTC}."),
@@ -81,20 +85,6 @@ Before = Annotated[
     int | None,
     typer.Option(min=1, max=LARGEST_ID, help="The next page: those before this number."),
 ]
-
-
-def numbers(listed_by: str) -> Any:  # noqa: ANN401 - typer's
-    """Make the argument that names rows of the archive, as the command *listed_by* shows them."""
-    return typer.Argument(
-        min=1, max=LARGEST_ID, help=f"Numbers from `{listed_by}`.", autocompletion=FAILURES
-    )
-
-
-def number(listed_by: str) -> Any:  # noqa: ANN401 - typer's
-    """Make the argument that names one of them."""
-    return typer.Argument(
-        min=1, max=LARGEST_ID, help=f"A number from `{listed_by}`.", autocompletion=FAILURES
-    )
 
 
 @attrs.frozen
