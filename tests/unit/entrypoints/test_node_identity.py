@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from cronhare.domain.nodes import read_node
-from cronhare.entrypoints.cli.replaying import this_author
+from cronhare.entrypoints.cli.commands.replays import this_author
 from cronhare.entrypoints.node_identity import this_actor, this_node, this_user
 
 

@@ -7,10 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from cronhare.application.administration.views.failures import ReplayView
-from cronhare.domain.lifecycle.orders import ReplayState
 from cronhare.entrypoints.cli import progress
+from cronhare.entrypoints.cli.commands.replays import followed
 from cronhare.entrypoints.cli.progress import working
-from cronhare.entrypoints.cli.replaying import _GOES_ON, followed
 
 
 def replay(state: str, waiting: int, released: int, succeeded: int) -> ReplayView:
@@ -32,10 +31,6 @@ def test_a_replay_is_followed_to_its_end(capsys: pytest.CaptureFixture[str]) -> 
     assert end.state == "done"
     assert len(pauses) == 2
     assert capsys.readouterr() == ("", "")  # no terminal, no bar
-
-
-def test_what_goes_on_is_what_the_domain_calls_active() -> None:
-    assert ReplayState.ACTIVE.value == _GOES_ON
 
 
 def test_work_is_shown_on_a_terminal_once_it_takes_long(

@@ -2,74 +2,78 @@
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import attrs
 import typer
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import EVERY_FAILURE, UNRESOLVED, FailureFilter
-from cronhare.domain.lifecycle.orders import ReplayOrder
-from cronhare.domain.retries.limits import ACTIVATED
+from cronhare.domain.lifecycle.orders import ReplayOrder, ReplayOrderInvalid
 from cronhare.domain.retries.policy import ATTEMPTS
-from cronhare.domain.texts.words import called_in_full, counted
+from cronhare.domain.texts.words import counted
 
 from ...node_identity import this_actor
 from ..completion import FAILURES
-from ..described import Watch, change_line, print_changes, show_attempts
-from ..errors import Refusal
-from ..options import (
-    EVERY_OPTION,
-    FEW_OPTIONS,
-    Asked,
-    Before,
-    Note,
-    chosen_by,
-    number,
-)
-from ..output import (
-    Columns,
-    Json,
-    facts,
-    json_line,
-    moment,
-    print_json,
-    print_line,
-    print_rows,
-    printable_lines,
-    state,
-)
-from ..replaying import (
-    RELEASE,
-    REPLAY,
-    DryRun,
-    Follow,
-    Words,
-    replay_filtered,
-    replay_named,
-    replay_order,
-    show_discarded,
-    spread,
-    this_author,
-)
+from ..described import Watch, failure_columns, failure_line, print_changes, show_failure
+from ..errors import Refusal, Status
+from ..options import EVERY_OPTION, FEW_OPTIONS, Asked, Before, Note, chosen_by, number
+from ..output import Columns, Json, answer, print_json, print_line, print_rows
 from ..times import none_since
 from ..typed_values import Limit
 from ..wiring import open_ledger
+from .replays import (
+    DryRun,
+    Follow,
+    option_of,
+    refused_order,
+    rules_given,
+    spread,
+    tell_begun,
+    this_author,
+)
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from cronhare.application.administration.views.failures import DiscardedView, FailureView
 
-    from cronhare.application.administration.views.failures import FailureView, FailureWithDetails
-    from cronhare.application.administration.views.schedules import ScheduleView
-    from cronhare.application.administration.views.values import ErrorView
+    from ...container import Container
 
 
-_FAILED, _QUARANTINE = "failed list", "quarantine list"
+@attrs.frozen(kw_only=True)
+class Words:
+    """How a command names what it does: "*begun* 2 executions", "1 *thing* would be *done*".
 
-Failed = Annotated[list[int] | None, number(f"Numbers from `{_FAILED}`.", FAILURES)]
-Quarantined = Annotated[list[int] | None, number(f"Numbers from `{_QUARANTINE}`.", FAILURES)]
-OneFailed = Annotated[int, number(f"A number from `{_FAILED}`.", FAILURES)]
-OneQuarantined = Annotated[int, number(f"A number from `{_QUARANTINE}`.", FAILURES)]
+    *none* is said where there is no *thing* at all, and the command *listed_by* lists them.
+    """
+
+    begun: str
+    done: str
+    thing: str
+    none: str
+    listed_by: str
+
+
+REPLAY: Final = Words(
+    begun="Replaying",
+    done="replayed",
+    thing="failure",
+    none="No failure is unresolved",
+    listed_by="cronhare failed list",
+)
+RELEASE: Final = Words(
+    begun="Released",
+    done="released",
+    thing="execution",
+    none="Nothing is quarantined",
+    listed_by="cronhare quarantine list",
+)
+
+_ONE, _SOME = "A number from `{} list`.", "Numbers from `{} list`."
+
+OneFailed = Annotated[int, number(_ONE.format("failed"), FAILURES)]
+OneQuarantined = Annotated[int, number(_ONE.format("quarantine"), FAILURES)]
+Failed = Annotated[list[int] | None, number(_SOME.format("failed"), FAILURES)]
+Quarantined = Annotated[list[int] | None, number(_SOME.format("quarantine"), FAILURES)]
 AllFailed = Annotated[bool, typer.Option("--all", help="Everything that is unresolved.")]
 AllQuarantined = Annotated[bool, typer.Option("--all", help="Everything that is quarantined.")]
 
@@ -142,7 +146,7 @@ def list_quarantined(
         found.quarantined,
         columns,
         json=False,
-        empty="Nothing is quarantined.",
+        empty=f"{RELEASE.none}.",
         spare=("TASK", "CRASHES"),
         elastic=("REASON",),
     )
@@ -155,16 +159,29 @@ def list_quarantined(
         )
 
 
+def _say_older(found: "Sequence[FailureView]", limit: int) -> None:
+    if len(found) == limit:
+        print_line(f"There may be older ones: --before {found[-1].id}", style="bright_black")
+
+
+def _nothing(which: FailureFilter, before: int | None) -> str:
+    if before is None and which == EVERY_FAILURE:
+        return "Nothing has failed for good."
+    if before is None and which == UNRESOLVED:
+        return f"{REPLAY.none}."
+    return none_since("No failure matches these options.", which.since, which.until)
+
+
 def show_failed(archived_id: OneFailed, *, json: Json = False) -> None:
     """Show one row of the archive: its attempts, its last output, and whose it is."""
-    _show(open_ledger().queries().failure(archived_id), json=json)
+    show_failure(open_ledger().queries().failure(archived_id), json=json)
 
 
 def show_quarantined(archived_id: OneQuarantined, *, json: Json = False) -> None:
     """Show one of them: its crashes, its attempts, its last output, and whose it is."""
     container = open_ledger()
     container.administrator().quarantined([archived_id])
-    _show(container.queries().failure(archived_id), json=json)
+    show_failure(container.queries().failure(archived_id), json=json)
 
 
 @chosen_by(*EVERY_OPTION)
@@ -197,15 +214,14 @@ def replay(
     """
     rules |= {"key": per, "at_once": at_once}
     asked.expect_one_choice(ids, everything=everything, listed_by=REPLAY.listed_by)
+    container = open_ledger()
     if ids:
         attempts = rules.pop("attempts")
         _expect_nothing_to_spread({**rules, "author": None, "follow": follow or None}, attempts)
-        replay_named(open_ledger(), ids, REPLAY, attempts=attempts, dry_run=dry_run, json=json)
+        _replay_named(container, ids, REPLAY, attempts=attempts, dry_run=dry_run, json=json)
         return
-    container = open_ledger()
-    which = asked.filter(now=container.ledger_time().now())
-    order = replay_order(which, rules)
-    replay_filtered(
+    order = _order(asked.filter(now=container.ledger_time().now()), rules)
+    _replay_filtered(
         container,
         order,
         REPLAY,
@@ -214,6 +230,33 @@ def replay(
         follow=follow,
         json=json,
     )
+
+
+def _order(which: FailureFilter, rules: dict[str, Any]) -> ReplayOrder:
+    """Make an order of the options that were given; the others have their defaults."""
+    what, faults = "this replay cannot be ordered", list[str]()
+    if rules["at_once"] is not None and rules["key"] is None:
+        faults.append("--at-once: it is for --per, which says what they have in common")
+    try:
+        given = rules_given(rules)
+    except Refusal as refusal:
+        faults.append(str(refusal))
+        given = rules_given({**rules, "stop_at": None})
+    try:
+        order = ReplayOrder(which=which, **given)
+    except ReplayOrderInvalid as error:
+        raise refused_order(what, error, *faults) from error
+    if faults:
+        raise Refusal(what, faults)
+    return order
+
+
+def _expect_nothing_to_spread(spread: dict[str, Any], attempts: int | None) -> None:
+    """Refuse options of *spread* for named failures, which begin at once."""
+    if given := [option_of(name) for name, value in spread.items() if value is not None]:
+        raise Refusal(f"{', '.join(given)}: numbers begin at once; this is for a filter, or --all")
+    if attempts is not None and attempts not in ATTEMPTS:
+        raise Refusal(f"--attempts: {attempts} is not {ATTEMPTS[0]}-{ATTEMPTS[-1]}")
 
 
 @chosen_by(*FEW_OPTIONS)
@@ -229,15 +272,74 @@ def release(
 
     Those of a filter, or --all, begin one by one in the background; `cronhare replays` shows them.
     """
-    container = open_ledger()
     asked.expect_one_choice(ids, everything=everything, listed_by=RELEASE.listed_by)
+    container = open_ledger()
     if ids:
         container.administrator().quarantined(ids)
-        replay_named(container, ids, RELEASE, dry_run=dry_run, json=json)
+        _replay_named(container, ids, RELEASE, dry_run=dry_run, json=json)
         return
     which = asked.filter(now=container.ledger_time().now(), kind=State.QUARANTINED)
     order = ReplayOrder(which=which, author=this_author(None))
-    replay_filtered(container, order, RELEASE, everything=everything, dry_run=dry_run, json=json)
+    _replay_filtered(container, order, RELEASE, everything=everything, dry_run=dry_run, json=json)
+
+
+def _replay_filtered(
+    container: "Container",
+    order: ReplayOrder,
+    words: Words,
+    *,
+    everything: bool,
+    dry_run: bool,
+    follow: bool = False,
+    json: bool,
+) -> None:
+    """Let what a filter takes begin in the background; *everything* was asked for without one."""
+    replays, now = container.replays(), container.ledger_time().now()
+    if dry_run:
+        _say_count(replays.count(order.which), words, json=json)
+        return
+    ordered = replays.order(order, now=now, actor=this_actor())
+    if ordered.replay is None:
+        none = {"failures": ordered.failures}
+        _end_with_none(none, words, everything=everything, json=json)
+        return
+    said, pace = counted(ordered.failures, words.thing), f"at most {order.rate:g} a second"
+    begun = f"Replay {ordered.replay.id}: {said}, {pace}, in the background."
+    tell_begun(container, ordered.replay, [begun], follow=follow, json=json)
+
+
+def _replay_named(
+    container: "Container",
+    ids: list[int],
+    words: Words,
+    *,
+    attempts: int | None = None,
+    dry_run: bool,
+    json: bool,
+) -> None:
+    """Let failures begin at once, and say of each that cannot why."""
+    administrator, now = container.administrator(), container.ledger_time().now()
+    if dry_run:
+        unresolved = [row for row in administrator.archived(ids) if row.resolution is None]
+        _say_count(len(unresolved), words, json=json)
+        return
+    done = administrator.replay(ids, now=now, attempts=attempts, actor=this_actor())
+    again = done.executions
+    numbers = f": {', '.join(map(str, again))}" if again else ""
+    said = f"{words.begun} {counted(len(again), 'execution')}{numbers}"
+    answer(
+        done,
+        f"{said}{_before(done.resolved_before)}.",
+        *(f"{id_} cannot be {words.done}: {why}." for id_, why in done.refused.items()),
+        json=json,
+    )
+    if done.asked and not done.executions:
+        raise typer.Exit(Status.WRONG_INPUT)
+
+
+def _say_count(count: int, words: Words, *, json: bool) -> None:
+    said = f"{counted(count, words.thing)} would be {words.done}; nothing was changed."
+    answer({"failures": count}, said, json=json)
 
 
 @chosen_by(*EVERY_OPTION)
@@ -272,6 +374,7 @@ def _discard(
     asked.expect_one_choice(ids, everything=everything, listed_by=words.listed_by)
     container = open_ledger()
     administrator, now = container.administrator(), container.ledger_time().now()
+    done: DiscardedView
     if ids:
         if words is RELEASE:
             administrator.quarantined(ids)
@@ -281,131 +384,22 @@ def _discard(
         if words is RELEASE:
             which = attrs.evolve(which, kind=State.QUARANTINED)
         done = administrator.discard_all(which, note=note, now=now, actor=this_actor())
-    show_discarded(done, words, everything=everything, json=json)
-
-
-def _say_older(found: "Sequence[FailureView]", limit: int) -> None:
-    if len(found) == limit:
-        print_line(f"There may be older ones: --before {found[-1].id}", style="bright_black")
-
-
-def _nothing(which: FailureFilter, before: int | None) -> str:
-    if before is None and which == EVERY_FAILURE:
-        return "Nothing has failed for good."
-    if before is None and which == UNRESOLVED:
-        return "No failure is unresolved."
-    return none_since("No failure matches these options.", which.since, which.until)
-
-
-def _expect_nothing_to_spread(spread: dict[str, Any], attempts: int | None) -> None:
-    """Refuse options of *spread* for named failures, which begin at once."""
-    if given := [name for name, value in spread.items() if value is not None]:
-        options = ", ".join(
-            "--per" if name == "key" else f"--{name.replace('_', '-')}" for name in given
-        )
-        raise Refusal(f"{options}: numbers begin at once; this is for a filter, or --all")
-    if attempts is not None and attempts not in ATTEMPTS:
-        raise Refusal(f"--attempts: {attempts} is not {ATTEMPTS[0]}-{ATTEMPTS[-1]}")
-
-
-#: Lines of the last output that are shown of each stream; `cronhare logs` has all.
-LAST_LINES = 10
-
-
-def failure_columns(*, with_resolved: bool) -> Columns["FailureView"]:
-    """Give the columns of a list."""
-    return {
-        "ID": "id",
-        "SCHEDULE": "schedule_name",
-        "TASK": "called",
-        "KIND": lambda archived: state(archived.kind),
-        "FAILED AT": "failed_at",
-        "ATTEMPTS": "attempts",
-        "EXECUTION": "execution_id",
-        **({"RESOLVED": "resolution"} if with_resolved else {}),
-        "REASON": _reason,
-    }
-
-
-def failure_line(archived: "FailureView") -> "Text":
-    """Write a failure on one line, as `--watch` tells of it."""
-    return change_line(
-        archived.id,
-        archived.failed_at,
-        archived.resolution or archived.kind,
-        attempt=archived.attempts,
-        schedule=archived.schedule_name,
-        rest=f": {_reason(archived)}",
-    )
-
-
-def _show(found: "FailureWithDetails", *, json: bool) -> None:
-    """Print one row of the archive with its attempts, and the end of what the last one wrote."""
-    if json:
-        print_json(found)
+    if not done.asked:
+        _end_with_none(done, words, everything=everything, json=json)
         return
-    failure, output = found.failure, found.last_output
-    facts([*_failure_facts(failure), *_whose(found.schedule)])
-    if found.attempts:
-        show_attempts(found.attempts)
-    if output is None:
-        return
-    for name, stream in (("stdout", output.stdout), ("stderr", output.stderr)):
-        lines = (stream.tail or stream.head).splitlines()[-LAST_LINES:]
-        if lines:
-            print_line(f"--- attempt {output.attempt}, end of {name}", style="bold")
-            print_line(printable_lines("\n".join(lines)))
+    said = counted(done.failures, words.thing)
+    answer(done, f"Discarded {said}{_before(done.resolved_before)}.", json=json)
+    if not done.failures:
+        raise typer.Exit(Status.WRONG_INPUT)
 
 
-def _failure_facts(archived: "FailureView") -> list[tuple[str, object]]:
-    return [
-        ("failure", archived.id),
-        ("execution", archived.execution_id),
-        ("schedule", f"{archived.schedule_name} (id {archived.scheduler_id})"),
-        ("task", called_in_full(archived.task, name=archived.task_name, source=archived.source)),
-        ("topic", archived.topic),
-        ("key", archived.execution_key),
-        ("kind", state(archived.kind)),
-        ("queue", archived.queue),
-        ("failed at", archived.failed_at),
-        ("reason", archived.failed_reason),
-        ("crashes", _crashes(archived)),
-        ("attempts", archived.attempts),
-        ("params", json_line(archived.params)),
-        ("options", None if archived.options is None else json_line(archived.options)),
-        ("resolved", archived.resolved_at),
-        ("resolution", archived.resolution),
-        ("note", archived.note or None),
-        ("error", None if archived.error is None else _said(archived.error)),
-    ]
+def _end_with_none(done: object, words: Words, *, everything: bool, json: bool) -> None:
+    """Say that there was nothing to do; a filter that takes nothing may be a slip of the hand."""
+    none = words.none if everything else f"No {words.thing} matches"
+    answer(done, f"{none}: nothing was changed.", json=json)
+    if not everything:
+        raise typer.Exit(Status.WRONG_INPUT)
 
 
-def _reason(archived: "FailureView") -> str:
-    """Give the first line of what went wrong, which the reason of an open breaker does not say."""
-    reason, error = archived.failed_reason, archived.error
-    if reason == ACTIVATED and error:
-        return f"{error.message.partition(chr(10))[0]} ({reason})"
-    return reason.partition("\n")[0]
-
-
-def _crashes(archived: "FailureView") -> str | None:
-    if archived.crash_count is None:
-        return None
-    return f"{archived.crash_count} from {moment(archived.first_crash_at)} on"
-
-
-def _whose(schedule: "ScheduleView | None") -> list[tuple[str, object]]:
-    if schedule is None:
-        return [("now", "the schedule is no more")]
-    return [
-        ("description", schedule.description),
-        ("due", schedule.schedule),
-        ("user", schedule.user_id),
-        ("group", schedule.group_id),
-    ]
-
-
-def _said(error: "ErrorView") -> str:
-    code = f" ({error.code})" if error.code else ""
-    stack = f"\n{error.stack}" if error.stack else ""
-    return f"{error.message}{code}{stack}"
+def _before(count: int) -> str:
+    return f"; {count} resolved already" if count else ""

@@ -1,30 +1,33 @@
-"""`cronhare replays list | show | stop | resume` and `cronhare schedules backfill`."""
+"""`cronhare replays list | show | stop | resume` and `schedules backfill`; how all are watched."""
 
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from cronhare.domain.cron import find_zone
-from cronhare.domain.lifecycle.orders import ReplayOrderInvalid, ReplayState
+from cronhare.domain.lifecycle.orders import LONGEST_AUTHOR, ReplayOrderInvalid, ReplayState
 from cronhare.domain.texts.words import counted
 
-from ...node_identity import this_actor
+from ...node_identity import this_actor, this_user
 from ..completion import REPLAYS
-from ..options import ScheduleName, number
-from ..output import Columns, Json, print_json, print_line, print_rows, state
-from ..progress import working
-from ..replaying import (
-    By,
-    DryRun,
-    Follow,
-    refused_order,
-    rules_given,
-    show_replay,
-    spread,
-    tell_begun,
-    this_author,
-    watch_replay,
+from ..errors import Refusal
+from ..options import ScheduleName, number, with_options
+from ..output import (
+    Columns,
+    Json,
+    answer,
+    facts,
+    json_line,
+    print_json,
+    print_line,
+    print_rows,
+    state,
 )
+from ..progress import make_bar, working
 from ..times import PAST, read_span
 from ..typed_values import Limit
 from ..wiring import open_ledger
@@ -32,6 +35,75 @@ from ..wiring import open_ledger
 if TYPE_CHECKING:
     from cronhare.application.administration.changing.replays import BackfillPreview
     from cronhare.application.administration.views.failures import ReplayView
+
+    from ...container import Container
+
+
+By = Annotated[str | None, typer.Option("--by", help="Who asks; else the user of this host.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say how many it would be, and change nothing.")
+]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Watch it until it ends, or Ctrl-C.")]
+
+#: How runs in the background are spread, by the fields of their order.
+_RULES: Final[Mapping[str, Any]] = {
+    "rate": Annotated[
+        float | None, typer.Option("--rate", help="At most so many begin in a second.")
+    ],
+    "jitter": Annotated[
+        float | None,
+        typer.Option(
+            "--jitter", help="By how much of itself a gap grows at most, by chance: 0.2 is 20 %."
+        ),
+    ],
+    "canary": Annotated[
+        int | None, typer.Option("--canary", help="Judge so many before any other begins.")
+    ],
+    "stop_at": Annotated[
+        str | None,
+        typer.Option(
+            "--stop-at", help="Stop if more than this part goes badly, such as 0.2; or never."
+        ),
+    ],
+    "attempts": Annotated[
+        int | None,
+        typer.Option("--attempts", help="Try each so often in all; else as its policy says."),
+    ],
+    "author": By,
+}
+spread = with_options(_RULES, dict)
+
+_NEVER: Final = "never"
+
+#: Options that are not called as the field of their order.
+_CALLED: Final = {"key": "--per", "author": "--by", "schedule": "NAME"}
+
+
+def rules_given(rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the rules that were given; who asks is always among them."""
+    given = {name: value for name, value in rules.items() if value is not None}
+    stop_at = given.get("stop_at")
+    try:
+        if stop_at is not None:
+            given["stop_at"] = None if stop_at == _NEVER else float(stop_at)
+    except ValueError:
+        raise Refusal(f"--stop-at: {stop_at!r} is neither a number from 0 to 1 nor never") from None
+    return {**given, "author": this_author(rules.get("author"))}
+
+
+def option_of(field: str) -> str:
+    """Name the option that fills a field of an order."""
+    return _CALLED.get(field, f"--{field.replace('_', '-')}")
+
+
+def refused_order(what: str, error: ReplayOrderInvalid, *faults: str) -> Refusal:
+    """Say what is wrong with an order, by the options that it was made of."""
+    return Refusal(what, [*faults, *(f"{option_of(field)}: {why}" for field, why in error.faults)])
+
+
+def this_author(given: str | None) -> str:
+    """Name who asks: as they say, or the user whose process this is."""
+    return this_user()[:LONGEST_AUTHOR] if given is None else given
 
 
 Id = Annotated[int, number("A number from `replays list`.", REPLAYS)]
@@ -52,14 +124,8 @@ def list_(*, limit: Limit = 20, json: Json = False) -> None:
         "FAILED": "failed",
         "REASON": lambda replay: replay.reason or "",
     }
-    print_rows(
-        found,
-        columns,
-        json=json,
-        empty="No replay of many and no backfill was ordered.",
-        spare=("KIND",),
-        elastic=("REASON",),
-    )
+    empty = "No replay of many and no backfill was ordered."
+    print_rows(found, columns, json=json, empty=empty, spare=("KIND",), elastic=("REASON",))
 
 
 def show(replay_id: Id, *, follow: Follow = False, json: Json = False) -> None:
@@ -70,40 +136,30 @@ def show(replay_id: Id, *, follow: Follow = False, json: Json = False) -> None:
     container = open_ledger()
     if follow:
         watch_replay(container, replay_id, json=json)
-    else:
-        show_replay(
-            container.replays().show(replay_id, now=container.ledger_time().now()), json=json
-        )
+        return
+    _show(container.replays().show(replay_id, now=container.ledger_time().now()), json=json)
 
 
 def stop(replay_id: Id, *, by: By = None, json: Json = False) -> None:
     """Let no other begin; what has begun goes on."""
     container = open_ledger()
-    now = container.ledger_time().now()
-    replay = container.replays().stop(
-        replay_id, author=this_author(by), now=now, actor=this_actor()
+    now, author = container.ledger_time().now(), this_author(by)
+    _show_moved(
+        container.replays().stop(replay_id, author=author, now=now, actor=this_actor()), json=json
     )
-    _say_if_over(replay, json=json)
-    show_replay(replay, json=json)
 
 
 def resume(replay_id: Id, *, json: Json = False) -> None:
     """Let a stopped one go on, to its end: its canary and --stop-at hold no more."""
     container = open_ledger()
-    replay = container.replays().resume(
-        replay_id, now=container.ledger_time().now(), actor=this_actor()
-    )
-    _say_if_over(replay, json=json)
-    show_replay(replay, json=json)
+    now = container.ledger_time().now()
+    _show_moved(container.replays().resume(replay_id, now=now, actor=this_actor()), json=json)
 
 
-def _say_if_over(replay: "ReplayView", *, json: bool) -> None:
-    """Say that there was nothing to stop or resume."""
-    if replay.state == ReplayState.DONE and not json:
+def _show_moved(replay: "ReplayView", *, json: bool) -> None:
+    if replay.state == ReplayState.DONE and not json:  # there was nothing to stop or resume
         print_line(f"It is {replay.state} already: nothing was changed.")
-
-
-_BACKFILL_OPTIONS: Final = {"since": "--since", "schedule": "NAME", "author": "--by"}
+    _show(replay, json=json)
 
 
 @spread
@@ -111,10 +167,7 @@ def backfill(
     rules: dict[str, Any],
     name: ScheduleName,
     *,
-    since: Annotated[
-        str,
-        typer.Option("--since", help=f"From this time on: {PAST}."),
-    ],
+    since: Annotated[str, typer.Option("--since", help=f"From this time on: {PAST}.")],
     until: Annotated[
         str,
         typer.Option(
@@ -134,9 +187,8 @@ def backfill(
     schedule's zone. `cronhare replays` shows and stops it; with --follow it is watched at once.
     """
     container = open_ledger()
-    now = container.ledger_time().now()
+    now, backfills = container.ledger_time().now(), container.backfills()
     zone = find_zone(container.queries().schedule(name).timezone or "UTC")
-    backfills = container.backfills()
     first, last = read_span(since, until, zone, now=now)
     assert first is not None
     assert last is not None
@@ -147,17 +199,17 @@ def backfill(
                 name, since=first, until=last, now=now, on_progress=on_progress, **given
             )
     except ReplayOrderInvalid as error:
-        raise refused_order("this backfill cannot be ordered", error, _BACKFILL_OPTIONS) from error
+        raise refused_order("this backfill cannot be ordered", error) from error
     said = _say_instants(found)
     if dry_run:
-        print_json(found) if json else print_line(f"{said}; nothing was changed.")
+        answer(found, f"{said}; nothing was changed.", json=json)
         return
     ordered = backfills.order(order, now=now, actor=this_actor())
     pace = f"at most {order.rate:g} a second, {order.at_once} at a time"
-    begun = [
+    begun = (
         f"Backfill {ordered.id}: {said}.",
         f"They begin in the background, oldest first, {pace}.",
-    ]
+    )
     tell_begun(container, ordered, begun, follow=follow, json=json)
 
 
@@ -168,3 +220,101 @@ def _say_instants(found: "BackfillPreview") -> str:
     if found.left_out:
         said += f", {found.left_out} left out by {', '.join(found.left_out_by)}"
     return said
+
+
+def tell_begun(
+    container: "Container", begun: "ReplayView", lines: Sequence[str], *, follow: bool, json: bool
+) -> None:
+    """Say in *lines* what was ordered, then how to watch and stop it; or watch it at once."""
+    how = (
+        f"How it goes on: cronhare replays show {begun.id} -f; "
+        f"to stop it: cronhare replays stop {begun.id}"
+    )
+    if not follow:
+        answer(begun, *lines, how, json=json)
+        return
+    for line in () if json else lines:
+        print_line(line)
+    watch_replay(container, begun.id, json=json)
+
+
+def watch_replay(container: "Container", replay_id: int, *, json: bool) -> None:
+    """Watch one until it ends, with a bar on a terminal; then show it."""
+    replays, clock = container.replays(), container.ledger_time()
+    look = lambda: replays.show(replay_id, now=clock.now())  # noqa: E731 - asked again and again
+    _show(followed(look, pause=time.sleep), json=json)
+
+
+#: Seconds between two looks.
+LOOK_EVERY: Final = 1.0
+
+
+def followed(look: "Callable[[], ReplayView]", *, pause: Callable[[float], None]) -> "ReplayView":
+    """Look again and again, with a bar on a terminal, until it is done or stopped."""
+    bar = make_bar() if sys.stderr.isatty() else None
+    with bar or nullcontext():
+        task = None if bar is None else bar.add_task("", total=None)
+        while True:
+            replay = look()
+            done = replay.succeeded + replay.failed + replay.refused + replay.left_out
+            if bar is not None and task is not None:
+                said = f"{replay.kind or 'replay'} {replay.id}: {replay.failed} failed"
+                total = done + replay.released + replay.waiting
+                shown = total if replay.is_collected else None  # it is still being counted
+                bar.update(task, completed=done, total=shown, description=said)
+            if replay.state != ReplayState.ACTIVE:
+                return replay
+            pause(LOOK_EVERY)
+
+
+def _show(one: "ReplayView", *, json: bool) -> None:
+    """Show what it is about, how far it has come, and what it waits for."""
+    if json:
+        print_json(one)
+        return
+    is_backfill = one.kind == "backfill"
+    under_way = f"{one.released}, {one.failing} of them failing" if one.failing else one.released
+    if one.state == ReplayState.ACTIVE:
+        under_way = f"{under_way}, with a retry to come" if one.failing else under_way
+    elif one.released:  # nobody counts on: they may have ended since
+        under_way = f"{under_way}, when it {one.state}"
+    is_stopped = one.state == ReplayState.STOPPED and one.waiting
+    dated = f"{one.left_out} by calendars or blackout windows"
+    facts(
+        [
+            (one.kind or "replay", one.id),
+            ("state", state(one.state)),
+            ("reason", one.reason),
+            ("ordered", one.created_at),
+            ("by", one.author),
+            ("of", json_line(one.which)),
+            ("waiting", one.waiting if one.is_collected else f"{one.waiting}, and counting"),
+            ("under way", under_way if one.released else 0),
+            ("to its end", _say_left(one.seconds_left)),
+            ("succeeded", one.succeeded),
+            ("failed" if is_backfill else "failed again", one.failed),
+            ("had a run before" if is_backfill else "cannot be replayed", one.refused or None),
+            ("left out", dated if one.left_out else None),
+            ("rate", None if one.rate_per_second is None else f"{one.rate_per_second:g}/s"),
+            ("at once", None if one.key is None else f"{one.at_once} with the same {one.key}"),
+            ("canary", one.canary or None),
+            (
+                "stops above",
+                None if one.stop_at is None else f"{100 * one.stop_at:g} % going badly",
+            ),
+            ("attempts", one.attempts),
+            ("ended", one.ended_at),
+            ("to go on", f"cronhare replays resume {one.id}" if is_stopped else None),
+        ]
+    )
+
+
+_MINUTE: Final = 60
+
+
+def _say_left(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    if seconds < _MINUTE:
+        return "about a minute at most"
+    return f"about {counted(round(seconds / _MINUTE), 'minute')}, at its pace so far"
