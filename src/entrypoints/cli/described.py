@@ -15,6 +15,7 @@ from cronhare.domain.texts.words import called_in_full, counted
 
 from .output import (
     Columns,
+    Styled,
     console,
     facts,
     is_terminal,
@@ -23,7 +24,6 @@ from .output import (
     print_json,
     print_line,
     printable_lines,
-    state,
     table,
     text,
 )
@@ -109,7 +109,7 @@ def show_execution(execution: "ExecutionView", attempts: Sequence["AttemptView"]
             ("topic", execution.topic),
             ("key", execution.key),
             ("by", execution.trigger.value),
-            ("state", state(execution.state)),
+            ("state", Styled(execution.state)),
             ("waits for", execution.waits_for),
             ("concurrency key", execution.concurrency_key),
             ("due", execution.due_at),
@@ -176,7 +176,7 @@ def _attempt_row(attempt: "AttemptView") -> tuple[object, ...]:
     memory = attempt.peak_memory_bytes
     peak = None if memory is None else f"{memory / 1e6:.1f}"
     cpu = None if attempt.cpu_seconds is None else f"{attempt.cpu_seconds:.2f}"
-    ending = state(attempt.ending or "running")
+    ending = Styled(attempt.ending or "running")
     return (attempt.attempt, attempt.started_at, ending, exit_, attempt.node, seconds, peak, cpu)
 
 
@@ -195,7 +195,7 @@ def change_line(
 ) -> "Text":
     """Write one line that fits 80 letters, as far as names allow."""
     said = "" if attempt is None else f"#{attempt}"
-    line = text(f"{number:>8}  {say_moment(at)}  ") + state(stands).drawn()
+    line = text(f"{number:>8}  {say_moment(at)}  ") + Styled(stands).drawn()
     return line + text(f"{'':{_STATE - len(stands)}}{said:<4} {schedule}{rest}")
 
 
@@ -229,7 +229,7 @@ def failure_columns(*, with_resolved: bool) -> Columns["FailureView"]:
         "ID": "id",
         "SCHEDULE": "schedule_name",
         "TASK": "called",
-        "KIND": lambda archived: state(archived.kind),
+        "KIND": lambda archived: Styled(archived.kind),
         "FAILED AT": "failed_at",
         "ATTEMPTS": "attempts",
         "EXECUTION": "execution_id",
@@ -276,7 +276,7 @@ def _failure_facts(archived: "FailureView") -> list[tuple[str, object]]:
         ("task", called_in_full(archived.task, name=archived.task_name, source=archived.source)),
         ("topic", archived.topic),
         ("key", archived.execution_key),
-        ("kind", state(archived.kind)),
+        ("kind", Styled(archived.kind)),
         ("queue", archived.queue),
         ("failed at", archived.failed_at),
         ("reason", archived.failed_reason),

@@ -31,28 +31,16 @@ Columns: TypeAlias = Mapping[str, str | Callable[[T], object]]
 LEAST_WIDTH: Final = 12
 _GAP: Final = 2
 
-STATE_COLOURS = {
-    "succeeded": "green",
-    "failed": "red",
-    "quarantined": "red",
-    "running": "cyan",
-    "retrying": "yellow",
-    "skipped": "bright_black",
-    "cancelled": "bright_black",
-    "handed-over": "bright_black",
-    "delivered": "green",
-    "waiting": "yellow",
-    "given-up": "red",
-    "expired": "red",
-    "active": "cyan",
-    "stopped": "yellow",
-    "done": "green",
-    "open": "red",
-    "half-open": "yellow",
-    "draining": "yellow",
-    "drained": "yellow",
-    "silent": "red",
-    "disconnected": "red",
+STATE_COLOURS: Final = {
+    **dict.fromkeys(("succeeded", "delivered", "done"), "green"),
+    **dict.fromkeys(("running", "active"), "cyan"),
+    **dict.fromkeys(("skipped", "cancelled", "handed-over"), "bright_black"),
+    **dict.fromkeys(
+        ("retrying", "waiting", "stopped", "half-open", "draining", "drained"), "yellow"
+    ),
+    **dict.fromkeys(
+        ("failed", "quarantined", "given-up", "expired", "open", "silent", "disconnected"), "red"
+    ),
 }
 
 
@@ -72,14 +60,14 @@ def print_json(value: Any) -> None:  # noqa: ANN401 - anything msgspec can write
     """Print a value as one JSON document."""
     from ..json_text import as_json  # noqa: PLC0415 - a page of help does without
 
-    sys.stdout.write(as_json(value, encode=_encode, indent=2) + "\n")
+    sys.stdout.write(as_json(value, encode=str, indent=2) + "\n")
 
 
 def json_line(value: Any) -> str:  # noqa: ANN401 - any JSON value
     """Write a JSON value on one line, to stand among other facts."""
     from ..json_text import as_json  # noqa: PLC0415 - a page of help does without
 
-    return as_json(value, encode=_encode)
+    return as_json(value, encode=str)
 
 
 def print_line(sentence: str, *, style: str = "", indent: int = 0) -> None:
@@ -128,7 +116,6 @@ class Styled:
     """The name of a state in its colour, and what is said beside it."""
 
     def __init__(self, name: str, rest: str = "", *, colour: str | None = None) -> None:
-        """The *name* alone has a colour."""
         self._name, self._rest = name, rest
         self._colour = STATE_COLOURS.get(name, "") if colour is None else colour
 
@@ -136,13 +123,8 @@ class Styled:
         return f"{self._name}{self._rest}"
 
     def drawn(self) -> "Text":
-        """Give it as it is drawn."""
+        """Give it as it is drawn: the name alone has a colour."""
         return text(self._name, style=self._colour).append(printable(self._rest))
-
-
-def state(name: str, rest: str = "") -> Styled:
-    """Show a state in its colour."""
-    return Styled(name, rest)
 
 
 def print_rows(
@@ -324,7 +306,3 @@ def _written(value: object) -> str:
             return moment(value) or "-"
         case _:
             return str(value)
-
-
-def _encode(value: object) -> object:
-    return str(value)

@@ -35,8 +35,8 @@ class TypedValue(RuntimeParam):
         kind: Any = self.annotation
         try:
             if get_origin(kind) is list and isinstance(value, list | tuple):
-                return [self._read(item, get_args(kind)[0], param, ctx) for item in value]
-            return self._read(value, kind, param, ctx)
+                return [self._read(item, get_args(kind)[0]) for item in value]
+            return self._read(value, kind)
         except _Unsure:
             checker = build_runtime_param(param.type_descriptor)
         try:
@@ -45,17 +45,14 @@ class TypedValue(RuntimeParam):
             error.message = error.message.removeprefix(_PREFIX)
             raise
 
-    def _read(self, value: Any, kind: Any, param: Any, ctx: Any) -> Any:  # noqa: ANN401 - as above
+    def _read(self, value: Any, kind: Any) -> Any:  # noqa: ANN401 - as above
         if isinstance(kind, type) and isinstance(value, kind):
             return value
         if not isinstance(kind, type) or not isinstance(value, str):
             raise _Unsure
-        if issubclass(kind, Enum):
-            try:
-                return kind(value)
-            except ValueError as error:
-                raise BadParameter(_choices(kind, value), ctx=ctx, param=param) from error
         if issubclass(kind, Path):
+            return kind(value)
+        if issubclass(kind, Enum) and value in {each.value for each in kind}:
             return kind(value)
         least, most = self.parameter_info.min, self.parameter_info.max
         if kind is int and value.isascii() and value.isdigit() and len(value) <= _DIGITS:
@@ -63,18 +60,6 @@ class TypedValue(RuntimeParam):
             if (least is None or number >= least) and (most is None or number <= most):
                 return number
         raise _Unsure
-
-
-def _choices(kind: type[Enum], value: str) -> str:
-    """Say which words there are to choose from, and which of them was probably meant."""
-    from cronhare.domain.texts.printable import echo  # noqa: PLC0415 - for a fault alone
-    from cronhare.domain.texts.words import meant  # noqa: PLC0415 - as above
-
-    words = [str(each.value) for each in kind]
-    there = ", ".join(f"'{word}'" for word in words)
-    asked = meant(value.lower(), words)
-    text = f"{echo(value)} is not one of {there}"
-    return f"{text}; {asked}" if asked else text
 
 
 class ChecksTyped:

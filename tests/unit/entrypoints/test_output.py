@@ -9,7 +9,7 @@ import pytest
 
 from cronhare.domain.texts.moments import say_moment
 from cronhare.entrypoints.cli import output
-from cronhare.entrypoints.cli.output import moment, print_line, print_rows, state, table
+from cronhare.entrypoints.cli.output import Styled, moment, print_line, print_rows, table
 
 FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 FAILED_AT = datetime(2026, 11, 22, 12, 26, 2, tzinfo=UTC)
@@ -75,7 +75,7 @@ class Run:
 COLUMNS: Mapping[str, object] = {
     "NAME": "name",
     "DUE": "due",
-    "STATE": lambda run: state(run.state),
+    "STATE": lambda run: Styled(run.state),
 }
 
 

@@ -16,13 +16,13 @@ from ..errors import Refusal
 from ..output import (
     Columns,
     Json,
+    Styled,
     answer,
     json_line,
     moment,
     print_json,
     print_line,
     print_rows,
-    state,
 )
 from ..times import IN_UTC, PAST, none_since, read_span
 from ..wiring import open_ledger
@@ -144,7 +144,7 @@ def audit(
         "ON": "target",
         "BEFORE": lambda entry: _short(entry.before),
         "AFTER": lambda entry: _short(entry.after),
-        "OUTCOME": lambda entry: state(entry.outcome),
+        "OUTCOME": lambda entry: Styled(entry.outcome),
         "WHY": "problem",
     }
     is_part = {since, who, on, before} != {None}

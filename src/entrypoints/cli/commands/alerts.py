@@ -34,7 +34,7 @@ from cronhare.ports.events import NotDelivered, NotifierPort
 from ..completion import SCHEDULES
 from ..errors import Refusal, Status
 from ..jobs_files import Jobs, load
-from ..output import Columns, Json, facts, moment, print_json, print_line, print_rows, state
+from ..output import Columns, Json, Styled, facts, moment, print_json, print_line, print_rows
 from ..typed_values import Limit
 from ..wiring import open_ledger, read_settings, wire_with
 
@@ -217,7 +217,7 @@ def _over(view: "AlertView") -> str | None:
 
 def _told(view: "AlertView") -> str:
     said = (
-        each.target if each.state == "delivered" else f"{each.target} ({state(each.state)})"
+        each.target if each.state == "delivered" else f"{each.target} ({Styled(each.state)})"
         for each in view.told
     )
     return ", ".join(said) or "nobody"
@@ -322,7 +322,7 @@ def events(
         "EXECUTION": "execution_id",
         "AT": "occurred_at",
         "TARGET": lambda event: event.target.rpartition(":")[2],
-        "STATE": lambda event: state(event.state),
+        "STATE": lambda event: Styled(event.state),
         "LAST ERROR": partial(_last_error, now=now),
     }
     print_rows(

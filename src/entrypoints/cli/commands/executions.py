@@ -37,7 +37,6 @@ from ..output import (
     print_json,
     print_line,
     print_rows,
-    state,
 )
 from ..times import IN_UTC, PAST, none_since, read_span, read_time
 from ..typed_values import MOST_LINES, Limit
@@ -166,7 +165,7 @@ def _state(execution: ExecutionView) -> Styled:
     """Show the state, how far a running task is, and whether a backfill asked for it."""
     progress = say_progress(execution.progress, None) if execution.state is State.RUNNING else None
     backfill = " (backfill)" if execution.trigger is Trigger.BACKFILL else ""
-    return state(execution.state, f"{backfill} {progress}" if progress else backfill)
+    return Styled(execution.state, f"{backfill} {progress}" if progress else backfill)
 
 
 def _took(execution: ExecutionView) -> str | None:

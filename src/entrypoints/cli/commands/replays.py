@@ -19,13 +19,13 @@ from ..options import ScheduleName, number, with_options
 from ..output import (
     Columns,
     Json,
+    Styled,
     answer,
     facts,
     json_line,
     print_json,
     print_line,
     print_rows,
-    state,
 )
 from ..progress import make_bar, working
 from ..times import PAST, read_span
@@ -116,7 +116,7 @@ def list_(*, limit: Limit = 20, json: Json = False) -> None:
     columns: Columns[ReplayView] = {
         "ID": "id",
         "KIND": "kind",
-        "STATE": lambda replay: state(replay.state),
+        "STATE": lambda replay: Styled(replay.state),
         "ORDERED": "created_at",
         "WAITING": "waiting",
         "UNDER WAY": "released",
@@ -283,7 +283,7 @@ def _show(one: "ReplayView", *, json: bool) -> None:
     facts(
         [
             (one.kind or "replay", one.id),
-            ("state", state(one.state)),
+            ("state", Styled(one.state)),
             ("reason", one.reason),
             ("ordered", one.created_at),
             ("by", one.author),

@@ -25,7 +25,7 @@ from ...node_identity import this_actor, this_user
 from ..described import say_pause, show_due
 from ..jobs_files import load
 from ..options import ScheduleName, ScheduleNames
-from ..output import Columns, Json, facts, json_line, print_json, print_line, print_rows, state
+from ..output import Columns, Json, Styled, facts, json_line, print_json, print_line, print_rows
 from ..times import read_future
 from ..wiring import open_ledger, said_ledger
 
@@ -43,7 +43,7 @@ def list_(*, search: str | None, limit: int, json: bool) -> None:
         "SCHEDULE": _short_when,
         "ZONE": "timezone",
         "LAST DUE": lambda schedule: schedule.last_run and schedule.last_run.due_at,
-        "RESULT": lambda schedule: schedule.last_run and state(schedule.last_run.state),
+        "RESULT": lambda schedule: schedule.last_run and Styled(schedule.last_run.state),
         "NEXT": lambda schedule: _next(schedule, now),
         "LEFT": lambda schedule: _left(schedule, now),
         "STATUS": _short_status,
@@ -92,10 +92,10 @@ def _short_status(schedule: ScheduleView) -> object:
     if schedule.status is None or (schedule.status and schedule.problem):
         return f"broken: {schedule.problem}"
     if schedule.status and schedule.pause is not None and schedule.pause.on:
-        return state("paused")
+        return Styled("paused")
     if schedule.max_runs and schedule.runs_claimed and schedule.runs_claimed >= schedule.max_runs:
-        return state(f"over: {counted(schedule.max_runs, 'run')}")
-    return state("on" if schedule.status else "off")
+        return Styled(f"over: {counted(schedule.max_runs, 'run')}")
+    return Styled("on" if schedule.status else "off")
 
 
 def _short_when(schedule: ScheduleView) -> str | None:
@@ -202,7 +202,7 @@ def _without_times(schedule: ScheduleView) -> str:
 
 
 def _status(schedule: ScheduleView) -> object:
-    return None if schedule.status is None else state("on" if schedule.status else "off")
+    return None if schedule.status is None else Styled("on" if schedule.status else "off")
 
 
 def pause_of(schedule: ScheduleView) -> str | None:

@@ -14,7 +14,7 @@ from ...node_identity import this_actor
 from ..completion import NODES, TASKS
 from ..errors import file_refusal
 from ..options import one_of
-from ..output import Columns, Json, answer, moment, print_line, print_rows, state
+from ..output import Columns, Json, Styled, answer, moment, print_line, print_rows
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def nodes(*, json: Json = False) -> None:
         "NODE": "name",
         "ROLE": "role",
         "VERSION": "version",
-        "STATE": lambda node: state(node.state.value),
+        "STATE": lambda node: Styled(node.state.value),
         "STARTED": "started_at",
         "LAST SEEN": "seen_at",
         "RUNNING": "running",
@@ -171,7 +171,7 @@ def breakers(*, json: Json = False) -> None:
     """
     columns: Columns[BreakerView] = {
         "TASK": "called",
-        "STATE": lambda breaker: state(breaker.state),
+        "STATE": lambda breaker: Styled(breaker.state),
         "FAILED": _failed,
         "OPEN SINCE": "opened_at",
         "PROBE AT": "probe_at",
