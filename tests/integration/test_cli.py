@@ -837,7 +837,6 @@ YEAR = ("2025-01-01", "--until", "2026-01-01")
             ("executions", "list", "--state", "runing"),
             "'--state': 'runing' is not one of 'claimed'",
         ),
-        (("alerts", "list", "--rule", "faled"), "; did you mean failed?"),
         (("service", "install", "wroker"), "'wroker' is not one of 'up', 'scheduler', 'worker'"),
         (("next", "* * * * *", "--timezone", "Mars/Base"), "Mars/Base"),
         (("apply", "missing.toml"), "missing.toml: No such file"),
