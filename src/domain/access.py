@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import re
-from collections import OrderedDict, deque
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from typing import Final
@@ -34,9 +33,6 @@ class Scope(IntEnum):
     def parse(cls, text: str) -> "Scope":
         """Read the word that stands for a scope.
 
-        >>> Scope.parse("operate") > Scope.READ
-        True
-
         Raises:
             ValueError: it is none; the text says what is allowed.
         """
@@ -47,7 +43,6 @@ class Scope(IntEnum):
 
     @property
     def word(self) -> str:
-        """The word that people write for it."""
         return self.name.lower()
 
     def __str__(self) -> str:
@@ -80,11 +75,7 @@ class Actor:
     scope: Scope
 
     def may(self, needed: Scope) -> bool:
-        """Whether what needs a scope is allowed.
-
-        >>> Actor(name="ci", channel=Channel.API, scope=Scope.OPERATE).may(Scope.ADMIN)
-        False
-        """
+        """Whether what needs a scope is allowed."""
         return self.scope >= needed
 
 
@@ -110,11 +101,7 @@ class TokenInvalid(ValueError):
 
 
 def make_token(chance: bytes) -> str:
-    """Write a token of random bytes.
-
-    >>> make_token(bytes(32))
-    'chr_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'
-    """
+    """Write a token of random bytes."""
     assert len(chance) == RANDOM_BYTES
     return PREFIX + base64.urlsafe_b64encode(chance).rstrip(b"=").decode()
 
@@ -155,7 +142,6 @@ class Token:
         return None
 
     def actor(self, channel: Channel) -> Actor:
-        """Give who asks with it."""
         return Actor(name=self.name, channel=channel, scope=self.scope)
 
 
@@ -183,40 +169,6 @@ def new_token(
     )
 
 
-class Login(StrEnum):
-    """When a request that comes straight from this machine needs a token; all others always do.
-
-    `AUTO`: once the first was made. `ALWAYS`: from the start. `NEVER`: it may do everything.
-    """
-
-    AUTO = "auto"
-    ALWAYS = "always"
-    NEVER = "never"
-
-
-@attrs.frozen(kw_only=True)
-class Approach:
-    """How a request came in.
-
-    *is_loopback*: its client and its Host are of this machine. *is_forwarded*: a proxy says so in a
-    header; then its client is anybody.
-    """
-
-    is_loopback: bool
-    is_forwarded: bool
-
-
-def is_free(approach: Approach, login: Login, *, any_token: bool) -> bool:
-    """Whether a request without a token is asked by `local`, who may do everything.
-
-    *any_token* says that a token was ever made, valid or not: whoever revokes the last one does not
-    open the door with it.
-    """
-    if not approach.is_loopback or approach.is_forwarded:
-        return False
-    return login is Login.NEVER or (login is Login.AUTO and not any_token)
-
-
 #: A session ends so long after it began, used or not.
 LONGEST_SESSION: Final = timedelta(hours=12)
 
@@ -235,75 +187,4 @@ class Session:
     expires_at: datetime
 
     def is_over(self, now: datetime) -> bool:
-        """Whether it has ended by itself."""
         return self.expires_at <= now
-
-
-def local_path(text: str) -> str:
-    """Give where a browser goes on to after it has signed in: a path of this site, or the first.
-
-    >>> local_path("/ui/failed?limit=5"), local_path("//evil.example"), local_path("https://x.y")
-    ('/ui/failed?limit=5', '/', '/')
-    >>> local_path("/ui/sign-in"), local_path(chr(92) + "evil"), local_path("/a" + chr(10))
-    ('/', '/', '/')
-    """
-    fits = len(text) <= LONGEST_PATH and text.isascii() and text.isprintable()
-    is_local = text.startswith("/") and not text.startswith("//") and "\\" not in text
-    returns = text.startswith(("/ui/sign-in", "/ui/sign-out", "/ui/live"))
-    return text if fits and is_local and not returns else "/"
-
-
-LONGEST_PATH: Final = 2_048
-
-
-#: Wrong tries in a window of so many seconds: from one address, and from all together.
-WINDOW = 60.0
-MOST_FROM_ONE: Final = 10
-MOST_FROM_ALL: Final = 100
-
-#: Addresses that are remembered, and tokens that were valid of late.
-MOST_REMEMBERED: Final = 1_000
-
-
-@attrs.define
-class Tries:
-    """Counts wrong tries; *now* is of a clock that only goes forward, in seconds.
-
-    Nobody can guess a token: this keeps the ledger idle. Whoever has a right one is not kept
-    waiting by those who try from the same address, which may be a proxy's.
-    """
-
-    _of_one: OrderedDict[str, deque[float]] = attrs.field(factory=OrderedDict, init=False)
-    _of_all: deque[float] = attrs.field(init=False, factory=lambda: deque(maxlen=MOST_FROM_ALL))
-    _valid: OrderedDict[str, None] = attrs.field(factory=OrderedDict, init=False)
-
-    def wait(self, address: str, digest: str, *, now: float) -> float:
-        """Say how many seconds it takes until the next try; 0 if it may be made now."""
-        if digest in self._valid:
-            return 0.0
-        mine = _left(self._of_one.get(address), MOST_FROM_ONE, now)
-        return max(mine, _left(self._of_all, MOST_FROM_ALL, now))
-
-    def was_wrong(self, address: str, digest: str, *, now: float) -> None:
-        """Count a try."""
-        self._valid.pop(digest, None)
-        tries = self._of_one.pop(address, None) or deque(maxlen=MOST_FROM_ONE)
-        tries.append(now)
-        self._of_all.append(now)
-        self._of_one[address] = tries
-        if len(self._of_one) > MOST_REMEMBERED:
-            self._of_one.popitem(last=False)
-
-    def was_valid(self, digest: str) -> None:
-        """Note a token that is one."""
-        self._valid.pop(digest, None)
-        self._valid[digest] = None
-        if len(self._valid) > MOST_REMEMBERED:
-            self._valid.popitem(last=False)
-
-
-def _left(tries: deque[float] | None, most: int, now: float) -> float:
-    """Say how long it takes until fewer than *most* tries are within the window."""
-    if tries is None or len(tries) < most:
-        return 0.0
-    return max(0.0, tries[0] + WINDOW - now)

@@ -14,11 +14,10 @@ from urllib.parse import quote_plus
 import attrs
 
 from cronhare.adapters.sql.migrations.upgrade import upgrade
-from cronhare.domain import access as tries
 from cronhare.domain.access import Scope, make_token
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
-from cronhare.entrypoints.web import server
+from cronhare.entrypoints.web import access, server
 from tests.actors import ADA
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
 from tests.integration.web import Site, site
@@ -68,13 +67,13 @@ def door(place: Place) -> Iterator[Door]:
         actor=ADA,
     )
     # What is tried here is to be judged each by itself.
-    window, tries.WINDOW = tries.WINDOW, 0.0
+    window, access.WINDOW = access.WINDOW, 0.0
     arrival, server.ARRIVAL = server.ARRIVAL, 1.0
     try:
         with site(container) as found:
             yield Door(found, ledger, made.secret.encode())
     finally:
-        tries.WINDOW, server.ARRIVAL = window, arrival
+        access.WINDOW, server.ARRIVAL = window, arrival
 
 
 def _head(line: bytes, *headers: bytes) -> bytes:

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import select
 
 from cronhare.adapters.sql.tables.tables import audit
-from cronhare.domain.access import MOST_FROM_ONE, Scope, looks_like_token, make_token
+from cronhare.domain.access import Scope, looks_like_token, make_token
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.node_identity import this_actor
@@ -166,10 +166,10 @@ def test_who_tries_wrong_tokens_waits_and_who_has_a_right_one_does_not(
     assert web.get("/schedulers/1", **known).status == 404
     tried = [
         web.get("/schedulers/1", **bearer(make_token(bytes([number]) * 32)))
-        for number in range(MOST_FROM_ONE + 1)
+        for number in range(access.MOST_FROM_ONE + 1)
     ]
 
-    assert [each.status for each in tried] == [401] * MOST_FROM_ONE + [429]
+    assert [each.status for each in tried] == [401] * access.MOST_FROM_ONE + [429]
     assert 0 < int(tried[-1].headers["retry-after"]) <= 60
     assert sign_in(web, make_token(bytes(32))).status == 429
     assert web.get("/schedulers/1", **known).status == 404
@@ -181,7 +181,7 @@ def test_a_right_token_passes_that_was_never_seen_while_its_neighbours_try_wrong
     known, wrong = token(container), make_token(bytes(32))
     revoked = token(container, name="old")
     container.token_desk().revoke("old", now=container.claims().now(), actor=ADA)
-    for _ in range(MOST_FROM_ONE):
+    for _ in range(access.MOST_FROM_ONE):
         assert web.get("/schedulers/1", **bearer(wrong)).status == 401
 
     assert web.get("/schedulers/1", **bearer(revoked)).status == 429

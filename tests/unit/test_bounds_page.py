@@ -24,7 +24,6 @@ from cronhare.application.events import announce, relay
 from cronhare.application.worker import strategy as own_strategy
 from cronhare.application.worker import unhandled as parking
 from cronhare.domain import access as tokens
-from cronhare.domain import access as tries
 from cronhare.domain import addresses as web_address
 from cronhare.domain import audit, execution, messages, nodes, topology
 from cronhare.domain.access import LONGEST_SESSION
@@ -42,6 +41,7 @@ from cronhare.entrypoints.cli.typed_values import MOST_LINES
 from cronhare.entrypoints.processes import scheduler
 from cronhare.entrypoints.rabbitmq import SENDING_TIMEOUT
 from cronhare.entrypoints.settings import sources as setting_text
+from cronhare.entrypoints.web import access as tries
 from cronhare.entrypoints.web import asking as web_asking
 from cronhare.entrypoints.web import bodies as web_bodies
 from cronhare.entrypoints.web import server as web_server

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -18,7 +19,6 @@ from cronhare.adapters.addresses import (
     parse_ledger,
 )
 from cronhare.adapters.http.allowed_hosts import AllowedHosts
-from cronhare.domain.access import Login
 from cronhare.domain.events import rules
 from cronhare.domain.retries import limits as retry_limits
 from cronhare.domain.retries import outcome
@@ -51,6 +51,17 @@ MEMORY: Final = "memory://"
 LARGEST_METRICS: Final = 10_000
 
 _DECLARED: Final = "cronhare_setting"
+
+
+class Login(StrEnum):
+    """When a request that comes straight from this machine needs a token; all others always do.
+
+    `AUTO`: once the first was made. `ALWAYS`: from the start. `NEVER`: it may do everything.
+    """
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
 
 
 class SettingsInvalid(ValueError):

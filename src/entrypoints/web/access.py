@@ -5,7 +5,7 @@ Routes need `needs` and `actor_of` alone.
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -23,20 +23,10 @@ from starlette.types import Scope
 from cronhare.adapters.addresses import ListenAddress, meant_address
 from cronhare.application.administration.changing.access import Admission
 from cronhare.domain import access
-from cronhare.domain.access import (
-    LOCAL,
-    Actor,
-    Approach,
-    Channel,
-    Login,
-    Token,
-    Tries,
-    digest_of,
-    is_free,
-    local_path,
-)
+from cronhare.domain.access import LOCAL, Actor, Channel, Token, digest_of
 from cronhare.domain.addresses import checked_host
 
+from ..settings.settings import Login
 from ..vitals import HEALTH, READINESS
 from .asking import Asker
 from .problems import Problem
@@ -114,16 +104,6 @@ def channel_of(scope: Scope) -> Channel:
     return Channel.PAGE if path == "/" or path.startswith("/ui/") else Channel.API
 
 
-def is_sign_in(scope: Scope) -> bool:
-    """Whether somebody is about to say who it is."""
-    return bool(scope["path"] == SIGN_IN)
-
-
-def is_file(scope: Scope) -> bool:
-    """Whether a file of the page is asked for, which tells nothing."""
-    return bool(scope["path"].startswith(_FILES))
-
-
 def is_probe(scope: Scope) -> bool:
     """Whether it is asked if this process lives, or is ready: whoever starts it has no token."""
     return scope["path"] in {HEALTH, READINESS}
@@ -134,17 +114,18 @@ def address_of(scope: Scope) -> str:
     return (scope.get("client") or ("",))[0]
 
 
-def approach_of(scope: Scope, *, host: ListenAddress | None) -> Approach:
-    """Tell how a request came in; *host* is the address that its Host names, if it is one."""
+def is_from_this_machine(scope: Scope, *, host: ListenAddress | None) -> bool:
+    """Whether a request comes straight from here: client and *host*, which its Host names.
+
+    Of one that a proxy hands on the client is anybody.
+    """
     headers = Headers(scope=scope)
+    if host is None or not host.is_loopback or any(name in headers for name in _OF_PROXIES):
+        return False
     try:
-        is_ours = ip_address(address_of(scope)).is_loopback
+        return ip_address(address_of(scope)).is_loopback
     except ValueError:
-        is_ours = False
-    return Approach(
-        is_loopback=is_ours and host is not None and host.is_loopback,
-        is_forwarded=any(name in headers for name in _OF_PROXIES),
-    )
+        return False
 
 
 def credentials_of(scope: Scope, *, https: bool) -> Credentials:
@@ -176,6 +157,21 @@ def _cookie(headers: Headers, name: str) -> str | None:
 
 _READING: Final = frozenset({"GET", "HEAD"})
 _NO_SITE_BUT_OURS: Final = frozenset({"same-origin", "none"})
+
+
+LONGEST_PATH: Final = 2_048
+
+
+def local_path(text: str) -> str:
+    """Give where a browser goes on to after it has signed in: a path of this site, or the first.
+
+    >>> local_path("/ui/failed?limit=5"), local_path("//evil.example"), local_path("/ui/sign-in")
+    ('/ui/failed?limit=5', '/', '/')
+    """
+    fits = len(text) <= LONGEST_PATH and text.isascii() and text.isprintable()
+    is_local = text.startswith("/") and not text.startswith("//") and "\\" not in text
+    returns = text.startswith((SIGN_IN, "/ui/sign-out", "/ui/live"))
+    return text if fits and is_local and not returns else "/"
 
 
 def is_from_here(sites: Collection[str]) -> bool:
@@ -218,6 +214,39 @@ def to_sign_in(request: Request) -> Response:
     return RedirectResponse(f"{SIGN_IN}{query}", 303)
 
 
+#: Wrong tries in a window of so many seconds: from one address, and from all together.
+WINDOW = 60.0
+MOST_FROM_ONE: Final = 10
+MOST_FROM_ALL: Final = 100
+
+#: Addresses that are remembered.
+MOST_REMEMBERED: Final = 1_000
+
+
+@attrs.define
+class Tries:
+    """Counts wrong tries; *now* is of a clock that only goes forward, in seconds.
+
+    Nobody can guess a token: this keeps the ledger idle.
+    """
+
+    _of_one: OrderedDict[str, deque[float]] = attrs.field(factory=OrderedDict, init=False)
+    _of_all: deque[float] = attrs.field(init=False, factory=lambda: deque(maxlen=MOST_FROM_ALL))
+
+    def wait(self, address: str, *, now: float) -> float:
+        """Say how many seconds it takes until the next try; 0 if it may be made now."""
+        counted = [self._of_all, self._of_one.get(address, deque(maxlen=1))]
+        return max([0.0, *(each[0] + WINDOW - now for each in counted if len(each) == each.maxlen)])
+
+    def was_wrong(self, address: str, *, now: float) -> None:
+        tries = self._of_one.pop(address, None) or deque(maxlen=MOST_FROM_ONE)
+        tries.append(now)
+        self._of_all.append(now)
+        self._of_one[address] = tries
+        if len(self._of_one) > MOST_REMEMBERED:
+            self._of_one.popitem(last=False)
+
+
 T = TypeVar("T")
 
 #: Seconds for which an answer of the ledger counts: a revoked token opens nothing after them.
@@ -246,7 +275,8 @@ class Gate:
             Problem: 401 with what would say who it is, or 429 with how long to wait.
             LedgerUnavailable: it cannot be found out.
         """
-        if is_file(scope) or is_probe(scope):
+        path = scope["path"]
+        if is_probe(scope) or path.startswith(_FILES):  # which tell nothing
             return NOBODY
         brought = credentials_of(scope, https=meant.is_https)
         if brought.token is not None:
@@ -257,18 +287,18 @@ class Gate:
                 return token.actor(channel_of(scope))
         if brought.fault is None and await self._is_free(scope, meant):
             return Actor(name=LOCAL, channel=channel_of(scope), scope=access.Scope.ADMIN)
-        if is_sign_in(scope):
+        if path == SIGN_IN:
             return NOBODY
         raise _who_is_it(brought)
 
     async def _by_token(self, scope: Scope, secret: str) -> Actor:
-        digest, address = digest_of(secret), address_of(scope)
-        await self.refuse_too_many(address, digest)
+        digest = digest_of(secret)
+        await self.refuse_too_many(scope, digest)
         token: Token | None = await self._fresh(
             f"token {digest}", lambda: self._admission.by_token(secret)
         )
-        self.note(address, digest, valid=token is not None)
         if token is None:
+            self.was_wrong(scope)
             raise _unauthorized("this token is not valid: it is none, has expired or was revoked")
         return token.actor(channel_of(scope))
 
@@ -278,14 +308,17 @@ class Gate:
         )
 
     async def _is_free(self, scope: Scope, meant: Meant) -> bool:
-        approach = approach_of(scope, host=meant.address)
-        login = Login(self._asker.container.settings().web_login)
-        if not is_free(approach, login, any_token=False):
-            return False
-        any_token = await self._fresh("any", self._admission.any_token)
-        return is_free(approach, login, any_token=any_token)
+        """Whether somebody without a token is `local`, who may do everything.
 
-    async def refuse_too_many(self, address: str, digest: str) -> None:
+        Once a token was made, valid or not, that ends: whoever revokes the last one does not open
+        the door with it.
+        """
+        login = Login(self._asker.container.settings().web_login)
+        if login is Login.ALWAYS or not is_from_this_machine(scope, host=meant.address):
+            return False
+        return login is Login.NEVER or not await self._fresh("any", self._admission.any_token)
+
+    async def refuse_too_many(self, scope: Scope, digest: str) -> None:
         """Refuse a wrong try that comes too soon after others.
 
         A right one waits for nobody, and the wrong ones behind the limit cost the ledger one look
@@ -295,7 +328,7 @@ class Gate:
             Problem: with how long to wait.
             LedgerUnavailable: it cannot be found out whether this one is wrong.
         """
-        wait = self._tries.wait(address, digest, now=time.monotonic())
+        wait = self._tries.wait(address_of(scope), now=time.monotonic())
         if wait > 0 and digest not in await self._valid_digests():
             detail = f"too many tokens were tried that are none; try again in {ceil(wait)} s"
             headers = {"Retry-After": str(ceil(wait))}
@@ -305,12 +338,9 @@ class Gate:
         async with self._looking:  # who waits meanwhile is answered by the same look
             return await self._fresh("valid", self._admission.valid_digests)
 
-    def note(self, address: str, digest: str, *, valid: bool) -> None:
-        """Count a try that was wrong, and remember a token that is valid."""
-        if valid:
-            self._tries.was_valid(digest)
-        else:
-            self._tries.was_wrong(address, digest, now=time.monotonic())
+    def was_wrong(self, scope: Scope) -> None:
+        """Count a try that was wrong."""
+        self._tries.was_wrong(address_of(scope), now=time.monotonic())
 
     def forget(self, cookie: str) -> None:
         """Take a session for ended at once, here."""

@@ -4,7 +4,18 @@ import pytest
 from starlette.types import Scope
 
 from cronhare.adapters.addresses import ListenAddress
-from cronhare.entrypoints.web.access import COOKIE, SECURE_COOKIE, approach_of, credentials_of
+from cronhare.entrypoints.web.access import (
+    COOKIE,
+    MOST_FROM_ALL,
+    MOST_FROM_ONE,
+    MOST_REMEMBERED,
+    SECURE_COOKIE,
+    WINDOW,
+    Tries,
+    credentials_of,
+    is_from_this_machine,
+    local_path,
+)
 
 HOST = ListenAddress.parse("127.0.0.1:8520")
 
@@ -41,8 +52,59 @@ def test_a_session_is_found_among_other_cookies() -> None:
     ["Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP"],
 )
 def test_a_header_of_a_proxy_says_that_others_stand_behind_it(header: str) -> None:
-    direct = approach_of(scope(), host=HOST)
-    passed = approach_of(scope((header.lower(), "1.1 proxy")), host=HOST)
+    assert is_from_this_machine(scope(), host=HOST)
+    assert not is_from_this_machine(scope((header.lower(), "1.1 proxy")), host=HOST)
 
-    assert (direct.is_loopback, direct.is_forwarded) == (True, False)
-    assert passed.is_forwarded
+
+@pytest.mark.parametrize("host", ["192.0.2.1:8520", None])
+def test_a_name_or_another_address_of_this_machine_is_not_meant_from_here(host: str | None) -> None:
+    named = None if host is None else ListenAddress.parse(host)
+
+    assert not is_from_this_machine(scope(), host=named)
+    assert not is_from_this_machine({**scope(), "client": ("192.0.2.1", 1)}, host=HOST)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "ui",
+        "//evil.example",
+        "/\\evil.example",
+        "https://evil.example",
+        "javascript:alert(1)",
+        "/\x00",
+        "/ui/\r\nSet-Cookie: a=b",
+        "/ü",
+        "/" + "a" * 3_000,
+        "/ui/sign-out",
+        "/ui/sign-in?next=/",
+    ],
+)
+def test_after_signing_in_nobody_is_sent_elsewhere(text: str) -> None:
+    assert local_path(text) == "/"
+
+
+def test_after_signing_in_people_are_where_they_were() -> None:
+    assert local_path("/ui/failed?schedule=a&limit=5") == "/ui/failed?schedule=a&limit=5"
+
+
+def test_who_tries_too_many_from_one_address_waits_and_others_do_not() -> None:
+    tries = Tries()
+    for second in range(MOST_FROM_ONE):
+        assert tries.wait("a", now=second) == 0
+        tries.was_wrong("a", now=second)
+
+    assert tries.wait("a", now=10.0) == WINDOW - 10.0
+    assert tries.wait("b", now=10.0) == 0
+    assert tries.wait("a", now=WINDOW) == 0
+
+
+def test_many_addresses_together_wait_too_and_not_all_are_remembered() -> None:
+    tries = Tries()
+    for number in range(3 * MOST_REMEMBERED):
+        tries.was_wrong(str(number), now=1.0)
+
+    assert len(tries._of_all) == MOST_FROM_ALL
+    assert len(tries._of_one) == MOST_REMEMBERED
+    assert tries.wait("new", now=1.0) == WINDOW

@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 
-from cronhare.domain.access import RANDOM_BYTES, Scope, digest_of, local_path
+from cronhare.domain.access import RANDOM_BYTES, Scope, digest_of
 
-from ...access import COOKIE, SECURE_COOKIE, SIGN_IN, actor_of, address_of, credentials_of, gate_of
+from ...access import COOKIE, SECURE_COOKIE, SIGN_IN, actor_of, credentials_of, gate_of, local_path
 from ..asked import form_of
 from ..pages import HEADERS, Pages
 
@@ -44,14 +44,14 @@ class SignIn:
         """Begin a session, with a cookie that no script reads and no other site sends."""
         form = form_of(request)
         path, token = local_path(form.get("next", "/")), form.get("token", "").strip()
-        gate, address, digest = gate_of(request), address_of(request.scope), digest_of(token)
-        await gate.refuse_too_many(address, digest)
+        gate = gate_of(request)
+        await gate.refuse_too_many(request.scope, digest_of(token))
         admission = self._pages.container.admission()
         begun = await self._pages.ask(
             lambda: admission.sign_in(token, chance=secrets.token_bytes(RANDOM_BYTES))
         )
-        gate.note(address, digest, valid=begun is not None)
         if begun is None:
+            gate.was_wrong(request.scope)
             return self._ask(request, path, fault=_NOT_VALID, status=HTTPStatus.FORBIDDEN)
         response = RedirectResponse(path, HTTPStatus.SEE_OTHER, headers=HEADERS)
         https = request.state.https
