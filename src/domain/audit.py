@@ -7,6 +7,7 @@ that was never completed says that the outcome is not known: the process ended i
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import islice
 from typing import Any, Final
 
 import attrs
@@ -26,10 +27,6 @@ MOST_MEMBERS: Final = 100
 DEEPEST: Final = 6
 #: Letters of a text that are read: what comes behind them is left out.
 MOST_READ: Final = 16_384
-#: Texts in one value, in all, and letters of them that are read: 100 lists of 100 texts of 1,000
-#: letters would be 10 MB, and to look for secrets in 1 MB takes a second.
-MOST_TEXTS: Final = 500
-MOST_LETTERS: Final = 65_536
 
 #: A jobs file that changes more schedules than this has one entry, with how many and their names.
 MOST_ENTRIES: Final = 100
@@ -89,61 +86,32 @@ def kept(value: Any) -> Any:  # noqa: ANN401 - a JSON value
     >>> kept({"user": "ada", "password": "hunter2"})
     {'user': 'ada', 'password': '***'}
     """
-    return _kept(value, DEEPEST, _Left())
+    return _kept(value, DEEPEST)
 
 
-@attrs.define
-class _Left:
-    """What may still be kept of one value."""
-
-    texts: int = MOST_TEXTS
-    letters: int = MOST_LETTERS
-
-    @property
-    def is_nothing(self) -> bool:
-        return self.texts <= 0 or self.letters <= 0
-
-    def text(self, text: str, most: int) -> str:
-        self.texts -= 1
-        self.letters -= min(len(text), MOST_READ)
-        return _text(text, most)
-
-
-def _kept(value: Any, depth: int, left: _Left) -> Any:  # noqa: ANN401
+def _kept(value: Any, depth: int) -> Any:  # noqa: ANN401
     match value:
         case str():
-            return _LEFT_OUT if left.letters <= 0 else left.text(value, LONGEST_TEXT)
+            return _text(value, LONGEST_TEXT)
         case None | bool() | float():
             return value
         case int():
             return value if abs(value) < 2**63 else _LEFT_OUT
-        case _ if depth == 0 or left.is_nothing:
+        case _ if depth == 0:
             return _LEFT_OUT
         case Mapping():
-            return _kept_members(value, depth, left)
+            found = dict[str, Any]()
+            for name, each in islice(value.items(), MOST_MEMBERS):
+                said = _text(str(name), LONGEST_TARGET)
+                hides = each is not None and names_a_secret(said)
+                found[said] = HIDDEN if hides else _kept(each, depth - 1)
+            left = len(value) - MOST_MEMBERS
+            return found | ({"…": f"{left:,} more"} if left > 0 else {})
         case Sequence():
-            return _kept_items(value, depth, left)
+            left = len(value) - MOST_MEMBERS
+            items = [_kept(each, depth - 1) for each in value[:MOST_MEMBERS]]
+            return items + ([f"… {left:,} more"] if left > 0 else [])
     return _text(str(value), LONGEST_TEXT)
-
-
-def _kept_members(value: Mapping[Any, Any], depth: int, left: _Left) -> dict[str, Any]:
-    found = dict[str, Any]()
-    for name, each in list(value.items())[:MOST_MEMBERS]:
-        if left.is_nothing:
-            break
-        said = left.text(str(name), LONGEST_TARGET)
-        hides = each is not None and names_a_secret(said)
-        found[said] = HIDDEN if hides else _kept(each, depth - 1, left)
-    if len(value) > len(found):
-        found["…"] = f"{len(value) - len(found):,} more"
-    return found
-
-
-def _kept_items(value: Sequence[Any], depth: int, left: _Left) -> list[Any]:
-    found = [_kept(each, depth - 1, left) for each in value[:MOST_MEMBERS]]
-    if len(value) > MOST_MEMBERS:
-        found.append(f"… {len(value) - MOST_MEMBERS:,} more")
-    return found
 
 
 def _text(text: str, most: int) -> str:

@@ -206,9 +206,7 @@ BOUNDS: dict[str, list[str]] = {
         f"texts of {audit.LONGEST_TEXT:,} letters",
         f"{audit.MOST_MEMBERS} members",
         f"{audit.DEEPEST} in one another",
-        f"{audit.MOST_TEXTS} texts",
         f"{audit.MOST_READ:,} letters",
-        f"{audit.MOST_LETTERS:,} of all",
     ],
     "entries of a jobs file's changes, and how long entries are kept": [
         f"{audit.MOST_ENTRIES}; {audit.KEPT_FOR.days} days"

@@ -27,18 +27,17 @@ for _ in range(5_000):
     "value",
     [
         "x" * 10**6,
-        ["x" * 10**5] * 10**4,
-        {str(number): {"a": ["x" * 10**4] * 1_000} for number in range(1_000)},
-        [[["x"] * 1_000] * 1_000] * 1_000,
+        ["x" * 10**3] * 10**4,
+        {str(number): "x" * 10**3 for number in range(10**4)},
         DEEP,
         10**5_000,
         {"\x1b" * 10**6: "\0"},
         ["\ud800"],
     ],
-    ids=["text", "texts", "members", "lists", "deep", "number", "name", "surrogate"],
+    ids=["text", "texts", "members", "deep", "number", "name", "surrogate"],
 )
-def test_a_value_of_any_size_is_kept_as_json_of_bounded_size(value: object) -> None:
-    assert len(msgspec.json.encode(kept(value))) < 1_500_000
+def test_a_value_is_kept_as_json_of_bounded_length_width_and_depth(value: object) -> None:
+    assert len(msgspec.json.encode(kept(value))) < 150_000
 
 
 def test_what_is_small_is_kept_as_it_is() -> None:
@@ -125,7 +124,6 @@ def test_no_text_is_long_to_read(text: str) -> None:
     began = time.process_time()
 
     kept(text)
-    kept([[text] * 100] * 5)
 
     assert time.process_time() - began < 1
 
