@@ -40,7 +40,6 @@ from cronhare.domain.texts import moments
 from cronhare.entrypoints.cli.typed_values import MOST_LINES
 from cronhare.entrypoints.processes import scheduler
 from cronhare.entrypoints.rabbitmq import SENDING_TIMEOUT
-from cronhare.entrypoints.settings import sources as setting_text
 from cronhare.entrypoints.web import access as tries
 from cronhare.entrypoints.web import asking as web_asking
 from cronhare.entrypoints.web import bodies as web_bodies
@@ -129,7 +128,6 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "a URL": [f"{web_address.LONGEST_LABEL} characters between two dots"],
     "a broker's URL": [f"{servers.LONGEST_HEARTBEAT:,} s"],
-    "a settings file, and a file that holds a setting": [size(setting_text.LONGEST_FILE)],
     "the address of a request over HTTP": [
         f"{web_address.LONGEST_WEB_ADDRESS:,} characters",
         f"in its host {web_address.LONGEST_HOST}",

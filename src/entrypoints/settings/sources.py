@@ -18,9 +18,6 @@ import attrs
 from cronhare.adapters.addresses import certificates_beside
 from cronhare.domain.environment import ATTEMPT_VARIABLES, EVENT_VARIABLES
 
-#: A setting, or a file of them, has so many bytes at most.
-LONGEST_FILE: Final = 65_536
-
 #: Names the settings file, as `--config` does.
 CONFIG: Final = "CRON_CONFIG"
 FILE_NAME: Final = "cronhare.toml"
@@ -211,20 +208,15 @@ def _add_from_file(
 
 
 def _read_text(path: Path) -> str:
-    """Read a small file of text.
+    """Read a file of text.
 
     Raises:
         ValueError: it cannot be read; its text continues the path.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(LONGEST_FILE + 1)
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from error
-    if len(content) > LONGEST_FILE:
-        raise ValueError(f"is longer than {LONGEST_FILE:,} bytes")
-    try:
-        return content.decode()
     except UnicodeDecodeError:
         raise ValueError("is no UTF-8 text") from None
 

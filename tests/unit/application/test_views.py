@@ -23,7 +23,6 @@ from cronhare.application.administration.views.executions import (
 from cronhare.application.administration.views.failures import DeadLetterRecord, FailureView
 from cronhare.application.administration.views.schedules import (
     ClockEffectView,
-    FieldChangeView,
     LastRun,
     PauseView,
     ScheduleChangeView,
@@ -618,8 +617,8 @@ def policy(*, max_delay: int | None) -> RetryPolicy:
                 "name": "mails",
                 "change": Change.CHANGE,
                 "fields": (
-                    FieldChangeView(field="timeout_seconds", before=None, after=2.0),
-                    FieldChangeView(field="misfire_cap", before=100, after=6),
+                    FieldChange(field="timeout_seconds", before=None, after=2.0),
+                    FieldChange(field="misfire_cap", before=100, after=6),
                 ),
                 "clock": (
                     ClockEffectView(

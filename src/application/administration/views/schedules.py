@@ -272,28 +272,17 @@ def shown_field(name: str, value: Any) -> dict[str, Any]:  # noqa: ANN401 - a fi
 
 
 @attrs.frozen(kw_only=True)
-class FieldChangeView:
-    """A field before and after, by its name and in its form of `ScheduleView`.
-
-    *field* is `row` where the row before cannot be understood: *before* then says why.
-    """
-
-    field: str
-    before: Any
-    after: Any
-
-
-@attrs.frozen(kw_only=True)
 class ScheduleChangeView:
-    """What becomes of a schedule or a calendar. *fields* are those that differ in a change.
+    """What becomes of a schedule or a calendar. *clock* is what its next changes do to it.
 
-    *clock* is what the next changes of the clock do to it.
+    *fields* are those of `ScheduleView` that differ in a change, in its form; `row` where the row
+    before cannot be understood: *before* then says why.
     """
 
     kind: ChangedKind
     name: str
     change: Change
-    fields: tuple[FieldChangeView, ...]
+    fields: tuple[FieldChange, ...]
     clock: tuple[ClockEffectView, ...]
 
     @classmethod
@@ -305,9 +294,9 @@ class ScheduleChangeView:
         )
 
 
-def _fields(change: FieldChange) -> Iterator[FieldChangeView]:
+def _fields(change: FieldChange) -> Iterator[FieldChange]:
     """Show a field of a draft, which may be several of a view."""
     before, after = (shown_field(change.field, each) for each in (change.before, change.after))
     for field, value in after.items():
         if before[field] != value:
-            yield FieldChangeView(field=field, before=before[field], after=value)
+            yield FieldChange(field=field, before=before[field], after=value)
