@@ -191,7 +191,10 @@ class NamesPort(Protocol):
         """Find the numbers that schedules give a task of that name: by the newest of them."""
 
     def has_task(self, task: str, numbers: Collection[TaskRef]) -> bool:
-        """Tell whether a schedule, an execution or a failure is of a task: see `is_meant`."""
+        """Tell whether a schedule, an execution or a failure is of a task.
+
+        It has that name or is written so (`report 25`), or has no name and one of the *numbers*.
+        """
 
     def has_queue(self, queue: str) -> bool:
         """Tell whether a schedule, an execution that has not ended, or a failure names a queue."""

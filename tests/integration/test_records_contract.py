@@ -23,7 +23,7 @@ from cronhare.domain.retries.outcome import ErrorClass, TaskError
 from cronhare.domain.retries.retry import Complete, Fail, Quarantine
 from cronhare.domain.schedules.keys import boot_key, manual_key
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
-from cronhare.domain.schedules.task import SYSTEM, ClassRetention, Keep, TaskRef
+from cronhare.domain.schedules.task import SYSTEM, ClassRetention, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.attempts import Refused
 from cronhare.ports.inspection import LastClaim
@@ -1028,8 +1028,8 @@ def test_of_each_class_the_newest_runs_are_kept_and_what_awaits_a_person(ledger:
             scheduler_id, key=key, params=None, now=ledger.now, node="shell"
         )
 
-    emails = ClassRetention(task_class="emails", keep=Keep(done=2, failed=1))
-    unlimited = attrs.evolve(emails, task_class="webhooks", keep=Keep(failed=0))
+    emails = ClassRetention(class_="emails", done=2, failed=1)
+    unlimited = attrs.evolve(emails, class_="webhooks", done=None, failed=0)
     first, second = (ledger.add(name, status=False, retention=emails) for name in "ab")
     other = ledger.add("c", status=False, retention=unlimited)
     done = [

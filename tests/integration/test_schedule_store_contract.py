@@ -8,7 +8,7 @@ from cronhare.domain.retries.policy import Backoff, BackoffType, Jitter, RetryPo
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.keys import standalone_queue
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
-from cronhare.domain.schedules.task import ClassRetention, Keep, TaskRef
+from cronhare.domain.schedules.task import ClassRetention, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.integration.ledgers import EVERY_MINUTE, MINUTE, NOON, SECOND, Ledger, at_once, draft
 from tests.ports import ids_of
@@ -38,7 +38,7 @@ def test_a_schedule_is_read_as_it_was_written(ledger: Ledger) -> None:
                 jitter=Jitter.FULL,
             ),
         ),
-        retention=ClassRetention(task_class="emails", keep=Keep(done=100, failed=500)),
+        retention=ClassRetention(class_="emails", done=100, failed=500),
         misfire=Misfire(policy=MisfirePolicy.ALL, window=timedelta(hours=2), cap=7),
         overlap=OverlapPolicy.SKIP,
         timeout=timedelta(seconds=90),

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.events.targets import MOST_NAMED
-from cronhare.domain.reading import Fault, Reads
+from cronhare.domain.reading import Fault, Reads, read_whole
 from cronhare.domain.retries.outcome import ErrorClass, read_error_rules
 from cronhare.domain.retries.policy import (
     POLICIES,
@@ -33,13 +33,13 @@ from cronhare.domain.schedules.task import (
     BUILT_IN_CLASSES,
     DEFAULT_TIMEOUT,
     TYPE_NAME,
+    Keep,
     Task,
     TaskPolicy,
     TaskRef,
     TaskType,
     assigned_number,
     fault_of_own_type,
-    read_keep,
 )
 from cronhare.domain.texts.printable import echo
 from cronhare.domain.texts.words import hint
@@ -54,6 +54,10 @@ def _variables(variables: dict[str, str]) -> dict[str, str]:
         if not name or "=" in name:
             raise ValueError(f"{name!r} cannot name a variable")
     return variables
+
+
+def _keep(table: object) -> Keep:
+    return read_whole(Keep, table)
 
 
 def _passed(names: list[str]) -> list[str]:
@@ -75,7 +79,7 @@ class PolicyTable(EventsTable):
 class ClassTable(PolicyTable):
     """`[classes.NAME]`: how the tasks of a class are run, and how much of their past is kept."""
 
-    keep: Annotated[Any, Reads(read_keep)] = None
+    keep: Annotated[Any, Reads(_keep)] = None
 
 
 @attrs.frozen(kw_only=True)

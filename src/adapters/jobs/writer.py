@@ -112,7 +112,7 @@ def _text(
 
 
 def _classes(drafts: Iterable[ScheduleDraft]) -> Iterable[str]:
-    retentions = {d.retention.task_class: d.retention for d in drafts if d.retention is not None}
+    retentions = {d.retention.class_: d.retention for d in drafts if d.retention is not None}
     for name, retention in retentions.items():
         built_in = BUILT_IN_CLASSES.get(name)
         if built_in is None or built_in.keep != retention.keep:
@@ -127,7 +127,7 @@ def _tasks(drafts: Iterable[ScheduleDraft]) -> Iterable[str]:
             "type": draft.task.type,
             "id": draft.task.id,
             "command": _NO_COMMAND,
-            "class": None if draft.retention is None else draft.retention.task_class,
+            "class": None if draft.retention is None else draft.retention.class_,
         }
         yield f"{write_table(('tasks', name), fields)}\n"
 

@@ -49,7 +49,7 @@ from .reading.lookup import (
     understood,
     zone_of,
 )
-from .story import Explanation, explain_execution, remedies
+from .story import Explanation, explain_execution
 from .views.executions import AttemptView, ExecutionView
 
 #: Runs that are named of those that another one waits for.

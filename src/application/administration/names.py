@@ -137,7 +137,7 @@ class Names:
 
     def _expect_task(self, asked: str) -> None:
         tasks = [*self._tasks]
-        if any(task.ref.is_meant(asked, name=task.name) for task in tasks):
+        if any(asked == task.name or TaskRef.read(asked) == task.ref for task in tasks):
             return
         numbers = () if TaskRef.read(asked) else self._numbers_of(asked)
         if not self._names.has_task(asked, numbers):

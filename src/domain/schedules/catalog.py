@@ -121,7 +121,15 @@ class Catalog:
 
     def __init__(self, tasks: Iterable[Task] = ()) -> None:
         """*tasks* are those of a jobs file; no two have one name or one number."""
-        self._kept = self._coming = _Tasks(tasks)
+        self._coming: Catalog | None = None
+        self._keep(tasks)
+
+    def _keep(self, tasks: Iterable[Task]) -> None:
+        self._tasks = tuple(tasks)
+        self.sources = frozenset(task.source for task in self._tasks)
+        self._named = {(task.source, task.name): task for task in self._tasks}
+        self._numbered = {task.ref: task for task in self._tasks}
+        self._listening = {topic: task for task in self._tasks for topic in task.topics}
 
     @contextmanager
     def replacing(self, tasks: Iterable[Task]) -> Iterator[None]:
@@ -130,16 +138,15 @@ class Catalog:
         Within the block schedules are changed, and runs find the tasks of both files. An exception
         keeps the old tasks. Attempts that have begun are not touched.
         """
-        self._coming = _Tasks(tasks)
+        self._coming = coming = Catalog(tasks)
         try:
             yield
-            self._kept = self._coming
+            self._keep(coming)
         finally:
-            self._coming = self._kept
+            self._coming = None
 
-    @property
-    def sources(self) -> frozenset[str | None]:
-        return self._kept.sources
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self._tasks)
 
     def find(
         self,
@@ -153,38 +160,13 @@ class Catalog:
 
         With a *topic*, the task that listens to it.
         """
-        found = self._kept.find(ref, source, name, topic)
-        if isinstance(found, MissingTask) and isinstance(
-            new := self._coming.find(ref, source, name, topic), Task
-        ):
-            return new
+        found, coming = self._find(ref, source, name, topic), self._coming
+        if isinstance(found, MissingTask) and coming is not None:
+            new = coming.find(ref, source=source, name=name, topic=topic)
+            return new if isinstance(new, Task) else found
         return found
 
-    def __iter__(self) -> Iterator[Task]:
-        return iter(self._kept.tasks)
-
-
-def reports_called(tasks: Iterable[Task], name: str) -> Sequence[Task]:
-    """Find the reports of a name: that of the task, or as the log has it, `RefreshUserToken`.
-
-    The name itself wins; of the other form there may be several.
-    """
-    reports = [task for task in tasks if task.ref.type == TaskType.REPORT]
-    exact = [task for task in reports if task.name == name]
-    return exact or [task for task in reports if task.label.partition(":")[2] == name]
-
-
-class _Tasks:
-    """The tasks of a jobs file."""
-
-    def __init__(self, tasks: Iterable[Task]) -> None:
-        self.tasks = tuple(tasks)
-        self.sources = frozenset(task.source for task in self.tasks)
-        self._named = {(task.source, task.name): task for task in self.tasks}
-        self._numbered = {task.ref: task for task in self.tasks}
-        self._listening = {topic: task for task in self.tasks for topic in task.topics}
-
-    def find(
+    def _find(
         self, ref: TaskRef, source: str | None, name: str | None, topic: str | None
     ) -> Task | MissingTask:
         if topic is not None and (listener := self._listening.get(topic)) is not None:
@@ -205,7 +187,7 @@ class _Tasks:
 
     def _foreign(self, ref: TaskRef, source: str, name: str | None) -> MissingTask:
         task = f"{name} ({ref})" if name else str(ref)
-        if not self.tasks:
+        if not self._tasks:
             reason = f"task {task} is of {source}, and this worker's jobs file has no tasks"
             return MissingTask(
                 MissingKind.FOREIGN, reason, "name the one that has it, --jobs or CRON_JOBS"
@@ -227,7 +209,7 @@ class _Tasks:
         )
 
     def _unknown(self, what: str) -> MissingTask:
-        known = ", ".join(f"{task.name} ({task.ref})" for task in self.tasks) or "none"
+        known = ", ".join(f"{task.name} ({task.ref})" for task in self._tasks) or "none"
         return MissingTask(
             MissingKind.UNKNOWN,
             f"this worker has no task {what}; it has: {known}",
@@ -237,6 +219,16 @@ class _Tasks:
         )
 
 
+def reports_called(tasks: Iterable[Task], name: str) -> Sequence[Task]:
+    """Find the reports of a name: that of the task, or as the log has it, `RefreshUserToken`.
+
+    The name itself wins; of the other form there may be several.
+    """
+    reports = [task for task in tasks if task.ref.type == TaskType.REPORT]
+    exact = [task for task in reports if task.name == name]
+    return exact or [task for task in reports if task.label.partition(":")[2] == name]
+
+
 def _contradicted(named: Task, numbered: Task) -> MissingTask:
     return MissingTask(
         MissingKind.CONTRADICTED,
@@ -244,10 +236,3 @@ def _contradicted(named: Task, numbered: Task) -> MissingTask:
         f"number, {numbered.name} ({numbered.ref})",
         "apply that file again; or set task_name to NULL in the row, and the number counts",
     )
-
-
-#: What helps against a shared queue.
-ONE_FILE_EACH = (
-    "put their tasks and schedules into one file, or give the schedules of each a queue of its "
-    'own, queue = "…", and its workers that queue alone, --queues …'
-)

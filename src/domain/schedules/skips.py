@@ -1,19 +1,18 @@
 """Why a due instant does not run: a pause, conditions, or that nothing is due any more."""
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Final
 from zoneinfo import ZoneInfo
 
 import msgspec
 
-from cronhare.domain.texts.words import counted
-
 from ..texts.moments import say_moment
 from ..texts.printable import shortened
+from ..texts.words import counted
 from .conditions import BrokenCalendar, FoundCalendar, expired, missing
 from .schedule import Every, Schedule
 
@@ -58,13 +57,35 @@ class SkipKind(enum.StrEnum):
     OTHER = "other"
 
 
-#: How reasons begin, besides with their kind.
-_BEGINNINGS: Final = {kind.value: kind for kind in SkipKind} | {
-    "in no window of calendar": SkipKind.CALENDAR,
+#: How reasons begin, and what would change each for the schedule {name}, from the next instant on.
+_REMEDIES: Final = {
+    "paused": "`cronhare schedules resume {name}` ends the pause, if it still lasts.",
+    "calendar": "Its skip_on names that calendar: without the day there, or the name, it runs.",
+    "in no window": "Its only_on lets it run in those calendars' windows alone.",
+    "blackout": "Its blackout has that window: without it, it runs.",
+    "expired": "A longer expires lets it begin later; `cronhare queues` has how much waits.",
+    "max_runs": "A larger max_runs lets it go on.",
+    "missed, and the misfire policy is skip": 'misfire = "once" or "all" catches up.',
+    "missed, and caught up": 'misfire = "all" runs each of them.',
+    "missed, and more": "A larger misfire.cap catches up more at once.",
+    "missed, and older": "A longer misfire.window catches up from further back.",
+    "missed: more than": "Run a scheduler without such gaps; so many are not looked at one by one.",
+    "missed: at least": 'A smaller gap is counted in full; misfire = "all" runs some of them.',
+    "overlap": 'overlap = "allow" lets runs begin beside one that has not ended.',
+    "the schedule was edited": "Edits hold from their moment on: none before it runs by itself.",
+    "disabled": "It is on again since that edit, or off for another reason.",
+    "ended": "A later ends_at, or none, lets it go on.",
+    "broken": "The row is mended by now: `cronhare check` tells such faults before they are saved.",
+    "the schedule is disabled": "`cronhare schedules enable {name}` switches it on.",
+    "the schedule ended": "A later ends_at, or none, lets it go on.",
+    "the schedule starts": "An earlier starts_at, or none, lets it begin sooner.",
+    "it cannot be planned": "Mend what it says; `cronhare doctor` lists all such schedules.",
+}
+#: The kinds of reasons that do not begin with it.
+_KINDS: Final = {
+    "in no window": SkipKind.CALENDAR,
     "the schedule was edited": SkipKind.EDITED,
-    "disabled": SkipKind.IDLE,
-    "ended": SkipKind.IDLE,
-    "broken": SkipKind.IDLE,
+    **dict.fromkeys(("disabled", "ended", "broken"), SkipKind.IDLE),
 }
 
 
@@ -74,10 +95,15 @@ def skip_kind(reason: str) -> SkipKind:
     >>> skip_kind("overlap: execution 7 has not ended (overlap policy skip)")
     <SkipKind.OVERLAP: 'overlap'>
     """
-    for beginning, kind in _BEGINNINGS.items():
-        if reason.startswith(beginning):
-            return kind
-    return SkipKind.OTHER
+    kinds = [*_KINDS.items(), *((kind.value, kind) for kind in SkipKind)]
+    found = (kind for begins, kind in kinds if reason.startswith(begins))
+    return next(found, SkipKind.OTHER)
+
+
+def remedies(reason: str, name: str) -> Iterator[str]:
+    """Say what would change *reason* for the schedule *name*, from the next instant on."""
+    found = (each for begins, each in _REMEDIES.items() if reason.startswith(begins))
+    yield from (each.format(name=name) for each in islice(found, 1))
 
 
 #: The most characters of a reason, and of an author.

@@ -7,9 +7,10 @@ field by field: environment, the file's defaults, the task's class, the task, th
 import enum
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from hashlib import blake2b
+from math import inf
 from pathlib import PurePath
 from typing import Annotated, Any, Final, Self, TypeAlias
 
@@ -17,7 +18,7 @@ import attrs
 import msgspec
 from msgspec import Meta
 
-from ..reading import read_whole, whole_number
+from ..reading import whole_number
 from ..retries.outcome import ErrorClass, ErrorRules
 from ..retries.policy import POLICIES, RetryPolicy, Strategy
 from ..texts.words import NAME
@@ -97,14 +98,21 @@ class Keep:
 
 
 @attrs.frozen(kw_only=True)
-class ClassRetention:
+class ClassRetention(Keep):
     """What is kept of a class of tasks (S2.3 in docs/compatibility.md), as rows of schedules say.
 
     A class is one of a jobs file: two files may use one name for two of them.
     """
 
-    task_class: str
-    keep: Keep
+    class_: Annotated[str, Meta(pattern=rf"^{NAME}\Z", description="a name of a class")]
+
+    @property
+    def keep(self) -> Keep:
+        return Keep(done=self.done, failed=self.failed)
+
+    def written(self) -> dict[str, Any]:
+        """Write it as a row has it, which `read_whole` reads."""
+        return {"class": self.class_, "done": self.done, "failed": self.failed}
 
 
 @attrs.frozen(kw_only=True)
@@ -113,34 +121,6 @@ class KeptClass:
 
     schedulers: Sequence[int]
     keep: Keep
-
-
-def read_keep(table: object) -> Keep:
-    """Read `{ done = 100, failed = 500 }`.
-
-    Raises:
-        Invalid: with every fault at once.
-    """
-    return read_whole(Keep, table)
-
-
-@attrs.frozen(kw_only=True)
-class _WrittenRetention(Keep):
-    class_: Annotated[str, Meta(pattern=rf"^{NAME}\Z", description="a name of a class")]
-
-
-def read_class_retention(value: object) -> ClassRetention:
-    """Read `{"class": "emails", "done": 100, "failed": 500}`, as a row has it.
-
-    Raises:
-        Invalid: with every fault at once.
-    """
-    row = read_whole(_WrittenRetention, value)
-    return ClassRetention(task_class=row.class_, keep=Keep(done=row.done, failed=row.failed))
-
-
-def write_class_retention(retention: ClassRetention) -> dict[str, Any]:
-    return {"class": retention.task_class, **attrs.asdict(retention.keep)}
 
 
 def by_class(
@@ -152,23 +132,21 @@ def by_class(
     """
     classes = defaultdict[tuple[str | None, str], list[tuple[int, Keep]]](list)
     for id_, source, retention in schedules:
-        classes[source, retention.task_class].append((id_, retention.keep))
+        classes[source, retention.class_].append((id_, retention.keep))
     return [
         KeptClass(
             schedulers=[id_ for id_, _ in rows],
             keep=Keep(
-                done=_largest([keep.done for _, keep in rows]),
-                failed=_largest([keep.failed for _, keep in rows]),
+                done=max((keep.done for _, keep in rows), key=_no_limit_last),
+                failed=max((keep.failed for _, keep in rows), key=_no_limit_last),
             ),
         )
         for rows in classes.values()
     ]
 
 
-def _largest(limits: Sequence[int | None]) -> int | None:
-    """The largest limit; none at all where one row has none."""
-    known = [limit for limit in limits if limit is not None]
-    return max(known) if len(known) == len(limits) else None
+def _no_limit_last(limit: int | None) -> float:
+    return inf if limit is None else limit
 
 
 @attrs.frozen(kw_only=True)
@@ -244,6 +222,11 @@ class TaskType(enum.StrEnum):
     EVENT = "event"
 
 
+#: The column, and the field of a request, that numbers a task, by its type. Tasks of other types
+#: are named by `task_type` and `task_id`; a row has one of all these ways.
+COLUMN_OF_TYPE: Final = {str(kind): f"{kind}_id" for kind in (*TaskType, SYSTEM)}
+
+
 def fault_of_own_type(name: str) -> str | None:
     """Say why a type of one's own cannot have that name.
 
@@ -278,18 +261,6 @@ class TaskRef(msgspec.Struct, frozen=True, order=True):
         type_, _, number = text.rpartition(" ")
         is_number = number.isascii() and number.isdigit() and len(number) <= len(str(2**63))
         return cls(type_, int(number)) if type_ and is_number and int(number) < 2**63 else None
-
-    def is_meant(
-        self, asked: str | None, *, name: str | None, numbers: Collection[Self] = ()
-    ) -> bool:
-        """Tell whether who *asked* for a task, by its *name* or as `read` does, means this one.
-
-        Where it has no name, it is one of the *numbers* that a task of the name asked for has. Who
-        asked for none means any.
-        """
-        if asked is None or asked == name or TaskRef.read(asked) == self:
-            return True
-        return name is None and self in numbers
 
     @property
     def is_system(self) -> bool:
@@ -353,7 +324,7 @@ class Task:
         """What is kept of the runs of its class, where its file limits that."""
         if self.task_class is None or self.policy.keep is None:
             return None
-        return ClassRetention(task_class=self.task_class, keep=self.policy.keep)
+        return ClassRetention(class_=self.task_class, **attrs.asdict(self.policy.keep))
 
     @property
     def label(self) -> str:

@@ -9,7 +9,7 @@ import pytest
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
 from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.retries.policy import POLICIES, Backoff, BackoffType, RetryPolicy, Strategy
-from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, ClassRetention, Keep, Task
+from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, ClassRetention, Task
 
 ENVIRONMENT = RetryPolicy(attempts=4, backoff=Backoff(delay=7_000))
 MINUTE = timedelta(minutes=1)
@@ -132,7 +132,7 @@ def test_what_is_kept_of_a_class_stands_in_the_rows_of_its_schedules(read: Read)
         '[schedules.r]\ntask = "u"\nschedule = "@daily"\n'
     ).drafts
 
-    emails = ClassRetention(task_class="emails", keep=Keep(done=7, failed=500))
+    emails = ClassRetention(class_="emails", done=7, failed=500)
     assert [draft.retention for draft in drafts] == [emails, None]
 
 

@@ -21,7 +21,6 @@ from cronhare.domain.schedules.schedule import Concurrency, Misfire, MisfirePoli
 from cronhare.domain.schedules.task import (
     LARGEST_NUMBER,
     ClassRetention,
-    Keep,
     TaskRef,
     same_params,
 )
@@ -97,8 +96,9 @@ def drafts(draw: st.DrawFn) -> ScheduleDraft:
         st.none()
         | st.builds(
             ClassRetention,
-            task_class=st.just("of-its-own"),
-            keep=st.builds(Keep, done=st.integers(0, 100_000), failed=st.integers(0, 100_000)),
+            class_=st.just("of-its-own"),
+            done=st.integers(0, 100_000),
+            failed=st.integers(0, 100_000),
         )
     )
     first = draw(st.none() | moments)

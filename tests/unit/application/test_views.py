@@ -45,7 +45,7 @@ from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.keys import Trigger
 from cronhare.domain.schedules.schedule import Concurrency, Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.skips import Pause
-from cronhare.domain.schedules.task import ClassRetention, Keep, TaskRef
+from cronhare.domain.schedules.task import ClassRetention, TaskRef
 from cronhare.ports.inspection import Fit, Kind, Severity, Thing
 from cronhare.ports.records import Attempt, Output, QueueLoad
 from cronhare.ports.runner import Captured
@@ -292,7 +292,7 @@ DRAFT = ScheduleDraft(
     **DRAWN,
     params='{"b":2}',
     retry=POLICY,
-    retention=ClassRetention(task_class="emails", keep=Keep(done=21, failed=22)),
+    retention=ClassRetention(class_="emails", done=21, failed=22),
     misfire=Misfire(policy=MisfirePolicy.ALL, window=4.5 * SECOND, cap=6),
     overlap=OverlapPolicy.SKIP,
     concurrency=Concurrency(key="customer-{params.id}", limit=12),

@@ -257,7 +257,7 @@ def _says(part: str, dialect: Dialect) -> ColumnElement[bool]:
 def rows_of_task(
     table: Table, task: str, numbers: Iterable[TaskRef]
 ) -> Iterator[ColumnElement[bool]]:
-    """Give the conditions of which each row of a task has one or more: see `TaskRef.is_meant`.
+    """Give the conditions of which each row of a task has one or more: see `has_task`.
 
     Each is a range of an index of executions.
     """

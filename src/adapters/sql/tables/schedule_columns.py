@@ -50,7 +50,7 @@ from cronhare.domain.schedules.schedule import (
     MisfirePolicy,
     OverlapPolicy,
 )
-from cronhare.domain.schedules.task import SYSTEM, TaskRef, fault_of_own_type
+from cronhare.domain.schedules.task import COLUMN_OF_TYPE, SYSTEM, TaskRef, fault_of_own_type
 from cronhare.domain.texts.moments import LONGEST_DURATION
 from cronhare.domain.texts.printable import echo
 from cronhare.domain.topology import MAIN_QUEUE
@@ -280,16 +280,6 @@ def _concurrency(key: str | None, limit: int | None, faults: list[Fault]) -> Con
 def write_retry(policy: RetryPolicy | None) -> str | None:
     return None if policy is None else msgspec.json.encode(write_policy(policy)).decode()
 
-
-#: The column that names the task, by the task's type. A task of any other type is named by
-#: `task_type` and `task_id`; a row has one of all these ways.
-COLUMN_OF_TYPE: Final = {
-    "report": "report_id",
-    "worker": "worker_id",
-    "reminder": "reminder_id",
-    "event": "event_id",
-    SYSTEM: "system_id",
-}
 
 #: The task of a schedule whose row names none.
 NOWHERE: Final = TaskRef("report", 0)

@@ -9,7 +9,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.types import NullType
 
-from cronhare.domain.reading import Fault, Reads, read_table, text_of
+from cronhare.domain.reading import Fault, Reads, read_table, read_whole, text_of
 from cronhare.domain.schedules.conditions import (
     MOST_WINDOWS,
     BrokenCalendar,
@@ -25,8 +25,6 @@ from cronhare.domain.schedules.skips import Idle, Pause, Why
 from cronhare.domain.schedules.task import (
     ClassRetention,
     fault_of_params,
-    read_class_retention,
-    write_class_retention,
 )
 from cronhare.domain.texts.printable import echo, shown
 
@@ -104,7 +102,7 @@ _IN_OPTIONS = slice(_IN_TIMES.stop, len(READ))
 
 
 def _retention(text: str) -> ClassRetention:
-    return read_class_retention(decoded(text))
+    return read_whole(ClassRetention, decoded(text))
 
 
 class _Others(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -173,7 +171,7 @@ def schedule_of(row: sa.Row[Any]) -> Schedule | BrokenSchedule:
 
 def row_values(draft: ScheduleDraft) -> dict[str, Any]:
     """Write a draft as the columns of its row."""
-    kept = draft.retention and msgspec.json.encode(write_class_retention(draft.retention)).decode()
+    kept = draft.retention and msgspec.json.encode(draft.retention.written()).decode()
     return {
         **task_values(draft),
         "task_name": draft.task_name,

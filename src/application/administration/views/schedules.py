@@ -260,7 +260,7 @@ def shown_field(name: str, value: Any) -> dict[str, Any]:  # noqa: ANN401 - a fi
         case "retention":
             keep = Keep() if value is None else value.keep
             return {
-                "task_class": None if value is None else value.task_class,
+                "task_class": None if value is None else value.class_,
                 "keep_done": keep.done,
                 "keep_failed": keep.failed,
             }

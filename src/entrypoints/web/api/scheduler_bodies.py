@@ -19,10 +19,8 @@ from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog, NoListener
 from cronhare.domain.schedules.conditions import NONE, Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft, ScheduleInvalid, faults_of
-from cronhare.domain.schedules.schedule import (
-    SYSTEM_PREFIX,
-)
-from cronhare.domain.schedules.task import Task, TaskRef, TaskType
+from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
+from cronhare.domain.schedules.task import COLUMN_OF_TYPE, Task, TaskRef, TaskType
 from cronhare.domain.texts.printable import echo
 from cronhare.domain.texts.words import NAME, hint, listed
 from cronhare.domain.topology import MAIN_QUEUE
@@ -30,11 +28,9 @@ from cronhare.ports.schedules import StoredSchedule
 
 LONGEST_DESCRIPTION: Final = 4_096
 
-#: The column that names the task, by the task's type.
+#: The fields that number the task, with its type: an event is told by its topic.
 COLUMNS: Final = {
-    "report_id": TaskType.REPORT,
-    "worker_id": TaskType.WORKER,
-    "reminder_id": TaskType.REMINDER,
+    COLUMN_OF_TYPE[kind]: kind for kind in (TaskType.REPORT, TaskType.WORKER, TaskType.REMINDER)
 }
 #: The fields that name the task: one of them is to be given, or a topic.
 OF_TASK: Final = ("task", *COLUMNS)

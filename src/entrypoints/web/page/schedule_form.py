@@ -24,9 +24,10 @@ from cronhare.domain.schedules.schedule import (
     MisfirePolicy,
     OverlapPolicy,
 )
-from cronhare.domain.schedules.task import TaskRef, TaskType
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.texts.printable import echo
 
+from ..api.scheduler_bodies import COLUMNS
 from ..bodies import beyond_bounds, decoded
 from ..problems import Problem
 
@@ -67,11 +68,6 @@ FIELDS: Final = (
     *_BOXES,
 )  # fmt: skip
 
-_COLUMNS: Final = {
-    TaskType.REPORT: "report_id",
-    TaskType.WORKER: "worker_id",
-    TaskType.REMINDER: "reminder_id",
-}
 _ON, _OFF = "on", "off"
 
 
@@ -88,7 +84,7 @@ def task_choices(catalog: Catalog) -> list[TaskChoice]:
     return [
         TaskChoice(_value_of(task.ref), f"{task.name} ({task.ref.type} {task.ref.id})")
         for task in sorted(catalog, key=lambda task: task.name)
-        if task.ref.type in _COLUMNS
+        if task.ref.type in COLUMNS.values()
     ]
 
 
@@ -180,7 +176,7 @@ def _value_of(ref: TaskRef) -> str:
 
 def _task(text: str, faults: list[Fault]) -> dict[str, Any]:
     kind, _, number = text.partition(" ")
-    for known, column in _COLUMNS.items():
+    for column, known in COLUMNS.items():
         if kind == known.value and isinstance(id_ := _number(number), int):
             return {column: id_}
     faults.append(Fault("task", "choose one"))
@@ -296,9 +292,7 @@ AT_ONCE: Final = frozenset(
 
 #: Fields of a fault that the form has under another name.
 _FIELD_OF: Final = {
-    "report_id": "task",
-    "worker_id": "task",
-    "reminder_id": "task",
+    **dict.fromkeys(COLUMNS, "task"),
     "payload": "params",
     **{table: next(iter(parts.values())) for table, parts in PARTS.items()},
     **{f"{table}.{part}": field for table, parts in PARTS.items() for part, field in parts.items()},

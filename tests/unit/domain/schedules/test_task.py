@@ -1,13 +1,12 @@
 """What a task is given, and what is kept of its runs."""
 
 import copy
-from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.domain.reading import Invalid
+from cronhare.domain.reading import Invalid, read_whole
 from cronhare.domain.schedules.task import (
     BUILT_IN_CLASSES,
     KEPT,
@@ -16,9 +15,6 @@ from cronhare.domain.schedules.task import (
     KeptClass,
     by_class,
     force_instant,
-    read_class_retention,
-    read_keep,
-    write_class_retention,
 )
 
 json = st.recursive(
@@ -73,7 +69,7 @@ def test_nothing_is_changed_in_place_and_once_is_enough(params: object) -> None:
     assert force_instant(instant) == instant
 
 
-EMAILS = ClassRetention(task_class="emails", keep=Keep(done=100, failed=500))
+EMAILS = ClassRetention(class_="emails", done=100, failed=500)
 
 
 @pytest.mark.parametrize(
@@ -85,8 +81,8 @@ def test_the_original_classes_keep_so_many(name: str, done: int, failed: int) ->
 
 
 def test_what_was_written_is_read_back() -> None:
-    assert read_class_retention(write_class_retention(EMAILS)) == EMAILS
-    assert read_class_retention({"class": "emails", "done": None}).keep == Keep()
+    assert read_whole(ClassRetention, EMAILS.written()) == EMAILS
+    assert read_whole(ClassRetention, {"class": "emails", "done": None}).keep == Keep()
 
 
 @pytest.mark.parametrize(
@@ -102,34 +98,18 @@ def test_what_was_written_is_read_back() -> None:
 )
 def test_a_table_that_cannot_be_says_what_is_wrong(table: object, fault: str) -> None:
     with pytest.raises(Invalid, match=fault):
-        read_keep(table)
+        read_whole(Keep, table)
 
 
 @pytest.mark.parametrize("name", [None, 3, "", "Emails", "a b", "e" * 64, "../x"])
 def test_a_row_names_a_class_as_a_file_does(name: object) -> None:
     with pytest.raises(Invalid, match="is not a name of a class"):
-        read_class_retention({"class": name, "done": 1})
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["class", "done", "failed", "x"]), inner)
-    ),
-    max_leaves=6,
-)
-
-
-@given(json_values)
-def test_nothing_but_a_refusal_is_ever_raised(value: object) -> None:
-    with suppress(Invalid):
-        read_class_retention(value)
+        read_whole(ClassRetention, {"class": name, "done": 1})
 
 
 def test_a_class_is_one_of_its_file_and_where_rows_disagree_the_most_is_kept() -> None:
-    fewer = ClassRetention(task_class="emails", keep=Keep(done=5))
-    others = ClassRetention(task_class="webhooks", keep=Keep(done=0))
+    fewer = ClassRetention(class_="emails", done=5)
+    others = ClassRetention(class_="webhooks", done=0)
 
     classes = by_class(
         [
