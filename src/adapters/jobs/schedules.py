@@ -18,7 +18,7 @@ from cronhare.domain.schedules.conditions import (
     Calendars,
     Conditions,
     MaxRuns,
-    checked_expiry,
+    parse_expiry,
 )
 from cronhare.domain.schedules.draft import ScheduleDraft, faults_of, in_effect
 from cronhare.domain.schedules.schedule import (
@@ -31,7 +31,6 @@ from cronhare.domain.schedules.schedule import (
     OverlapPolicy,
 )
 from cronhare.domain.schedules.task import LARGEST_NUMBER, Task, TaskRef, TaskType
-from cronhare.domain.texts.moments import parse_duration
 from cronhare.domain.topology import MAIN_QUEUE
 
 from .fields import JsonText, SomeTime, Topic, read_moment
@@ -83,7 +82,7 @@ if TYPE_CHECKING:
     _Expiry = timedelta
     _Fold = Fold
 else:
-    _Expiry = Annotated[str, Reads(lambda text: checked_expiry(parse_duration(text)))]
+    _Expiry = Annotated[str, Reads(parse_expiry)]
     _Fold = Annotated[Literal["first", "second", "both", 0, 1], Reads(_fold)]
 
 _QueueName = Annotated[

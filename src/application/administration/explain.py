@@ -29,7 +29,7 @@ from cronhare.domain.schedules.keys import (
     trigger_of,
 )
 from cronhare.domain.schedules.schedule import ByHand, Every, Schedule
-from cronhare.domain.schedules.skips import Circumstances, Pause
+from cronhare.domain.schedules.skips import Circumstances, Pause, remedies
 from cronhare.domain.schedules.task import TaskType
 from cronhare.domain.texts.moments import say_duration, say_moment
 from cronhare.domain.texts.words import called, listed

@@ -12,7 +12,7 @@ Days are windows of time as people write them. One text is one window, in some z
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, time, timedelta  # noqa: F401 - UTC is for the doctest
+from datetime import UTC, date, datetime, timedelta  # noqa: F401 - UTC is for the doctest
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from zoneinfo import ZoneInfo
@@ -22,7 +22,7 @@ from msgspec import Meta
 
 from ..cron import UnknownZone, find_zone
 from ..reading import Reads, read_whole, whole_number
-from ..texts.moments import LONGEST_DURATION, say_duration
+from ..texts.moments import LONGEST_DURATION, parse_duration, say_duration
 from ..texts.printable import echo
 from ..texts.words import NAME, first_faults
 
@@ -33,7 +33,8 @@ _WEEK: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9][0-9]-[0-9][0-9]")
 _YEARLY: Final = re.compile(r"([0-9][0-9])-([0-9][0-9])")
 _MOMENT: Final = re.compile(r"[0-9]{4}-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]")
-_TIMES: Final = re.compile(r"([0-9][0-9]):([0-9][0-9])-([0-9][0-9]):([0-9][0-9])")
+#: Days, times of day, or both with a blank between.
+_WINDOW: Final = re.compile(r"(?:(.+?)(?: +|\Z))??([0-9]{2}:[0-9]{2}-[0-9]{2}:[0-9]{2})?")
 _DAY: Final = timedelta(days=1)
 _MINUTES_OF_A_DAY: Final = 24 * 60
 _LEAP_YEAR: Final = 2000
@@ -91,17 +92,13 @@ def parse_window(text: str) -> Window:
     """
     if len(text) > LONGEST_WINDOW:
         raise WindowInvalid(f"{echo(text)} is longer than {LONGEST_WINDOW} letters")
-    days, _, times = text.strip().rpartition(" ")
-    if _TIMES.fullmatch(text.strip()):
-        days, times = "", text.strip()
-    elif not _TIMES.fullmatch(times):
-        days, times = text.strip(), ""
+    found = _WINDOW.fullmatch(text.strip())
+    days, times = found.groups("") if found else (text, "")
     try:
         if (between := _between(days)) and not times:
             return Window(text, _on_all, between=between)
         starts, ends = _minutes(times) if times else (0, _MINUTES_OF_A_DAY)
-        on = _days(days.strip()) if days or not times else _on_all
-        return Window(text, on, starts, ends)
+        return Window(text, _days(days) if days or not times else _on_all, starts, ends)
     except ValueError as error:
         why = f" ({error})" if isinstance(error, WindowInvalid) else ""
         raise WindowInvalid(f"{echo(text)} is no window{why}; write {FORMS}") from error
@@ -122,17 +119,13 @@ def _between(text: str) -> tuple[datetime, datetime] | None:
 
 
 def _minutes(text: str) -> tuple[int, int]:
-    found = _TIMES.fullmatch(text)
-    if found is None:
+    hour, minute, last_hour, last_minute = (int(text[at : at + 2]) for at in (0, 3, 6, 9))
+    starts, ends = hour * 60 + minute, last_hour * 60 + last_minute
+    if max(minute, last_minute) > 59 or not starts < _MINUTES_OF_A_DAY >= ends:  # noqa: PLR2004
         raise ValueError(text)
-    hour, minute, last_hour, last_minute = map(int, found.groups())
-    starts = time(hour, minute)
-    ends = last_hour * 60 + last_minute
-    if ends > _MINUTES_OF_A_DAY or last_minute > 59:  # noqa: PLR2004
-        raise ValueError(text)
-    if starts.hour * 60 + starts.minute == ends:
+    if starts == ends:
         raise WindowInvalid("it ends as it begins")
-    return starts.hour * 60 + starts.minute, ends
+    return starts, ends
 
 
 def _days(text: str) -> Callable[[date], bool]:
@@ -192,30 +185,17 @@ class CalendarDraft:
     windows: tuple[NamedText, ...] = ()
 
 
-@attrs.frozen
-class NamedWindow:
-    """A window and what people call it: `Christmas Day`."""
-
-    window: Window
-    label: str | None = None
-
-    def __str__(self) -> str:
-        return self.label or self.window.text
-
-
 @attrs.frozen(kw_only=True)
 class Calendar:
-    """Windows in the wall time of one zone."""
+    """Windows in the wall time of one zone, each with what people call it: `Christmas Day`."""
 
     name: str
     zone: ZoneInfo
-    windows: tuple[NamedWindow, ...] = ()
+    windows: tuple[tuple[Window, str], ...] = ()
 
-    def window_at(self, instant: datetime) -> NamedWindow | None:
-        for named in self.windows:
-            if named.window.covers(instant, self.zone):
-                return named
-        return None
+    def window_at(self, instant: datetime) -> str | None:
+        """Name a window that an instant lies in; None if there is none."""
+        return next((name for each, name in self.windows if each.covers(instant, self.zone)), None)
 
 
 @attrs.frozen
@@ -233,7 +213,6 @@ class BrokenCalendar:
 FoundCalendar: TypeAlias = Calendar | BrokenCalendar
 
 
-#: What is wrong with a calendar that there is none of.
 NO_SUCH_CALENDAR: Final = "there is none of that name; apply the jobs file that has it"
 
 
@@ -244,14 +223,14 @@ def missing(name: str) -> BrokenCalendar:
 def compiled(draft: CalendarDraft) -> FoundCalendar:
     """Make a calendar of a draft; one that is broken says why."""
     faults: list[str] = []
-    zone, windows = ZoneInfo("UTC"), list[NamedWindow]()
+    zone, windows = ZoneInfo("UTC"), list[tuple[Window, str]]()
     try:
         zone = find_zone(draft.timezone)
     except UnknownZone as error:
         faults.append(f"timezone: {error}")
     for text, label in draft.windows:
         try:
-            windows.append(NamedWindow(parse_window(text), label))
+            windows.append((parse_window(text), label or text))
         except WindowInvalid as error:
             faults.append(str(error))
     if faults:
@@ -272,22 +251,21 @@ MOST_BLACKOUTS: Final = 100
 LONGEST_CONDITIONS: Final = 16_384
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
-_EXPIRIES: Final = range(1_000, LONGEST_DURATION // _MILLISECOND + 1)
+
+#: How long after its due instant a run may begin.
+_SHORTEST_EXPIRY: Final = timedelta(seconds=1)
+_EXPIRIES: Final = range(_SHORTEST_EXPIRY // _MILLISECOND, LONGEST_DURATION // _MILLISECOND + 1)
 
 
-def checked_expiry(expiry: timedelta) -> timedelta:
-    """Give back how long after its due instant a run may begin, if it may be so long.
+def parse_expiry(text: str) -> timedelta:
+    """Read how long after its due instant a run may begin.
 
     Raises:
-        ValueError: it may not.
+        ValueError: it is no duration, or too short.
     """
-    if expiry // _MILLISECOND not in _EXPIRIES:
+    if (expiry := parse_duration(text)) < _SHORTEST_EXPIRY:
         raise ValueError(f"must be 1s to {LONGEST_DURATION.days}d")
     return expiry
-
-
-def _expiry(milliseconds: int) -> timedelta:
-    return checked_expiry(max(min(milliseconds, _EXPIRIES.stop), 0) * _MILLISECOND)
 
 
 def _distinct(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -314,7 +292,7 @@ Blackouts = Annotated[
 if TYPE_CHECKING:
     _Expiry = timedelta
 else:
-    _Expiry = Annotated[int, Reads(_expiry)]  # as it is written
+    _Expiry = Annotated[int, whole_number(_EXPIRIES), Reads(lambda number: number * _MILLISECOND)]
 
 
 @attrs.frozen(kw_only=True)
@@ -363,12 +341,7 @@ def read_conditions(given: object) -> Conditions | None:
 
 
 def write_conditions(conditions: Conditions) -> dict[str, Any]:
-    written: dict[str, Any] = {}
-    if conditions.max_runs is not None:
-        written["max_runs"] = conditions.max_runs
+    written = attrs.asdict(conditions, filter=lambda _, value: bool(value))
     if conditions.expires is not None:
-        written["expires"] = conditions.expires // timedelta(milliseconds=1)
-    for field in ("skip_on", "only_on", "blackout"):
-        if names := getattr(conditions, field):
-            written[field] = list(names)
+        written["expires"] = conditions.expires // _MILLISECOND
     return written

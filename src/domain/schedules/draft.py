@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeAlias, TypedDict
+from typing import Any, Final, TypeAlias
 
 import attrs
 import msgspec
@@ -111,7 +111,6 @@ _KEPT: Final = {
 }
 
 
-#: What a schedule has where nothing is said.
 _DEFAULTS: Final = {field.name: field.default for field in msgspec.structs.fields(Schedule)}
 
 
@@ -153,16 +152,18 @@ def kept_fields(draft: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-class _Changes(TypedDict):
-    gap: Gap
-    fold: Fold
-
-
-def in_effect(schedule: str | None, gap: Gap, fold: Fold) -> _Changes:
+def in_effect(schedule: str | None, gap: Gap, fold: Fold) -> dict[str, Any]:
     """Give the fields of a draft that say what a change of the clock does: they need cron text."""
-    if schedule is None:
-        return {"gap": Gap.AFTER, "fold": Fold.FIRST}
-    return {"gap": gap, "fold": fold}
+    return {
+        "gap": Gap.AFTER if schedule is None else gap,
+        "fold": Fold.FIRST if schedule is None else fold,
+    }
+
+
+#: The fields of a draft of which its times are made.
+_TIMES: Final = (
+    "name", "schedule", "date_time", "every", "timezone", "gap", "fold", "starts_at", "ends_at",
+)  # fmt: skip
 
 
 def validate_times(
@@ -225,17 +226,7 @@ def validate_run_options(
 
 
 def _validate(draft: ScheduleDraft) -> tuple[Timing, tuple[Fault, ...]]:
-    timing, faults = validate_times(
-        name=draft.name,
-        schedule=draft.schedule,
-        date_time=draft.date_time,
-        every=draft.every,
-        timezone=draft.timezone,
-        gap=draft.gap,
-        fold=draft.fold,
-        starts_at=draft.starts_at,
-        ends_at=draft.ends_at,
-    )
+    timing, faults = validate_times(**{field: getattr(draft, field) for field in _TIMES})
     faults += validate_run_options(
         timeout=draft.timeout, queue=draft.queue, concurrency=draft.concurrency
     )

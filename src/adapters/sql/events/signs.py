@@ -37,7 +37,7 @@ from cronhare.domain.events.judging import (
     long_time,
 )
 from cronhare.domain.execution import State
-from cronhare.domain.schedules.task import SYSTEM, TaskRef
+from cronhare.domain.schedules.task import COLUMN_OF_TYPE, SYSTEM, TaskRef
 
 from ..database import repeatable
 from ..gauges import SystemSignsPart
@@ -51,7 +51,6 @@ from ..tables.executions import (
     find_executions,
     is_of_due_instant,
 )
-from ..tables.schedule_columns import COLUMN_OF_TYPE
 from ..tables.tables import IDS, attempts, executions, failed_tasks, outputs, plans, schedulers
 from ..tables.types import OwnTable, UtcDateTime
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from cronhare.domain.execution import UNFINISHED, State
 from cronhare.domain.schedules.catalog import ref_of_topic
 from cronhare.domain.schedules.keys import ALIVE
-from cronhare.domain.schedules.task import LARGEST_NUMBER, TaskRef
+from cronhare.domain.schedules.task import COLUMN_OF_TYPE, LARGEST_NUMBER, TaskRef
 from cronhare.ports.records import ExecutionFilter, Ran, RanInWindow
 
 from ..database import Store, repeatable
@@ -28,7 +28,7 @@ from ..tables.executions import (
     in_states,
     rows_near,
 )
-from ..tables.schedule_columns import COLUMN_OF_TYPE, TASK_COLUMNS, read_task
+from ..tables.schedule_columns import TASK_COLUMNS, read_task
 from ..tables.schedules import IS_USERS
 from ..tables.tables import attempts, executions, failed_tasks, schedulers
 from ..tables.types import moment_of
