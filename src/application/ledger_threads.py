@@ -15,5 +15,4 @@ class LedgerThreads:
         self._executor = executor
 
     async def __call__(self, question: Callable[[], T]) -> T:
-        """Wait for the answer."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, question)

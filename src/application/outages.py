@@ -81,7 +81,6 @@ class LogLimiter:
         self._logged: dict[str, tuple[float, int]] = {}  # when, and how often before
 
     def __bool__(self) -> bool:
-        """Whether any trouble lasts."""
         return bool(self._logged)
 
     def is_due(self, queue: str, now: float) -> bool:
@@ -95,5 +94,4 @@ class LogLimiter:
         return True
 
     def reset(self, queue: str) -> None:
-        """Forget a queue's trouble, as it is over."""
         self._logged.pop(queue, None)

@@ -77,7 +77,6 @@ def is_carried(execution: Execution, *, now: datetime) -> bool:
 
 
 def wait(execution: Execution, *, now: datetime) -> timedelta:
-    """Say how long the coming attempt still has to wait."""
     due = execution.next_attempt_at
     return timedelta(0) if due is None else max(due - now, timedelta(0))
 
@@ -312,7 +311,6 @@ class ExecutionPublisher:
         self._publish_following(following, now)
 
     def publish_late_ends(self, found: Sequence[Archived], *, now: datetime) -> PublishResult:
-        """Publish again what follows last attempts, where no queue is known to have it."""
         following = [
             Sent(
                 envelope=follow_up_late(ended, self._signer),

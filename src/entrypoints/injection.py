@@ -45,7 +45,6 @@ class Late:
         self._name = name
 
     def found(self) -> Any:  # noqa: ANN401 - whatever it is
-        """Import it."""
         return getattr(import_module(self._module), self._name)
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - as it takes them
@@ -84,7 +83,6 @@ class LazyPart:
     """
 
     def __init__(self, make: Callable[[], Any]) -> None:
-        """*make* gives the same one each time."""
         self._make = make
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the part has

@@ -65,7 +65,6 @@ class Attempt:
         self._winds_down = False
 
     def open_pipes(self) -> Iterator[int]:
-        """Make the pipes; yield the ends for the task's stdout, stderr and IPC."""
         for sink, chunk in (
             (self._stdout.feed, CHUNK),
             (self._stderr.feed, CHUNK),
@@ -115,7 +114,6 @@ class Attempt:
             self._terminate(ending)
 
     def kill(self) -> None:
-        """Kill it, because we shut down."""
         if self._ending is None:
             self._ending = Ending.INTERRUPTED, _STOPPED[StopReason.INTERRUPTED]
         self._kill()
@@ -356,7 +354,6 @@ def not_started(task: Task, step: str, number: int) -> Outcome:
 
 
 def user_unavailable(task: Task, error: UserUnavailable) -> Outcome:
-    """The outcome of a task that cannot run as its user."""
     message = f"cannot be started: user {task.user}: {error}"
     told = TaskError(message=message, code=error.code, error_class=error.error_class)
     return Outcome(ending=Ending.FAILED, error=told)

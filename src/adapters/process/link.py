@@ -247,7 +247,6 @@ async def kill_orphans(*, sessions: Collection[int], folder: str) -> None:
 
 
 def _kill_descendants(sessions: Collection[int], mark: bytes) -> bool:
-    """Kill what is found now; whether anything was."""
     parents: dict[int, int] = {}
     found: set[int] = set()
     for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):  # noqa: PTH208 - names

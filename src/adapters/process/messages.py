@@ -121,7 +121,6 @@ def _message(content: Any) -> Message:  # noqa: ANN401 - any JSON value
 
 
 def _escaped(text: str) -> str:
-    """Cut and escape a text that people are shown."""
     return printable(shortened(text, LONGEST_PROGRESS_TEXT))
 
 
@@ -157,7 +156,6 @@ def _retry_after(fields: Mapping[str, object]) -> timedelta | datetime | None:
 
 
 def _text(value: object) -> str | None:
-    """Text as it is, anything else as JSON, null as None."""
     if value is None or isinstance(value, str):
         return value
     return msgspec.json.encode(value).decode()

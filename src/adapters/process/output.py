@@ -48,7 +48,6 @@ class Pipe:
             left -= got
 
     def close(self) -> None:
-        """Close the reading end. Safe to repeat."""
         self._stop_listening()
         if self._rest is not None:
             self._rest.cancel()
@@ -114,7 +113,6 @@ class Capture:
         self.lines = 0
 
     def feed(self, chunk: bytes) -> None:
-        """Take in what came next."""
         self.bytes += len(chunk)
         self.lines += chunk.count(b"\n")
         room = self._kept - len(self._head)
@@ -136,7 +134,6 @@ class Capture:
         return Captured(head=head, tail=_text(tail), bytes=self.bytes, lines=self.lines)
 
     def last_lines(self, *, count: int, limit: int) -> str:
-        """The last *count* lines, at most *limit* bytes of them."""
         end = bytes((self._head + self._tail)[-limit:])
         return "\n".join(_text(end).rstrip().splitlines()[-count:])
 
@@ -166,7 +163,6 @@ class LineSplitter:
         self._skipping = False
 
     def feed(self, chunk: bytes) -> Iterator[Line]:
-        """Yield the lines that end in *chunk*, and one that has become too long."""
         *ended, last = chunk.split(b"\n")
         for piece in ended:
             yield from self._grow(piece)
@@ -260,22 +256,18 @@ class AttemptLog:
         self._first_line = text
 
     def log_first_line(self) -> None:
-        """Write the first line, if it is still held back."""
         if self._first_line is not None:
             text, self._first_line = self._first_line, None
             self._write(logging.INFO, text)
 
     def drop_first_line(self) -> None:
-        """Forget the first line: the command could not be started."""
         self._first_line = None
 
     def info(self, text: str) -> None:
-        """Write a line about the child."""
         self.log_first_line()
         self._write(logging.INFO, text)
 
     def warn(self, text: str) -> None:
-        """Write a line about something that went wrong."""
         self.log_first_line()
         self._write(logging.WARNING, text)
 
@@ -330,7 +322,6 @@ class Output:
         self._lines = LineSplitter(LOG_LINE_LIMIT)
 
     def feed(self, chunk: bytes) -> None:
-        """Take in what the task wrote."""
         self.capture.feed(chunk)
         if not self._log.wants_lines:
             return

@@ -112,7 +112,6 @@ class BackgroundExecutor:
         self._executor = executor
 
     def begin(self, execution: Execution, now: datetime) -> None:
-        """Run an execution without waiting for it."""
         self._executor.submit(self._run_to_the_end, execution, now)
 
     def _run_to_the_end(self, execution: Execution, now: datetime) -> None:

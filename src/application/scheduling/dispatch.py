@@ -316,14 +316,12 @@ class _Planning:
         self._plans: dict[int, Plan] = {}
 
     def plan(self, planned: Planned) -> Plan:
-        """Decide as `plan` does."""
         decided = plan(planned, self._now)
         if decided.skips:
             self._plans[planned.schedule.id] = decided
         return decided
 
     def skipped(self) -> Counter[SkipKind]:
-        """Count the instants that were skipped, by kind."""
         kinds = Counter[SkipKind]()
         for decided in self._plans.values():
             for skip in decided.skips:

@@ -62,7 +62,6 @@ class Replayer:
         return min(max((soonest - now).total_seconds(), least, share), IDLE)
 
     def step(self, now: datetime) -> bool:
-        """Take one replay a step on; False if none is due."""
         advance = self._replays.advance(
             now=now,
             node=self._node,

@@ -115,7 +115,6 @@ class AttemptRunner:
         return End(running=running, finish=finish, now=now, duration=duration, headers=headers)
 
     async def _find_task(self, execution: Execution) -> Task | MissingTask:
-        """Find the task of an execution, in a jobs file that is read again if it may be new."""
         find = partial(
             self._worker.catalog.find,
             execution.task,
@@ -243,7 +242,6 @@ class AttemptRunner:
 
 
 def _not_run(why: str) -> AttemptResult:
-    """End an attempt that is given back before it is run."""
     return AttemptResult(outcome=Outcome(ending=Ending.INTERRUPTED, error=TaskError(message=why)))
 
 

@@ -49,7 +49,6 @@ class Places:
 
     @property
     def count(self) -> int:
-        """All of them."""
         return self.shared + len(self.apart)
 
 
@@ -74,7 +73,6 @@ class Availability:
         self.free_at = self._waiting_since = monotonic()
 
     def take(self) -> None:
-        """Note that a delivery came."""
         now = self._monotonic()
         if self._in_hand < self.places and now - self._waiting_since >= IDLE:
             self.free_at = now
@@ -82,24 +80,20 @@ class Availability:
         self._waiting_since = now
 
     def release(self) -> None:
-        """Note that one is settled."""
         if self._in_hand >= self.places:
             self._waiting_since = self._monotonic()
         self._in_hand -= 1
 
     def ask(self, at: float) -> None:
-        """Note that the ledger is asked to start something."""
         since = self._failing_since
         if since is not None and at - since >= OUTAGE.total_seconds():
             self.free_at = at
 
     def note_failure(self, at: float) -> None:
-        """Note that the ledger did not answer what it was asked at that time."""
         if self._failing_since is None:
             self._failing_since = at
 
     def note_answer(self) -> None:
-        """Note that it answered."""
         self._failing_since = None
 
 
@@ -224,7 +218,6 @@ class DeliveryHandler(WorkerParts):
         self._attempts.wind_down()
 
     def interrupt(self) -> None:
-        """Stop what runs; an attempt that begins from now on ends before it is run."""
         self._attempts.interrupt()
 
     async def handle(self, delivery: Delivery) -> None:

@@ -196,7 +196,6 @@ class Notes:
 
 
 def _name_of(delivery: Delivery) -> str:
-    """Name a message: by its id, or by its body where it has none."""
     message = delivery.message
     content = message.body if message.id is None else message.id.encode(errors="replace")
     return sha256(delivery.queue.encode(errors="replace") + b"\0" + content).hexdigest()
@@ -222,11 +221,9 @@ class FailedMonitor:
     _accepts_foreign: bool = True
 
     def drain(self) -> None:
-        """From now on give back what the ledger has not answered."""
         self._ledger.retry.drain()
 
     async def handle(self, delivery: Delivery) -> None:
-        """Bring one message to its end; it is settled then, whatever happened."""
         try:
             if (reason := await self._keep(delivery)) is not None:
                 await quarantine_message(self._broker, delivery, reason)

@@ -92,7 +92,6 @@ class LeaseKeeper:
             return tuple(self._running.values())
 
     def age(self, running: Running) -> float:
-        """Tell how many seconds ago a lease was renewed."""
         return self._clock.monotonic() - running.renewed_at
 
     def has_ended(self, running: Running) -> None:

@@ -204,7 +204,6 @@ class LedgerRetry:
 
 
 def lock_wait(what: str, locked: str = "its row") -> str:
-    """Say why something waits, and what to do."""
     return (
         f"{what} waits, because somebody else keeps {locked} locked: look in SHOW PROCESSLIST for "
         "a transaction that was left open"
@@ -316,7 +315,6 @@ class WorkerLedger:
         return LedgerRetry(self.clock, timeout=self.lease, is_up=self._is_up)
 
     async def in_thread(self, question: Callable[[], T]) -> T:
-        """Ask one thing, as the answer is waited for; the loop goes on meanwhile."""
         return await asyncio.get_running_loop().run_in_executor(self.locking_executor, question)
 
     async def now(self) -> datetime:

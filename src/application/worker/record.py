@@ -55,7 +55,6 @@ class GateOpener:
             self._opening = asyncio.create_task(self._open_all())
 
     async def settled(self) -> None:
-        """Wait until all that was asked for is done."""
         while self._opening is not None:
             await asyncio.wait({self._opening})
 
@@ -107,7 +106,6 @@ class Counters:
     parked: int = 0
 
     def count(self, recorded: State | Superseded) -> None:
-        """Count an end, by what the ledger recorded of it."""
         if isinstance(recorded, Superseded):
             self.superseded += 1
         elif recorded is State.SUCCEEDED:
@@ -169,11 +167,9 @@ class Recorder:
         self._last_messages = Batcher(self._mark_published, executor=ledger.executor, linger=linger)
 
     def __len__(self) -> int:
-        """Count the pending ends."""
         return len(self._pending)
 
     async def settled(self) -> None:
-        """Wait until no end is pending."""
         while self._pending:
             await asyncio.wait(self._pending)
 

@@ -43,7 +43,6 @@ class Off:
 
 
 def why_off(stored: StoredSchedule | None, *, is_ours: bool, now: datetime) -> Off | None:
-    """Say why a schedule does not run here at *now*; None if it does."""
     if stored is None:
         return Off("there is no such schedule")
     draft = stored.draft

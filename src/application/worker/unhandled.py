@@ -152,13 +152,11 @@ async def _replace(broker: AsyncBrokerPort, delivery: Delivery, copy: Envelope) 
 
 
 async def _give_back(broker: AsyncBrokerPort, delivery: Delivery) -> None:
-    """Give a delivery back to the head of its queue, after a pause."""
     await asyncio.sleep(PAUSE)
     await broker.nack(delivery, requeue=True)
 
 
 def _copied(delivery: Delivery, *, id_: str | None = None, waits_for: str | None = None) -> Message:
-    """Copy a message that is put off, as *id_* if it has none; *waits_for* names its queue."""
     message = delivery.message
     marks: dict[str, object] = {} if waits_for is None else {WAITS_FOR_HEADER: waits_for}
     theirs = publisher_headers(message.headers, besides=SIGNED)
@@ -167,7 +165,6 @@ def _copied(delivery: Delivery, *, id_: str | None = None, waits_for: str | None
 
 
 def was_put_off(delivery: Delivery) -> bool:
-    """Tell whether a delivery is a copy that was delayed or deferred."""
     return PUT_OFF_HEADER in delivery.message.headers
 
 

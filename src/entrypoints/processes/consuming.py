@@ -46,7 +46,6 @@ class DeliveryTasks:
         task.add_done_callback(self._done)
 
     async def settled(self) -> None:
-        """Wait until all that was accepted so far has come to its end."""
         if self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -86,12 +85,10 @@ class WorkerConsumer:
 
     @property
     def counters(self) -> Counters:
-        """What was done so far."""
         return self._worker.counters
 
     @property
     def at_hand(self) -> int:
-        """How many deliveries are being handled."""
         return len(self._under_way)
 
     def is_proven(self) -> bool:
@@ -143,7 +140,6 @@ class WorkerConsumer:
         return await answered("broker", ask, shutdown=self._shutdown)
 
     async def leave(self, queue: str) -> None:
-        """Consume it no more; what is at hand of it goes on."""
         await self._broker.leave(queue)
 
     async def rest(self) -> None:
@@ -182,7 +178,6 @@ class WorkerConsumer:
             warn_of_unsettled(self._keeper)
 
     async def close(self) -> None:
-        """End what still runs, and close the connection."""
         await asyncio.gather(
             wait_at_most(CLOSING, "the end of all tasks", self._runner.close()),
             wait_at_most(CLOSING, "the broker's farewell", self._broker.close()),
@@ -219,7 +214,6 @@ class FailedQueueConsumer:
         self._under_way = DeliveryTasks(self._monitor.handle)
 
     async def begin(self, shutdown: Shutdown) -> None:
-        """Start to consume, as soon as the broker is there."""
         accept = self._under_way.accept
         ask = partial(self._broker.consume, [FAILED_QUEUE], prefetch=1, on_delivery=accept)
         await answered("broker", ask, shutdown=shutdown)
@@ -231,7 +225,6 @@ class FailedQueueConsumer:
         await wait_at_most(CLOSING, "the failed queue", self._under_way.settled())
 
     async def close(self) -> None:
-        """Close the connection."""
         await wait_at_most(CLOSING, "the farewell of the failed queue", self._broker.close())
 
 

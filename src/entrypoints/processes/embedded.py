@@ -37,13 +37,9 @@ log = logging.getLogger(__name__)
 class Beside(Protocol):
     """What runs in this process beside scheduler and worker, in a thread of its own."""
 
-    def start(self) -> None:
-        """Begin, without waiting for anything."""
-        ...
+    def start(self) -> None: ...
 
-    async def stop(self) -> None:
-        """End within a short time."""
-        ...
+    async def stop(self) -> None: ...
 
 
 def queues_of(jobs: JobsFile) -> tuple[str, ...]:

@@ -97,7 +97,6 @@ class Probes:
             raise SettingsInvalid((fault,)) from error
 
     def start(self) -> None:
-        """Begin to answer, and to look at the servers."""
         if self._server is None:
             return
         self._server.start()
@@ -128,7 +127,6 @@ class Probes:
             turn.end()
 
     def close(self) -> None:
-        """Answer no more."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()

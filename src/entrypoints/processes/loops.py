@@ -36,9 +36,7 @@ class Rings(Protocol):
         """Wait for a ring, but not for longer; says whether it rang."""
         ...
 
-    def wake(self) -> None:
-        """End the wait."""
-        ...
+    def wake(self) -> None: ...
 
 
 class Loop:
@@ -72,7 +70,6 @@ class Loop:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin."""
         self.turn.rest(0.0)
         self._thread.start()
 
@@ -131,7 +128,6 @@ def start_all(loops: Iterable[Loop], vitals: Vitals) -> None:
 
 
 async def stop_all(loops: Iterable[Loop]) -> None:
-    """Stop them beside each other."""
     await asyncio.gather(*(loop.stop() for loop in loops))
 
 

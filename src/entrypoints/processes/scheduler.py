@@ -119,7 +119,6 @@ class SchedulerRound:
 
 
 def scheduler_round(container: WorkingContainer) -> SchedulerRound:
-    """Wire what a scheduler does."""
     return SchedulerRound(
         claims=container.claims(),
         dispatcher=container.dispatcher(),
@@ -183,7 +182,6 @@ class StandIn:
     """Tells those targets for alerts alone that need no program of this host."""
 
     def __init__(self, container: WorkingContainer) -> None:
-        """Take the targets that the container has."""
         self._container = container
         self._told = Subscribers()
         self.take(container.subscribers().current)
@@ -195,7 +193,6 @@ class StandIn:
         self._told.current = without(lacking, asked)
 
     async def run(self, ending: asyncio.Event) -> None:
-        """Tell until the end is asked for."""
         telling = self._container.outbox_relay(
             subscribers=self._told, only_after=relay.STAND_IN_AFTER
         )
@@ -231,6 +228,5 @@ async def run(
 
 
 def _declare(container: WorkingContainer) -> None:
-    """Declare, then try the lanes."""
     container.broker().declare(container.queues())
     probe_lanes(container.broker_inspection())

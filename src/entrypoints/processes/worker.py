@@ -40,7 +40,6 @@ class ClockWatch:
         self._said = timedelta(0)
 
     def round(self) -> float:
-        """Measure once; answers how many seconds to rest."""
         skew = self._clock.measure()
         if abs(skew - self._said) > WORRYING_SKEW:
             self._said = skew
@@ -154,7 +153,6 @@ async def run(
 def _state_lines(
     consumer: WorkerConsumer, keeper: LeaseKeeper, places: Places
 ) -> Iterator[StateLine]:
-    """Say what runs here."""
     text = f"Worker: {consumer.at_hand} of {places.count} at hand; the counts are since its start"
     yield text, attrs.asdict(consumer.counters)
     for each in keeper.running:
