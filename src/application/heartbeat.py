@@ -78,7 +78,7 @@ class Heartbeat:
             if self.is_connected is not None and (self._consumed_at is None or self.is_connected()):
                 self._consumed_at = now
                 self._left_out = {each: self._left_out.get(each, now) for each in self.left_out()}
-            file = self.file()
+            since, file = now - DISCONNECTED_AFTER, self.file()
             report = NodeReport(
                 name=self.name,
                 role=self.role,
@@ -86,7 +86,7 @@ class Heartbeat:
                 version=self.version,
                 started_at=self._began,
                 seen_at=now,
-                queues=tuple(each for each in self.queues if self._is_served(each, now)),
+                queues=tuple(one for one in self.queues if self._left_out.get(one, now) > since),
                 concurrency=self.concurrency,
                 running=self.running(),
                 clock_offset=offset,
@@ -100,9 +100,6 @@ class Heartbeat:
             self._drained_at = (self._drained_at or now) if drained else None
             self.told(drained)
         return REPORT_EVERY.total_seconds()
-
-    def _is_served(self, queue: str, now: datetime) -> bool:
-        return now - self._left_out.get(queue, now) < DISCONNECTED_AFTER
 
     def leave(self) -> None:
         """Take the report back: who ends in good order is not missed. A failure is not logged."""

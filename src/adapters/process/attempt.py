@@ -68,7 +68,7 @@ class Attempt:
         for sink, chunk in (
             (self._stdout.feed, CHUNK),
             (self._stderr.feed, CHUNK),
-            (self._on_ipc, _IPC_CHUNK),
+            (lambda chunk: self._handle(self._messages.feed(chunk)), _IPC_CHUNK),
         ):
             self._pipes.append(Pipe(sink, chunk=chunk))
             yield self._pipes[-1].writer
@@ -195,9 +195,6 @@ class Attempt:
         self._stdout.end()
         self._stderr.end()
         self._handle(self._messages.end())
-
-    def _on_ipc(self, chunk: bytes) -> None:
-        self._handle(self._messages.feed(chunk))
 
     def _handle(self, messages: list[Message]) -> None:
         for message in messages:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Collection, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 import attrs
@@ -156,7 +156,8 @@ class StandaloneKeeper:
         # Whoever edits or enables it wants it at once; when that was, an edit to come does not say.
         edited = stored.updated_at
         lately = [run for run in last if was_ahead(edited, now) or run.executed_at >= edited]
-        wait = restart_wait([_length(run) for run in lately])
+        ran = [(one.started_at or one.executed_at, one) for one in lately]
+        wait = restart_wait([(one.finished_at or one.executed_at) - at for at, one in ran])
         if ended is not None and not was_ahead(ended, now) and now < ended + wait:
             return
         key = alive_key(last[0].id if last else 0)
@@ -187,10 +188,6 @@ class StandaloneKeeper:
         if trouble is not None:
             self._troubles[what] = trouble
         return trouble not in (None, known)
-
-
-def _length(run: Execution) -> timedelta:
-    return (run.finished_at or run.executed_at) - (run.started_at or run.executed_at)
 
 
 #: Seconds between two looks for rows that were not there, while none is kept running.
@@ -238,7 +235,11 @@ class StandaloneFinder(StandaloneKeeper):
         begun = self._begun().difference(self.names) if since is None else set[str]()
         strange = alive | begun
         found = self._schedules.schedules(strange) if strange else ()
-        here = [each.name for each in found if self._stays_here(each)]
+        here = [
+            each.name
+            for each in found
+            if each.draft and each.draft.stay_alive and each.draft.status and self.is_ours(each)
+        ]
         anothers = [each.name for each in found if not self.is_ours(each)]
         self._take(here, ended=sorted(begun.difference(here, anothers)), are_all=since is None)
         self._looked_at, self._tasks = now, tasks
@@ -275,11 +276,6 @@ class StandaloneFinder(StandaloneKeeper):
         self.names.remove(name)
         self._leave(standalone_queue(name))
         say(log, logging.INFO, "standalone.let-go", f"{name} is kept running here no more")
-
-    def _stays_here(self, stored: StoredSchedule) -> bool:
-        draft = stored.draft
-        is_meant = draft is not None and draft.stay_alive and draft.status
-        return is_meant and self.is_ours(stored)
 
     def _take(self, here: Sequence[str], *, ended: Sequence[str], are_all: bool) -> None:
         room = max(MOST_QUEUES - len(self.names), 0)

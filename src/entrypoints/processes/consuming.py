@@ -174,8 +174,14 @@ class WorkerConsumer:
         """End what still runs. What cannot be recorded is found by its lease."""
         self._worker.interrupt()
         settled = self._all_settled()
-        if not await wait_at_most(INTERRUPTING, "the results of what runs", settled):
-            warn_of_unsettled(self._keeper)
+        if not await wait_at_most(INTERRUPTING, "the results of what runs", settled) and (
+            ids := [str(each.execution.id) for each in self._keeper.running]
+        ):
+            text = (
+                f"Without a recorded result: execution {listed(ids)}. Once the lease has ended, a "
+                "scheduler takes what is not recorded for lost, and has it repeated"
+            )
+            say(log, logging.WARNING, "shutdown.given-up", text)
 
     async def close(self) -> None:
         await asyncio.gather(
@@ -187,16 +193,6 @@ class WorkerConsumer:
         """Wait for what is under way, and then for the results that it left waiting."""
         await self._under_way.settled()
         await self._worker.settled()
-
-
-def warn_of_unsettled(keeper: LeaseKeeper) -> None:
-    """Name the executions that end without a result, and say that nothing has to be done."""
-    if ids := [str(each.execution.id) for each in keeper.running]:
-        text = (
-            f"Without a recorded result: execution {listed(ids)}. Once the lease has ended, a "
-            "scheduler takes what is not recorded for lost, and has it repeated"
-        )
-        say(log, logging.WARNING, "shutdown.given-up", text)
 
 
 @attrs.define(kw_only=True, eq=False)
