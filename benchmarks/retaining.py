@@ -28,23 +28,15 @@ def retention(ledger: FullLedger) -> list[Figure]:
         engine = minutes.engine
         with engine.connect() as connection:
             before = connection.scalar(select(func.count()).select_from(executions))
-        steps = list[float]()
         deleted = list[int]()
         records = SqlRecords(engine, minutes.clock)
-        last = [time.perf_counter()]
-
-        def between() -> None:
-            now = time.perf_counter()
-            steps.append(now - last[0])
-            last[0] = now
 
         def clean() -> None:
             now = minutes.clock.now() + AHEAD
-            deleted.append(records.clean_up(now=now, retention=Retention(), between=between))
+            deleted.append(records.clean_up(now=now, retention=Retention()))
 
         cleaning = threading.Thread(target=clean)
         began = time.perf_counter()
-        last[0] = began
         cleaning.start()
         beside = list[float]()
         while cleaning.is_alive():
@@ -53,9 +45,7 @@ def retention(ledger: FullLedger) -> list[Figure]:
         seconds = time.perf_counter() - began
     return [
         Figure(what="cleanup of a day", ours=seconds, unit="s",
-               note=f"{deleted[0]:,} of {before:,} executions, {len(steps):,} steps"),
-        Figure(what="the longest of its steps", ours=max(steps), unit="s",
-               note=f"median {median(steps) * 1_000:.0f} ms"),
+               note=f"{deleted[0]:,} of {before:,} executions"),
         Figure(what="dispatch 10,000 beside it", ours=median(beside), unit="s",
                note=f"{quiet:.2f} s without; {len(beside)} runs, in the same process"),
     ]  # fmt: skip

@@ -118,7 +118,7 @@ def is_last(following: Envelope) -> bool:
     return isinstance(following.to, ToFailed | ToQuarantine)
 
 
-def follow_up_late(row: Archived, signer: Signer) -> Envelope:
+def follow_up_late(row: Archived, signer: Signer) -> "Sent":
     """Make the message of an end again, where no queue is known to have it.
 
     It lacks the headers of the message that began the attempt.
@@ -126,9 +126,9 @@ def follow_up_late(row: Archived, signer: Signer) -> Envelope:
     execution = _as_archived(row)
     if row.state is State.QUARANTINED:
         body = quarantine_body(execution, row.pill, at=row.failed_at)
-        return _last(execution, body, ToQuarantine(), signer)
+        return execution, _last(execution, body, ToQuarantine(), signer)
     body = failed_body(execution, reason=row.failed_reason, at=row.failed_at)
-    return _last(execution, body, ToFailed(), signer)
+    return execution, _last(execution, body, ToFailed(), signer)
 
 
 def _last(
@@ -165,22 +165,8 @@ def _as_archived(row: Archived) -> Execution:
     )
 
 
-@attrs.frozen(kw_only=True)
-class Sent:
-    """A published message, and the attempt that it is about."""
-
-    envelope: Envelope
-    ticket: AttemptRef
-    schedule_name: str
-
-    @classmethod
-    def of(cls, envelope: Envelope, execution: Execution) -> Self:
-        """Make it of a message about the present attempt of *execution*."""
-        return cls(
-            envelope=envelope,
-            ticket=AttemptRef(execution_id=execution.id, attempt=execution.attempt),
-            schedule_name=execution.schedule_name,
-        )
+#: A message, and the execution whose present attempt it is about.
+Sent = tuple[Execution, Envelope]
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -197,20 +183,20 @@ class MissingQueues:
         """Take note of what became of a batch, and log missing queues where that is due."""
         if not self._limiter and Published.RETURNED not in outcomes:
             return
-        returned = dict[str, list[Sent]]()
-        for each, outcome in zip(sent, outcomes, strict=True):
-            queue = first_queue(each.envelope.to)
+        returned = dict[str, list[Execution]]()
+        for (execution, message), outcome in zip(sent, outcomes, strict=True):
+            queue = first_queue(message.to)
             if outcome is Published.RETURNED:
-                returned.setdefault(queue, []).append(each)
+                returned.setdefault(queue, []).append(execution)
             elif outcome is Published.CONFIRMED:
                 self._limiter.reset(queue)
-        for queue, messages in returned.items():
-            self._log(queue, messages, now)
+        for queue, executions in returned.items():
+            self._log(queue, executions, now)
 
-    def _log(self, queue: str, returned: Sequence[Sent], now: datetime) -> None:
+    def _log(self, queue: str, returned: Sequence[Execution], now: datetime) -> None:
         if not self._limiter.is_due(queue, now.timestamp()):
             return
-        ids = listed([str(each.ticket.execution_id) for each in returned], most=MOST_NAMED)
+        ids = listed([str(each.id) for each in returned], most=MOST_NAMED)
         if is_ours(queue):
             advice = (
                 "it is one of our own, or what leads to it is, and somebody deleted it. It is "
@@ -307,18 +293,11 @@ class ExecutionPublisher:
         for finish, state in ended:
             message = follow_up(finish, state, now=now, signer=self._signer)
             if message is not None:
-                following.append(Sent.of(message, finish.execution))
+                following.append((finish.execution, message))
         self._publish_following(following, now)
 
     def publish_late_ends(self, found: Sequence[Archived], *, now: datetime) -> PublishResult:
-        following = [
-            Sent(
-                envelope=follow_up_late(ended, self._signer),
-                ticket=ended.ticket,
-                schedule_name=ended.schedule_name,
-            )
-            for ended in found
-        ]
+        following = [follow_up_late(ended, self._signer) for ended in found]
         return self._publish_following(following, now)
 
     def can_publish(self) -> bool:
@@ -365,7 +344,7 @@ class ExecutionPublisher:
                 span.fail(f"{unsent} messages are not known to have arrived")
         self._metrics.published(sendable, outcomes)
         self._mark(sendable, outcomes, now)
-        self._missing_queues.note(map(Sent.of, envelopes, sendable), outcomes, now=now)
+        self._missing_queues.note(zip(sendable, envelopes, strict=True), outcomes, now=now)
         result = PublishResult.of((execution.queue for execution in sendable), outcomes)
         if result.unknown and (was_there or self._broker.is_reachable()):
             # In an outage nothing is sent, and the broker's side says so.
@@ -399,16 +378,17 @@ class ExecutionPublisher:
     def _publish_following(self, following: Sequence[Sent], now: datetime) -> PublishResult:
         if not following:
             return PublishResult()
-        outcomes = self._broker.publish([each.envelope for each in following])
+        envelopes = [message for _, message in following]
+        outcomes = self._broker.publish(envelopes)
         self._missing_queues.note(following, outcomes, now=now)
         last = [
-            each.ticket
-            for each, outcome in zip(following, outcomes, strict=True)
-            if outcome is Published.CONFIRMED and is_last(each.envelope)
+            AttemptRef(execution_id=one.id, attempt=one.attempt)
+            for (one, message), outcome in zip(following, outcomes, strict=True)
+            if outcome is Published.CONFIRMED and is_last(message)
         ]
         if last:
             self._claims.mark_ends_published(last)
-        return PublishResult.of((first_queue(each.envelope.to) for each in following), outcomes)
+        return PublishResult.of((first_queue(each.to) for each in envelopes), outcomes)
 
     def _is_back(self, now: datetime) -> None:
         since = self._silent_since

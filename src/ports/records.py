@@ -13,7 +13,7 @@ from cronhare.domain.lifecycle.archive import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE, Allowance
 
 if TYPE_CHECKING:  # a command that lists executions has no use for what diagnoses and audits
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
     from cronhare.domain.access import Session, Token
@@ -239,14 +239,11 @@ class RecordsPort(Protocol):
     def discard(self, archived_ids: Collection[int], *, note: str, now: datetime) -> int:
         """Resolve archive rows without a run; answers how many."""
 
-    def clean_up(
-        self, *, now: datetime, retention: Retention, between: Callable[[], None] = lambda: None
-    ) -> int:
+    def clean_up(self, *, now: datetime, retention: Retention) -> int:
         """Delete executions older than their *retention*, in bounded steps; answers how many.
 
-        *between* is called after each step; what it raises ends the cleanup. The archive stays,
-        with the executions of its unresolved rows. What is refused is passed over. Idle limits of
-        retries go as well.
+        The archive stays, with the executions of its unresolved rows. What is refused is passed
+        over. Idle limits of retries go as well.
         """
 
 

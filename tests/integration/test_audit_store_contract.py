@@ -88,7 +88,7 @@ def test_the_cleanup_deletes_what_is_older_than_is_kept(ledger: Ledger) -> None:
     ledger.audit.begin([intent(ledger, "kept")])
     ledger.clock.advance(retention.audit)
 
-    ledger.records.clean_up(now=ledger.now, retention=retention, between=lambda: None)
+    ledger.records.clean_up(now=ledger.now, retention=retention)
 
     assert [each.target for each in entries(ledger)] == ["kept"]
 
@@ -98,6 +98,6 @@ def test_the_cleanup_deletes_more_than_go_in_one_transaction(ledger: Ledger) -> 
     retention = Retention()
     ledger.clock.advance(retention.audit + SECOND)
 
-    ledger.records.clean_up(now=ledger.now, retention=retention, between=lambda: None)
+    ledger.records.clean_up(now=ledger.now, retention=retention)
 
     assert entries(ledger) == []

@@ -76,7 +76,7 @@ class Attempt:
     def started(self, pid: int) -> None:
         """Start the timeout of the main process, which now exists."""
         self.pid = pid
-        self._log.hold_first_line(pid, "Process spawned (instant mode)")
+        self._log.spawned(pid)
         self._extend_deadline()
         if self._ending is None:
             self._timer = self._loop.call_later(LISTEN_DELAY, self._begin)
@@ -121,8 +121,6 @@ class Attempt:
     def ended(self, report: Frame) -> None:
         """Settle it by the warden's *report*: none of its processes is left."""
         failure = report["failure"]
-        if failure is not None:
-            self._log.drop_first_line()
         self._read_the_rest()
         if count := report.get("left_running"):
             self._log.warn_of_left_running(count)
@@ -181,7 +179,6 @@ class Attempt:
             self.over.set_result(ran)
 
     def _begin(self) -> None:
-        self._log.log_first_line()
         self._listen()
         self._check_deadline()
 

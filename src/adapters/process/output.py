@@ -239,7 +239,6 @@ class AttemptLog:
         # Who is told of what is no run's, such as a test, has no place to name.
         self._place = {name: value for name, value in place.items() if value}
         self._child = invocation.task.label
-        self._first_line: str | None = None
         self._clock = clock
         self._left = float(BURST)
         self._filled_at = clock()
@@ -247,28 +246,15 @@ class AttemptLog:
         self._omitted = 0
         self.wants_lines = _logger.isEnabledFor(logging.INFO)
 
-    def hold_first_line(self, pid: int, text: str) -> None:
-        """Log as this process from now on; *text* before any other line.
-
-        It is held back as the command may fail to start: see `drop_first_line`.
-        """
+    def spawned(self, pid: int) -> None:
+        """Log as this process from now on."""
         self._child = f"{self._child}:{pid}"
-        self._first_line = text
-
-    def log_first_line(self) -> None:
-        if self._first_line is not None:
-            text, self._first_line = self._first_line, None
-            self._write(logging.INFO, text)
-
-    def drop_first_line(self) -> None:
-        self._first_line = None
+        self.info("Process spawned (instant mode)")
 
     def info(self, text: str) -> None:
-        self.log_first_line()
         self._write(logging.INFO, text)
 
     def warn(self, text: str) -> None:
-        self.log_first_line()
         self._write(logging.WARNING, text)
 
     def warn_of_left_running(self, count: int) -> None:

@@ -30,13 +30,9 @@ from ..logs import say
 
 log = logging.getLogger(__name__)
 
-LEASE = timedelta(minutes=10)
-RENEW_EVERY = timedelta(minutes=1)
+#: Longer than a cleanup takes: it is not renewed. Who dies of it has it repeated after that.
+LEASE = timedelta(hours=6)
 TRY_AGAIN = timedelta(minutes=10)
-
-
-class LeaseLost(Exception):
-    """Another replica has taken the cleanup over."""
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -59,21 +55,14 @@ class Housekeeper:
         if isinstance(started, Refused | Deferred | Busy):
             return
         began = self._clock.monotonic()
-        try:
-            finish = self._clean_up(started, now)
-        except LeaseLost:
-            text = "The cleanup took long, and somebody else has it now"
-            say(log, logging.WARNING, "cleanup.lost", text, execution)
-            return
+        finish = self._clean_up(started, now)
         ended = now + timedelta(seconds=self._clock.monotonic() - began)
         # If its row is locked just now, it counts as lost, and is repeated.
         self._attempts.finish([finish], now=ended, node=self._node)
 
     def _clean_up(self, execution: Execution, now: datetime) -> Finish:
         try:
-            deleted = self._records.clean_up(
-                now=now, retention=self._retention, between=self._renewing(execution, now)
-            )
+            deleted = self._records.clean_up(now=now, retention=self._retention)
         except LedgerUnavailable as error:
             outcome = Outcome(ending=Ending.FAILED, error=TaskError(message=str(error)))
             again = RetryAfter(TRY_AGAIN, f"the cleanup did not end: {error}")
@@ -84,23 +73,6 @@ class Housekeeper:
         said = Captured(head=text + "\n", bytes=len(text.encode()) + 1)
         ran = AttemptResult(outcome=Outcome(ending=Ending.SUCCEEDED), stdout=said)
         return Finish(execution=execution, ran=ran, verdict=Complete())
-
-    def _renewing(self, execution: Execution, now: datetime) -> Callable[[], None]:
-        """Make a function that renews the lease between two steps, where that is due."""
-        began = renewed = self._clock.monotonic()
-
-        def renew() -> None:
-            nonlocal renewed
-            at = self._clock.monotonic()
-            if at - renewed < RENEW_EVERY.total_seconds():
-                return
-            renewed = at
-            present = now + timedelta(seconds=at - began)
-            answer = self._attempts.renew([execution.id], now=present, node=self._node, lease=LEASE)
-            if execution.id not in answer.held | answer.busy:
-                raise LeaseLost
-
-        return renew
 
 
 class BackgroundExecutor:

@@ -25,7 +25,7 @@ from cronhare.ports.broker import Envelope, Published
 
 from ..logs import say
 from ..outcome_log import log_let_go, log_limits, log_outcome
-from ..publish import MissingQueues, Sent, envelope, follow_up, is_last
+from ..publish import MissingQueues, envelope, follow_up, is_last
 from .leases import Running
 from .ledger import Batcher, WorkerParts, lock_wait
 from .unhandled import PUT_OFF_HEADER
@@ -253,12 +253,13 @@ class Recorder:
 
     async def _send(self, end: End, following: Envelope) -> None:
         """Publish what follows an attempt. What no queue takes, a reconciler sends again."""
-        sent = Sent.of(following, end.finish.execution)
+        one = end.finish.execution
         published = await self._worker.broker.publish(following)
         if published is Published.CONFIRMED and is_last(following):
             with suppress(LedgerUnavailable):  # then a reconciler sends another copy
-                await self._last_messages.submit(sent.ticket)
-        self._missing_queues.note([sent], [published], now=end.now)
+                ended = AttemptRef(execution_id=one.id, attempt=one.attempt)
+                await self._last_messages.submit(ended)
+        self._missing_queues.note([(one, following)], [published], now=end.now)
 
     async def _count_unheard(self, execution: Execution) -> None:
         """Count an event that nobody heard; what cannot be counted is logged, no more."""

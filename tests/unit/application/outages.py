@@ -208,8 +208,6 @@ class RecordsWithOutages(SqlRecords):
         with self._outage.over("keep_failure"):
             return super().keep_failure(failure, now=now, node=node)
 
-    def clean_up(
-        self, *, now: datetime, retention: Retention, between: Callable[[], None] = lambda: None
-    ) -> int:
+    def clean_up(self, *, now: datetime, retention: Retention) -> int:
         with self._outage.over("clean_up"):
-            return super().clean_up(now=now, retention=retention, between=between)
+            return super().clean_up(now=now, retention=retention)

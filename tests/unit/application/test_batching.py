@@ -102,14 +102,6 @@ async def test_a_group_waits_to_become_as_large_as_the_one_before() -> None:
     assert (asked_before, ask.groups) == (1, [[1, 2], [3, 4]])
 
 
-async def test_single_questions_do_not_wait_for_company() -> None:
-    batcher = Batcher[int, int](Doubling(), executor=Inline(), linger=60)
-
-    answers = [await asyncio.wait_for(batcher.submit(number), 5) for number in (1, 2, 3)]
-
-    assert answers == [2, 4, 6]
-
-
 async def test_a_single_question_waits_for_no_company_of_long_ago(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

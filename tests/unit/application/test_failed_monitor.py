@@ -69,16 +69,6 @@ async def test_it_says_what_failed_for_good_as_the_original_does(lines: Lines) -
     assert text == json.dumps(json.loads(BODY)), "one line, whatever is in it"
 
 
-async def test_bytes_in_a_field_that_nobody_reads_are_shown_as_such(lines: Lines) -> None:
-    house = House()
-
-    await watch(house, BODY[:-1] + b',"x":"\xff"}')
-
-    assert r'"x": "\xff"' in lines()[1]
-    assert len(house.records.archive()) == 1
-    assert house.broker.depth(QUARANTINE_QUEUE) == 0
-
-
 async def test_it_acks_what_it_has_said() -> None:
     house = House()
 

@@ -1,12 +1,8 @@
-from collections.abc import Callable
 from datetime import timedelta
-
-import pytest
 
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.ports import LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter, Retention
 from tests.unit.application.conftest import Lines
 from tests.unit.application.house import NOON, House, Inline
@@ -96,66 +92,6 @@ async def test_a_cleanup_whose_row_is_held_does_not_begin(lines: Lines) -> None:
 
     [cleanup] = cleanups(house)
     assert (cleaned, cleanup.state, cleanup.attempt) == ([], State.SUCCEEDED, 1)
-
-
-async def test_what_is_due_beside_it_is_published_first() -> None:
-    house = House(start=ALMOST_THREE)
-    house.add()
-    house.dispatcher.tick(house.now)
-    house.clock.advance(timedelta(minutes=1))
-    house.outage.begin("finish", calls=1)
-
-    with pytest.raises(LedgerUnavailable):
-        house.dispatcher.tick(house.now)
-
-    assert house.broker.depth(MAIN_QUEUE) == 1
-
-
-async def test_a_cleanup_that_takes_long_keeps_its_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    house = House(start=ALMOST_THREE)
-    house.dispatcher.tick(house.now)
-    house.clock.advance(timedelta(minutes=1))
-    lost: list[int] = []
-
-    def takes_long(*, between: Callable[[], None], **_others: object) -> int:
-        for _ in range(30):
-            house.clock.advance(timedelta(minutes=1))
-            between()
-            lost.append(house.reconciler.tick(house.now).lost)
-        return 0
-
-    monkeypatch.setattr(house.records, "clean_up", takes_long)
-
-    house.dispatcher.tick(house.now)
-
-    [cleanup] = cleanups(house)
-    assert (cleanup.state, sum(lost)) == (State.SUCCEEDED, 0)
-    assert cleanup.finished_at == house.now
-
-
-async def test_a_cleanup_that_somebody_else_has_by_now_ends(
-    monkeypatch: pytest.MonkeyPatch, lines: Lines
-) -> None:
-    house = House(start=ALMOST_THREE)
-    house.dispatcher.tick(house.now)
-    house.clock.advance(timedelta(minutes=1))
-    steps: list[int] = []
-
-    def stands_still(*, between: Callable[[], None], **_: object) -> int:
-        house.clock.advance(timedelta(minutes=10))
-        house.reconciler.tick(house.now)
-        for step in range(3):
-            steps.append(step)
-            between()
-        return 0
-
-    monkeypatch.setattr(house.records, "clean_up", stands_still)
-
-    house.dispatcher.tick(house.now)
-
-    [cleanup] = cleanups(house)
-    assert (cleanup.state, steps) == (State.RETRYING, [0])
-    assert any("somebody else has it now" in line for line in lines())
 
 
 def test_by_default_it_keeps_as_much_as_the_originals_do() -> None:

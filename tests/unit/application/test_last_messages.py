@@ -169,18 +169,3 @@ async def without_its_queue(house: House, for_so_long: timedelta) -> None:
     house.broker.publish = returns  # type: ignore[method-assign]
     await live(house, for_so_long, 5 * SECOND)
     house.broker.publish = publish  # type: ignore[method-assign]
-
-
-async def test_a_queue_of_ours_that_is_gone_is_told_of_ever_more_rarely(lines: Lines) -> None:
-    house = doomed()
-    await cut_off(house)
-
-    await without_its_queue(house, 6 * MINUTE)
-    await live(house, GRACE)
-
-    returned = [line for line in lines() if "returned 1 message:" in line]
-    assert len(returned) == 2, "at once, and after 5 minutes"
-    assert f"there is no queue {FAILED_QUEUE}" in returned[0]
-    assert "It is declared anew" in returned[0]
-    assert sum("its message may be in no queue" in line for line in lines()) == 1
-    assert len(house.messages(FAILED_QUEUE)) == 1

@@ -5,20 +5,17 @@ from datetime import timedelta
 import pytest
 
 from cronhare.application.publish import MissingQueues, Sent
-from cronhare.domain.messages import AttemptRef
-from cronhare.domain.topology import ToFailed, ToQuarantine, ToQueue
+from cronhare.domain.topology import ToQueue
 from cronhare.ports.broker import Envelope, Message, Published
 from tests.unit.application.conftest import Lines
 from tests.unit.application.house import NOON
+from tests.unit.executions import execution
 
 SECOND = timedelta(seconds=1)
 
 
-def sent(to: ToQueue | ToFailed | ToQuarantine) -> Sent:
-    message = Envelope(Message(body=b""), to)
-    return Sent(
-        envelope=message, ticket=AttemptRef(execution_id=7, attempt=1), schedule_name="report"
-    )
+def sent(to: ToQueue) -> Sent:
+    return execution(id=7, schedule_name="report"), Envelope(Message(body=b""), to)
 
 
 def test_a_queue_that_was_there_meanwhile_is_told_of_at_once(lines: Lines) -> None:
@@ -28,25 +25,6 @@ def test_a_queue_that_was_there_meanwhile_is_told_of_at_once(lines: Lines) -> No
         missing.note([sent(ToQueue("mails"))], [outcome], now=NOON + number * SECOND)
 
     assert len(lines()) == 2
-
-
-@pytest.mark.parametrize(
-    ("to", "queue"),
-    [
-        (ToQueue("mails", timedelta(milliseconds=100)), "cron_scheduler_retry.00"),
-        (ToFailed(), "cron_scheduler_failed"),
-        (ToQuarantine(), "cron_scheduler_quarantine"),
-    ],
-)
-def test_a_queue_of_ours_is_not_looked_for_in_a_schedule(
-    lines: Lines, to: ToQueue | ToFailed | ToQuarantine, queue: str
-) -> None:
-    MissingQueues(in_memory=False).note([sent(to)], [Published.RETURNED], now=NOON)
-
-    [line] = lines()
-    assert f"there is no queue {queue}." in line
-    assert "of executions 7" in line
-    assert "CRON_QUEUES" not in line
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from cronhare.application.scheduling import chores
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.execution import State
 from cronhare.domain.retries.policy import RetryPolicy
@@ -165,21 +166,6 @@ async def test_recovery_publishes_all_that_waits_and_takes_back_what_the_gone_ra
     assert sorted(seen.attempts) == [(1, 2), (2, 1)]
 
 
-async def test_recovery_works_through_more_than_one_page() -> None:
-    house = House(page=2)
-    for number in range(5):
-        house.add(f"report-{number}", schedule="1 12 2 3 *")
-    house.dispatcher.tick(house.now)
-    house.clock.advance(timedelta(minutes=1))
-    house.dispatcher.tick(house.now)
-    house.broker.drop_all()
-
-    recovered = house.reconciler.recover(house.now, gone=())
-
-    assert recovered.republished == 5
-    assert house.broker.depth(MAIN_QUEUE) == 5
-
-
 async def test_a_cleanup_that_was_cut_off_is_made_by_a_scheduler_and_not_by_a_worker() -> None:
     house = House(start=NOON.replace(hour=2, minute=59))
     house.dispatcher.tick(house.now)
@@ -188,7 +174,7 @@ async def test_a_cleanup_that_was_cut_off_is_made_by_a_scheduler_and_not_by_a_wo
     with pytest.raises(LedgerUnavailable):
         house.dispatcher.tick(house.now)
 
-    house.clock.advance(timedelta(minutes=10))
+    house.clock.advance(chores.LEASE)
     lost = house.reconciler.tick(house.now).lost
     in_queues = [house.broker.depth(queue) for queue in (MAIN_QUEUE, RETRY_QUEUE)]
     await house.open()

@@ -89,17 +89,6 @@ async def test_one_that_ended_its_workers_is_parked_unread_and_its_neighbour_run
     assert len(house.executions()) == 1
 
 
-async def test_two_deaths_are_no_pill() -> None:
-    house = House()
-    strange(house)
-
-    await all_die(house, times=3)
-    await house.open()
-    await house.work()
-
-    assert len(house.executions()) == 1
-
-
 async def test_shutdowns_do_not_count() -> None:
     house = House()
     strange(house)
@@ -191,18 +180,6 @@ async def test_equal_messages_in_the_hands_of_living_workers_do_not_count() -> N
     assert len(house.executions()) == 1
 
 
-async def test_equal_messages_count_once_their_workers_are_silent() -> None:
-    house = House()
-    house.add(schedule="0 0 1 1 *")
-
-    await equal_in_many_hands(house)
-    house.clock.advance(PRESUMED_DEAD_AFTER + SECOND)
-    await house.open()
-    await house.work()
-
-    assert len(house.messages(QUARANTINE_QUEUE)) == 1
-
-
 async def test_a_note_that_a_living_worker_could_not_take_back_does_not_count() -> None:
     house = House()
     strange(house)
@@ -244,20 +221,6 @@ async def test_a_reboot_of_the_host_does_not_count() -> None:
     await house.work()
 
     assert len(house.executions()) == 1
-
-
-async def test_deaths_of_long_ago_do_not_count() -> None:
-    house = House()
-    house.add(schedule="0 0 1 1 *")
-    house.publish(foreign_body(house), message_id="theirs")
-
-    await all_die(house)
-    house.clock.advance(timedelta(minutes=5))
-    await house.open()
-    await house.work()
-    await house.work()
-
-    assert [each.state for each in house.executions()] == [State.SUCCEEDED]
 
 
 @pytest.mark.parametrize("ours", [True, False])

@@ -81,17 +81,3 @@ async def test_while_nothing_ends_it_is_looked_once_a_second() -> None:
     gaps = [then - before for before, then in pairwise(backfilling.looks)]
     assert gaps[-1] == max(gaps) == timedelta(seconds=1)
     assert len(gaps) < 25
-
-
-async def test_without_an_order_it_is_looked_every_five_seconds() -> None:
-    house = House()
-    replayer = Replayer(
-        replays=SqlReplayStore(house.engine, house.clock),
-        publisher=house.publisher,
-        node=house.node,
-        policy=RetryPolicy(),
-        random_fraction=lambda: 0.5,
-        now=house.clock.now,
-    )
-
-    assert [replayer.round(), replayer.round()] == [5, 5]

@@ -147,16 +147,6 @@ def test_what_is_too_long_for_a_log_loses_its_middle() -> None:
     assert "characters left out" in said
 
 
-def test_a_childs_line_names_the_child_and_nothing_else() -> None:
-    said = line(
-        logging.INFO, "Process spawned (instant mode)", child="Report:RefreshUserToken:12345"
-    )
-
-    assert said == (
-        "2025-12-12T12:00:00.000Z [Report:RefreshUserToken:12345] Process spawned (instant mode)"
-    )
-
-
 @pytest.mark.parametrize(
     ("level", "name", "colour"),
     [

@@ -5,7 +5,7 @@ from cronhare.entrypoints.processes.scheduler import SchedulerRound
 from cronhare.ports import LedgerUnavailable
 from tests.actors import ADA
 from tests.unit.application.deliveries import SECOND, due
-from tests.unit.application.house import LEASE, NOON, House
+from tests.unit.application.house import LEASE, House
 
 
 def scheduling(house: House) -> SchedulerRound:
@@ -30,16 +30,6 @@ def test_what_was_lost_is_sent_again_although_nothing_can_be_claimed() -> None:
         scheduling(house).round()
 
     assert house.broker.depth(MAIN_QUEUE) == 1
-
-
-def test_it_rests_until_the_next_refresh() -> None:
-    house = House()
-    house.add(schedule="1 12 2 3 *")
-
-    rest = scheduling(house).round()
-
-    assert house.now == NOON
-    assert 4 < rest <= 5
 
 
 def test_a_call_has_what_was_claimed_by_hand_published_at_once() -> None:

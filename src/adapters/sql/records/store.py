@@ -1,6 +1,6 @@
 """What people read from the ledger, and what they ask of it."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -209,12 +209,10 @@ class SqlRecords(Store, ArchiveRecords):
             return after.state
 
     @repeatable
-    def clean_up(
-        self, *, now: datetime, retention: Retention, between: Callable[[], None] = lambda: None
-    ) -> int:
+    def clean_up(self, *, now: datetime, retention: Retention) -> int:
         from .retention import clean_up  # noqa: PLC0415 - lists do without
 
-        return clean_up(self._database, now=now, retention=retention, between=between)
+        return clean_up(self._database, now=now, retention=retention)
 
 
 def _report(row: Any) -> TaskReport:  # noqa: ANN401 - see `OwnTable.each`
