@@ -231,7 +231,7 @@ def change_some(
     return len(found)
 
 
-def forget(database: Database, table: Table, which: ColumnElement[bool]) -> Iterator[None]:
+def forget(database: Database, table: Table, which: ColumnElement[bool]) -> None:
     """Delete all of these rows, step by step; what is locked goes another day."""
 
     @repeatable
@@ -240,4 +240,4 @@ def forget(database: Database, table: Table, which: ColumnElement[bool]) -> Iter
             return change_some(connection, table, which)
 
     while step() == STEP:
-        yield
+        pass

@@ -112,16 +112,13 @@ def clean_up(database: Database, *, now: datetime, retention: Retention) -> int:
     )
     is_old = replays.c.ended_at < limits["others"]
     of_old = replay_items.c.replay_id.in_(select(replays.c.id).where(is_old))
-    for _ in chain(
-        forget(database, gates, gates.c.used_at < now - GATES_KEPT_FOR),
-        forget(database, replay_items, of_old),  # there may be 100,000 of one replay
-        forget(database, replays, is_old),
-        forget(database, audit, audit.c.at < now - retention.audit),
-        forget(database, budgets, budgets.c.last_at < now - IDLE_FOR),
-        forget(database, breakers, breakers.c.last_at < now - IDLE_FOR),
-        forget(database, holds, holds.c.at < now - HOLDS_KEPT_FOR),
-    ):
-        pass
+    forget(database, gates, gates.c.used_at < now - GATES_KEPT_FOR)
+    forget(database, replay_items, of_old)  # there may be 100,000 of one replay
+    forget(database, replays, is_old)
+    forget(database, audit, audit.c.at < now - retention.audit)
+    forget(database, budgets, budgets.c.last_at < now - IDLE_FOR)
+    forget(database, breakers, breakers.c.last_at < now - IDLE_FOR)
+    forget(database, holds, holds.c.at < now - HOLDS_KEPT_FOR)
     return deleted
 
 
