@@ -6,7 +6,7 @@ a target that asks for alerts; those of schedules by the processes that have the
 
 import logging
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -105,60 +105,6 @@ class LedgerJudge:
         yield from judge_system(attrs.evolve(waiting, nodes=reports, watched_since=since), now)
 
 
-class ScheduleJudgement:
-    """One judgement of the schedules of a file, as they are at *now*; kept once all are judged.
-
-    Very many take longer than a look may: several looks take a turn each, whatever a reload of the
-    file says meanwhile.
-    """
-
-    def __init__(
-        self,
-        alerts: AlertStorePort,
-        watched: Mapping[int, AlertConditions],
-        *,
-        source: str,
-        now: datetime,
-    ) -> None:
-        self.now = now
-        self._alerts = alerts
-        self._watched = watched
-        self._source = source
-        self._began = time.monotonic()
-        self._left = [*watched]
-        self._left_at = now
-        self._held = list[Alert]()
-
-    def goes_on(self, now: datetime) -> bool:
-        """Whether the next look came soon: else another process may have begun to judge."""
-        return not has_passed(JUDGED_WITHIN * EVERY, self._left_at, now)
-
-    def take_turn(self, now: datetime) -> bool:
-        """Judge for a turn; answers whether some are left."""
-        until = time.monotonic() + TURN
-        while self._left:
-            page, self._left = self._left[:AT_ONCE], self._left[AT_ONCE:]
-            usual = {id_ for id_ in page if self._watched[id_].longer_than_usual}
-            for signs in self._alerts.schedule_signs(page, usual=usual, now=self.now):
-                conditions = self._watched[signs.scheduler_id]
-                self._held += judge_schedule(signs, conditions, self.now, source=self._source)
-            if time.monotonic() >= until:
-                break
-        self._left_at = now
-        return bool(self._left)
-
-    def keep(self, *, ended_at: datetime) -> AlertChanges:
-        """Note what held, unless another that began later has ended meanwhile."""
-        took = time.monotonic() - self._began
-        if took > EVERY.total_seconds():
-            text = (
-                f"Judging {len(self._watched):,} schedules of {self._source} took {took:.0f} s: "
-                "their alerts come late. The ledger is slow, or fewer schedules should ask for them"
-            )
-            say(log, logging.WARNING, "alert.slow", text)
-        return self._alerts.keep(self._held, now=self.now, ended_at=ended_at, source=self._source)
-
-
 class AlertWatch:
     """Looks after alerts, as the announcer does after events."""
 
@@ -175,12 +121,16 @@ class AlertWatch:
         self._alerts = alerts
         self._events = events
         self._judge = judge
-        self._watched = _Watched(alerts, events)
+        self._watched: Mapping[int, AlertConditions] = {}
+        self._tasks: Mapping[int, str] = {}  # of schedules of no file
+        self._watched_of: Subscriptions | None = None
+        self._watched_at: datetime | None = None
         self._asked_at: datetime | None = None
         self._judged_at: datetime | None = None
         self._told_at: datetime | None = None
         self._told_of: Hashable = None
-        self._under_way: ScheduleJudgement | None = None
+        self._under_way: Iterator[None] | None = None
+        self._looked_at: datetime | None = None
 
     def look(self, subscriptions: Subscriptions, now: datetime) -> bool:
         """Judge, if a minute has passed; tell the targets of what holds and is over, each once.
@@ -191,31 +141,69 @@ class AlertWatch:
         if not subscriptions.alerted:
             return False
         self._judge.look(now)
-        # Taken out first: what fails half-way is not gone on with.
+        # Taken out first: what fails half-way is not gone on with, nor what stood still for so long
+        # that another process may have begun.
         under_way, self._under_way = self._under_way, None
-        if under_way is None or not under_way.goes_on(now):
+        if under_way is None or has_passed(JUDGED_WITHIN * EVERY, self._looked_at, now):
             under_way = self._begin(subscriptions, now)
-        if under_way is not None:
-            if under_way.take_turn(now):
+        self._looked_at, until = now, time.monotonic() + TURN
+        for _ in under_way or ():
+            if time.monotonic() >= until:
                 self._under_way = under_way
-            else:
-                say_changes(under_way.keep(ended_at=self._now()))
-                self._judged_at = under_way.now
+                break
         self._tell(subscriptions, now)
         return self._under_way is not None
 
-    def _begin(self, subscriptions: Subscriptions, now: datetime) -> ScheduleJudgement | None:
-        """Begin to judge the schedules, if it is time, there are some, and no other judges them."""
+    def _begin(self, subscriptions: Subscriptions, now: datetime) -> Iterator[None] | None:
+        """Begin to judge the schedules, if it is time, and no other process judges them."""
         is_time = has_passed(EVERY, self._judged_at, now)
         if not (is_time and has_passed(ASK_AGAIN_AFTER, self._asked_at, now)):
             return None
-        self._asked_at = now
-        watched, source = self._watched.at(subscriptions, now), subscriptions.source or ""
-        if not (watched or self._watched.were_some):
-            return None
+        self._asked_at, source = now, subscriptions.source or ""
+        is_new = subscriptions is not self._watched_of
+        if is_new or has_passed(LOOK_UP_EVERY, self._watched_at, now):
+            self._look_up(subscriptions)
+            self._watched_of, self._watched_at = subscriptions, now
         if not self._alerts.begin(now=now, every=EVERY, source=source):
             return None
-        return ScheduleJudgement(self._alerts, watched, source=source, now=now)
+        return self._judge_schedules(self._watched, source, now)
+
+    def _look_up(self, subscriptions: Subscriptions) -> None:
+        """Find the schedules that may alert: those of the file, and of no file with its tasks."""
+        watched, source = subscriptions.watched, subscriptions.source or ""
+        ids = self._events.schedule_ids(watched, source=source) if watched else {}
+        strays = schedules_of_no_file(self._alerts, subscriptions)
+        found = [
+            *((id_, watched[name]) for id_, name in ids.items()),
+            *((id_, subscriptions.conditions(*those)) for id_, those in strays.items()),
+        ]
+        self._watched = dict(found[:MOST_WATCHED])
+        self._tasks = {id_: task for id_, (_, task) in strays.items()}
+
+    def _judge_schedules(
+        self, watched: Mapping[int, AlertConditions], source: str, now: datetime
+    ) -> Iterator[None]:
+        """Judge schedules as they are at *now*, some at a time; kept once all are judged.
+
+        Very many take longer than a look may: several looks take a turn each, whatever a reload of
+        the file says meanwhile.
+        """
+        began, ids, held = time.monotonic(), [*watched], list[Alert]()
+        for at in range(0, len(ids), AT_ONCE):
+            page = ids[at : at + AT_ONCE]
+            usual = {id_ for id_ in page if watched[id_].longer_than_usual}
+            for signs in self._alerts.schedule_signs(page, usual=usual, now=now):
+                held += judge_schedule(signs, watched[signs.scheduler_id], now, source=source)
+            if at + AT_ONCE < len(ids):
+                yield
+        if (took := time.monotonic() - began) > EVERY.total_seconds():
+            text = (
+                f"Judging {len(watched):,} schedules of {source} took {took:.0f} s: their alerts "
+                "come late. The ledger is slow, or fewer schedules should ask for them"
+            )
+            say(log, logging.WARNING, "alert.slow", text)
+        say_changes(self._alerts.keep(held, now=now, ended_at=self._now(), source=source))
+        self._judged_at = now
 
     def _tell(self, subscriptions: Subscriptions, now: datetime) -> None:
         """Tell what has changed, and once a minute all: a target may be new, or hear again."""
@@ -249,48 +237,12 @@ class AlertWatch:
 
     def _recipients(
         self, kind: EventKind, alert: Alert, subscriptions: Subscriptions
-    ) -> Iterator[str]:
+    ) -> Sequence[str]:
         if alert.source not in {None, subscriptions.source or ""}:
-            return  # another file's: its processes tell its targets
-        task = self._watched.task_of(alert.scheduler_id)
-        for target in subscriptions.told_of_alert(kind, alert.rule, alert.told_as_of, task):
-            yield target.name
-
-
-class _Watched:
-    """The schedules that may alert: those of the file, and of no file with one of its tasks."""
-
-    def __init__(self, alerts: AlertStorePort, events: EventStorePort) -> None:
-        self._alerts = alerts
-        self._events = events
-        self._found = dict[int, AlertConditions]()
-        self._tasks = dict[int, str]()
-        self._of: Subscriptions | None = None
-        self._looked_at: datetime | None = None
-        self.were_some = True  # before us another process may have raised what is over now
-
-    def at(self, subscriptions: Subscriptions, now: datetime) -> Mapping[int, AlertConditions]:
-        """Give their conditions by their ids."""
-        is_new = subscriptions is not self._of
-        if is_new or has_passed(LOOK_UP_EVERY, self._looked_at, now):
-            self.were_some = bool(self._found) or is_new
-            self._found = dict([*self._look_up(subscriptions)][:MOST_WATCHED])
-            self._of, self._looked_at = subscriptions, now
-        return self._found
-
-    def task_of(self, scheduler_id: int) -> str | None:
-        """Name the task of a schedule that no file has."""
-        return self._tasks.get(scheduler_id)
-
-    def _look_up(self, subscriptions: Subscriptions) -> Iterator[tuple[int, AlertConditions]]:
-        watched = subscriptions.watched
-        if watched:
-            ids = self._events.schedule_ids(watched, source=subscriptions.source or "")
-            yield from ((id_, watched[name]) for id_, name in ids.items())
-        self._tasks.clear()
-        for id_, (name, task) in schedules_of_no_file(self._alerts, subscriptions).items():
-            self._tasks[id_] = task
-            yield id_, subscriptions.conditions(name, task)
+            return ()  # another file's: its processes tell its targets
+        task = self._tasks.get(alert.scheduler_id)
+        told = subscriptions.told_of_alert(kind, alert.rule, alert.told_as_of, task)
+        return [target.name for target in told]
 
 
 def schedules_of_no_file(

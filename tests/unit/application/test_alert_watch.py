@@ -10,8 +10,7 @@ import pytest
 from cronhare.adapters.sql.events.alerts import SqlAlertStore
 from cronhare.application.administration.reading.alerts import AlertDesk
 from cronhare.application.events import alerting
-from cronhare.application.events.alerting import ScheduleJudgement
-from cronhare.domain.events.alerts import CLEAR_AFTER, EVERY
+from cronhare.domain.events.alerts import CLEAR_AFTER, EVERY, AlertFilter
 from cronhare.domain.events.judging import alert
 from cronhare.domain.events.outbox import OutboxRow, OutboxState
 from cronhare.domain.events.rules import AlertConditions, Deadline, Rule
@@ -22,7 +21,7 @@ from cronhare.domain.events.targets import (
     Subscriptions,
     Target,
 )
-from cronhare.ports.events import AlertChanges, NotDelivered
+from cronhare.ports.events import NotDelivered
 from tests.unit.application.house import House
 from tests.unit.application.test_events import (
     EVERY_MINUTE,
@@ -205,22 +204,16 @@ def wider(asked: Subscriptions, name: str) -> Subscriptions:
 
 def test_a_judgement_that_stood_still_is_not_gone_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
     made, asked = slow_site(monkeypatch, "report", "books")
-    one, began = Outpost(made, asked), made.now
-    kept = list[datetime]()
-    keep = ScheduleJudgement.keep
-
-    def notes(judgement: ScheduleJudgement, *, ended_at: datetime) -> AlertChanges:
-        kept.append(judgement.now)
-        return keep(judgement, ended_at=ended_at)
-
-    monkeypatch.setattr(ScheduleJudgement, "keep", notes)
-    assert one.alerts.look(asked, began)  # one is left
+    one = Outpost(made, asked)
+    assert one.alerts.look(asked, made.now)  # one is left
 
     made.clock.advance(180 * MINUTE)
     while one.alerts.look(asked, made.now):
         pass
 
-    assert kept == [made.now]
+    alerts = SqlAlertStore(made.engine, made.clock)
+    found, _ = alerts.page(AlertFilter(rule="not-started"), after=None, limit=None)
+    assert {each.raised_at for each in found} == {made.now}
 
 
 async def test_who_was_given_up_is_told_anew_of_what_holds_after_an_hour_and_then_of_the_end() -> (
