@@ -12,6 +12,7 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 import attrs
@@ -21,7 +22,6 @@ from cronhare.domain.events.outbox import (
     WINDOW,
     OutboxRow,
     OutboxState,
-    RunEnd,
     Turn,
     decide,
     digest,
@@ -32,7 +32,6 @@ from cronhare.domain.events.targets import (
     ByApprise,
     ByEmail,
     Subscribers,
-    Subscriptions,
     Target,
     lacks,
 )
@@ -83,7 +82,8 @@ class _Room:
     """The places of one target: one, until it has heard of an event, and again after a failure.
 
     Then it has that only at *opens_at*. Many targets may hang at once, each for as long as its
-    timeout is: so those that have failed never have all places together.
+    timeout is: so those that have failed never have all places together. *hears* is None until it
+    is known.
 
     *told* has when it was told of each kind of event within the `WINDOW`, by this process; another
     tells by itself.
@@ -92,14 +92,11 @@ class _Room:
     under_way: int = 0
     opens_at: float = 0.0
     pauses: Waits[float] = attrs.field(factory=lambda: Waits(FIRST_PAUSE, LONGEST_PAUSE))
-    is_failing: bool = False
-    has_heard: bool = False
+    hears: bool | None = None
     told: dict[str, deque[float]] = attrs.field(factory=lambda: defaultdict(deque))
 
     def free(self, at: float) -> int:
-        if at < self.opens_at:
-            return 0
-        return (AT_A_TIME if self.has_heard else 1) - self.under_way
+        return (AT_A_TIME if self.hears else 1) - self.under_way if at >= self.opens_at else 0
 
     def lately(self, kind: str, at: float) -> int:
         told = self.told[kind]
@@ -107,16 +104,16 @@ class _Room:
             told.popleft()
         return len(told)
 
-    def note_hearing(self) -> None:
-        """Give it all of its places."""
-        self.has_heard, self.is_failing, self.opens_at = True, False, 0.0
-        self.pauses.reset()
-
-    def note_failure(self, at: float) -> None:
-        """Let it rest; of several failures together the first counts."""
-        if at >= self.opens_at:
-            self.has_heard, self.is_failing = False, True
+    def note(self, *, hears: bool, at: float) -> None:
+        """Give it all of its places, or let it rest; of several failures together one counts."""
+        if hears:
+            self.opens_at = 0.0
+            self.pauses.reset()
+        elif at >= self.opens_at:
             self.opens_at = at + self.pauses.next()
+        else:
+            return
+        self.hears = hears
 
 
 class OutboxRelay:
@@ -147,7 +144,7 @@ class OutboxRelay:
         self._ask = LedgerThreads(executor)
         self._only_after = only_after
         self._has_mail = has_mail
-        self._look_every = LOOK_EVERY if not only_after else STAND_IN_EVERY
+        self._look_every = STAND_IN_EVERY if only_after else LOOK_EVERY
         self._rooms: dict[str, _Room] = defaultdict(_Room)
         self._under_way: set[asyncio.Task[None]] = set()
         self._outage = Outage(log, "Events are told again")
@@ -158,16 +155,15 @@ class OutboxRelay:
         Whoever takes it up after its lease tells it again.
         """
         while not ending.is_set():
+            rest = FIRST_PAUSE
             try:
                 rest = await self.round()
                 self._outage.is_over()
             except (LedgerUnavailable, LedgerRefused) as error:
                 text = "Events wait, as the ledger cannot be asked"
                 self._outage.lasts(logging.ERROR, "server.unavailable", text, error)
-                rest = FIRST_PAUSE
             except Exception:
                 log.exception("Telling of events met a fault", extra={"action": "loop.fault"})
-                rest = FIRST_PAUSE
             with suppress(TimeoutError):
                 async with asyncio.timeout(rest):
                     await ending.wait()
@@ -181,54 +177,48 @@ class OutboxRelay:
             await asyncio.wait(self._under_way, timeout=1.0)
         await self._notifier.close()
 
-    async def settled(self) -> None:
-        """Wait until what is under way has come to its end."""
-        while self._under_way:
-            await asyncio.wait(self._under_way)
-
     async def round(self) -> float:
         """Begin what is due and has a place; answers how many seconds to rest."""
         subscriptions, at = self._subscribers.current, self._clock.monotonic()
         if subscriptions.is_empty:
             return EVERY
-        free = [name for name in subscriptions.names if self._rooms[name].free(at) > 0]
+        targets = {name: subscriptions.target(name) for name in subscriptions.names}
+        free = [each for name, each in targets.items() if each and self._rooms[name].free(at) > 0]
         if not free or len(self._under_way) >= MOST_AT_A_TIME:
             return EVERY
-        due = await self._ask(partial(self._due, subscriptions, free))
-        taken = 0
-        for name in due:
-            target, room = subscriptions.target(name), self._rooms[name]
+        source, taken = subscriptions.source or "", 0
+        for name in await self._ask(partial(self._due, free, source)):
+            target, room = targets[name], self._rooms[name]
             most = min(room.free(at), self._places(room))
             if target is None or most <= 0 or (target.in_order and room.under_way):
                 continue
             most = 1 if target.in_order else most
-            source = subscriptions.source or ""
             for rows in await self._ask(partial(self._take, target, room, source, at, most)):
                 taken += 1
-                self._begin(target, room, rows)
+                room.under_way += 1
+                task = asyncio.create_task(self._tell(target, room, rows))
+                self._under_way.add(task)
+                task.add_done_callback(self._under_way.discard)
         return 0.0 if taken and len(self._under_way) < MOST_AT_A_TIME else self._look_every
 
     def _places(self, room: _Room) -> int:
         """Count the places that are left for a target among all."""
         left = MOST_AT_A_TIME - len(self._under_way)
-        if not room.is_failing:
+        if room.hears is not False:
             return left
-        failing = sum(each.under_way for each in self._rooms.values() if each.is_failing)
+        failing = sum(each.under_way for each in self._rooms.values() if each.hears is False)
         return min(left, MOST_OF_FAILING - failing)
 
-    def _due(self, subscriptions: Subscriptions, names: Collection[str]) -> Collection[str]:
+    def _due(self, targets: Collection[Target], source: str) -> Collection[str]:
         """Say for which targets something is due that is not left to others."""
         now, asked = self._clock.now(), defaultdict[timedelta, list[str]](list)
-        for name in names:
-            if (target := subscriptions.target(name)) is not None:
-                asked[self._left_for(target)].append(name)
-        return [
-            name
-            for left_for, these in asked.items()
-            for name in self._store.due(
-                these, source=subscriptions.source or "", due_by=now - left_for
-            )
-        ]
+        for target in targets:
+            asked[self._left_for(target)].append(target.name)
+        looks = (
+            self._store.due(names, source=source, due_by=now - left_for)
+            for left_for, names in asked.items()
+        )
+        return [*chain.from_iterable(looks)]
 
     def _left_for(self, target: Target) -> timedelta:
         """Say how long what is due is left to others."""
@@ -268,62 +258,35 @@ class OutboxRelay:
                 room.told[kind].extend([at] * (target.digest if len(rows) > 1 else 1))
         return found
 
-    def _begin(self, target: Target, room: _Room, rows: Sequence[OutboxRow]) -> None:
-        task = asyncio.create_task(self._tell(target, room, rows))
-        self._under_way.add(task)
-        room.under_way += 1
-        task.add_done_callback(partial(self._done, room))
-
-    def _done(self, room: _Room, task: asyncio.Task[None]) -> None:
-        self._under_way.discard(task)
-        room.under_way -= 1
-        if not task.cancelled() and (fault := task.exception()) is not None:
-            log.error("An event met a fault of ours", exc_info=fault, extra={"action": "fault"})
-
     async def _tell(self, target: Target, room: _Room, rows: Sequence[OutboxRow]) -> None:
         """Tell of one event, or of many in one message, and note what came of it."""
-        first, until = rows[0], rows[0].next_try_at
-        if until is not None and await self._ask(self._clock.now) + target.timeout > until:
-            text = (
-                f"{target.name} is not told of {first.event_key}: this process stood still after "
-                "it had taken it, so another one may have it"
-            )
-            say(log, logging.INFO, "event.not-delivered", text, **_place(first))
-            return
-        failure = await self._notify(target, room, rows)
-        for row in rows:
-            await self._settle(row, failure)
+        try:
+            failure = await self._notify(target, rows)
+            hears = failure is None or failure.in_part
+            room.note(hears=hears, at=self._clock.monotonic())
+            for row in rows:
+                await self._settle(row, failure)
+        except Exception:
+            log.exception("An event met a fault of ours", extra={"action": "fault"})
+        finally:
+            room.under_way -= 1
 
-    async def _notify(
-        self, target: Target, room: _Room, rows: Sequence[OutboxRow]
-    ) -> NotDelivered | None:
+    async def _notify(self, target: Target, rows: Sequence[OutboxRow]) -> NotDelivered | None:
         """Send one message of one event, or of many; answers why it was not heard."""
+        end, is_for_people = None, isinstance(target.means, ByEmail | ByApprise)
         try:
             event = rows[0] if len(rows) == 1 else digest(rows)
-            await self._notifier.notify(target, event, end=await self._end_of(target, event))
+            id_ = event.execution_id
+            if id_ is not None and is_for_people and event.event in BAD_ENDS:
+                with suppress(LedgerUnavailable, LedgerRefused):  # it is told without its output
+                    end = (await self._ask(partial(self._store.run_ends, [id_]))).get(id_)
+            await self._notifier.notify(target, event, end=end)
         except NotDelivered as why:
-            failure = why
-            if why.in_part:
-                room.note_hearing()
-                return failure
+            return why
         except Exception as fault:
             text = f"Telling {target.name} met a fault of ours"
             log.exception("%s", text, extra={"action": "fault"})
-            failure = NotDelivered(f"a fault of ours: {type(fault).__name__}")
-        else:
-            room.note_hearing()
-            return None
-        room.note_failure(self._clock.monotonic())
-        return failure
-
-    async def _end_of(self, target: Target, event: OutboxRow) -> RunEnd | None:
-        """Give what people are told of a bad end besides, as far as the ledger has it."""
-        id_ = event.execution_id
-        is_for_people = isinstance(target.means, ByEmail | ByApprise)
-        if id_ is None or not is_for_people or event.event not in BAD_ENDS:
-            return None
-        with suppress(LedgerUnavailable, LedgerRefused):
-            return (await self._ask(partial(self._store.run_ends, [id_]))).get(id_)
+            return NotDelivered(f"a fault of ours: {type(fault).__name__}")
         return None
 
     async def _settle(self, row: OutboxRow, failure: NotDelivered | None) -> None:
@@ -365,7 +328,5 @@ class OutboxRelay:
 
 
 def _place(row: OutboxRow) -> dict[str, Any]:
-    place: dict[str, Any] = {"schedule": row.schedule_name}
-    if row.execution_id is not None:
-        place["execution"] = row.execution_id
-    return place
+    run = {} if row.execution_id is None else {"execution": row.execution_id}
+    return {"schedule": row.schedule_name, **run}

@@ -66,7 +66,7 @@ async def pass_time(minutes: int, *posts: Outpost, ticking: bool = False) -> Non
             await posts[0].house.open()
         for post in posts:
             await post.turn()
-            await post.outbox_relay.settled()
+            await post.settled()
 
 
 def documents(post: Outpost, rule: str) -> list[tuple[str, str, str]]:

@@ -40,7 +40,7 @@ async def told(post: Outpost, *, rounds: int = 8) -> Sequence[str]:
     post.notifier.told.clear()
     for _ in range(rounds):
         await post.turn()
-        await post.outbox_relay.settled()
+        await post.settled()
     return [event for _, event in post.notifier.told]
 
 
