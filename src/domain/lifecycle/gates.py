@@ -18,12 +18,10 @@ import msgspec
 
 from ..execution import Execution, State
 from ..schedules.schedule import OverlapPolicy
-from ..texts.words import counted
 from .transitions import cancel_for, place_of
 
 _KEY: Final = "key "
 _SCHEDULE: Final = "schedule "
-_MOST_DIGITS: Final = 18
 
 #: The states of an execution that has a place of a key. One that waits for a retry gives it away.
 PLACED: Final = frozenset({State.CLAIMED, State.PUBLISHED, State.RUNNING})
@@ -33,9 +31,6 @@ ACTIVE: Final = PLACED | {State.RETRYING}
 
 #: A limit that cannot be read counts as this one: it is never exceeded, and nothing waits for ever.
 UNREADABLE_LIMIT: Final = 1
-
-#: An execution before its cancel, and after it.
-Replaced = tuple[Execution, Execution]
 
 
 def key_gate(key: str) -> str:
@@ -53,8 +48,7 @@ def key_of(gate: str) -> str | None:
 def schedule_of(gate: str) -> int | None:
     """Give the id of a schedule's gate; None if it is a key's, or no gate at all."""
     digits = gate.removeprefix(_SCHEDULE)
-    is_number = digits != gate and digits.isascii() and digits.isdigit()
-    return int(digits) if is_number and len(digits) <= _MOST_DIGITS else None
+    return int(digits) if digits != gate and digits.isdecimal() else None
 
 
 def gates_of(execution: Execution) -> tuple[str, ...]:
@@ -129,10 +123,6 @@ class KeyGate:
         """Say why the first in the line may not go on yet."""
         is_full = rules.limit is not None and len(self.placed) >= rules.limit
         return self._full(rules.limit) if is_full else None
-
-    def keeps_new(self, new: Execution, rules: Rules) -> str | None:
-        """Say why a due instant is held back from the start."""
-        return self._line() if self.line_begins is not None else self.keeps_in_line(new, rules)
 
     def enter(self, execution: Execution, state: State) -> None:
         self.placed.add(execution.id)
@@ -232,10 +222,12 @@ class Gates:
         What begins later, by jitter, is judged then.
         """
         rules, key = self._rules_of(new.scheduler_id), new.concurrency_key
-        if key is None or rules.limit is None or not begins_now(new):
+        begins = new.next_attempt_at or new.executed_at
+        is_to_begin = new.state is State.CLAIMED and begins <= new.executed_at
+        if key is None or rules.limit is None or not is_to_begin:
             return new
         gate = self.keys[key_gate(key)]
-        if gate.keeps_new(new, rules) is not None:
+        if gate.line_begins is not None or gate.keeps_in_line(new, rules) is not None:
             gate.line_begins = gate.line_begins or new.due_at
             return msgspec.structs.replace(new, state=State.HELD, held_by=key_gate(key))
         gate.placed.add(-len(gate.placed) - 1)  # it has no id yet
@@ -279,15 +271,10 @@ class Gates:
         return self.rules.get(scheduler_id, _NO_RULES)
 
 
-def begins_now(new: Execution) -> bool:
-    """Tell whether a new execution is to begin at once: not held back, and without jitter."""
-    return (
-        new.state is State.CLAIMED and (new.next_attempt_at or new.executed_at) <= new.executed_at
-    )
-
-
-def replace_by(newest: Execution, unfinished: Iterable[Execution], now: datetime) -> list[Replaced]:
-    """Cancel those before the *newest* in the line, or ask for their end, before and after that.
+def replace_by(
+    newest: Execution, unfinished: Iterable[Execution], now: datetime
+) -> list[tuple[Execution, Execution]]:
+    """Cancel those before the *newest* in the line, or ask for their end: before it, and after.
 
     Who is asked already is left out.
     """
@@ -295,14 +282,3 @@ def replace_by(newest: Execution, unfinished: Iterable[Execution], now: datetime
     before = [one for one in unfinished if place_in_line(one) < place]
     changes = [(one, cancel_for(one, newest.id, now=now)) for one in before]
     return [(one, after) for one, after in changes if after != one]
-
-
-def standing(*, running: int, limit: int | None, key: str, waiting: int) -> str:
-    """Say how it stands at a key's gate.
-
-    >>> standing(running=5, limit=5, key="customer-42", waiting=3)
-    '5 of 5 with key customer-42 run, 3 runs wait'
-    """
-    of_limit = "" if limit is None else f" of {limit}"
-    waits = "waits" if waiting == 1 else "wait"
-    return f"{running}{of_limit} with key {key} run, {counted(waiting, 'run')} {waits}"
