@@ -40,11 +40,9 @@ from .transitions import defer, overruled
 class RetryPolicies:
     """The schedule's own policy, else its task's in the jobs file, else the *environment*'s.
 
-    Where none of them says what a poison pill is, *crashes* does: it is the environment's, too.
-
-    A schedule of a jobs file has its task's in its row. So a process without that file, such as a
-    scheduler, decides alike; of rows written by hand it knows the environment's alone. The *limits*
-    hold for all retries.
+    Where none of them says what a poison pill is, the environment's *crashes* does. A schedule of a
+    jobs file has its task's policy in its row: so a process without that file decides alike. The
+    *limits* hold for all retries.
     """
 
     environment: RetryPolicy
@@ -55,14 +53,9 @@ class RetryPolicies:
     def of(self, execution: Execution) -> RetryPolicy:
         if execution.retry is not None:
             return execution.retry
-        task = self.catalog.find(
-            execution.task,
-            source=execution.source,
-            name=execution.task_name,
-            topic=execution.topic,
-        )
-        own = task.policy.retry if isinstance(task, Task) else None
-        return own or self.environment
+        named = {"source": execution.source, "name": execution.task_name, "topic": execution.topic}
+        task = self.catalog.find(execution.task, **named)
+        return (task.policy.retry if isinstance(task, Task) else None) or self.environment
 
     def crashes_of(self, execution: Execution) -> CrashPolicy:
         return self.of(execution).crashes or self.crashes
@@ -119,7 +112,7 @@ class AttemptEnd:
 
     @property
     def budget(self) -> BudgetPolicy | None:
-        """The budget that the retry takes from."""
+        """The budget that the retry takes from, if it is one."""
         return None if self.retry is None else self.limits.budget
 
     @property
@@ -249,14 +242,12 @@ class RetryJudge:
         """Give the breaker after an end, and whether that may be retried."""
         if breaker.probe == end.execution.id:
             return self._after_probe(breaker, end, policy, now)
-        state = breaker.state(now)
+        state, budget = breaker.state(now), end.budget
         if state is BreakerState.CLOSED:
             return self._count(breaker, end, policy, now) if end.has_failed else (breaker, True)
-        if end.retry is None or state is BreakerState.OPEN:
+        if end.retry is None or state is BreakerState.OPEN or self._has_probe(breaker, now):
             return breaker, False
-        if self._has_probe(breaker, now):
-            return breaker, False
-        budget = end.budget  # all others of its task would wait with a deferred one
+        # All others of its task would wait with a probe that is deferred.
         if budget is not None and self._budget_of(end, budget, now).free_at(now) > now:
             return breaker, False
         probing = breaker.probing(end.execution.id, policy, now)
@@ -321,13 +312,12 @@ OUTAGE: Final = timedelta(minutes=1)
 class CatchUp:
     """How retries that an outage held up catch up: at the rate of *budget*, that of their queue.
 
-    Backoff spreads retries only while somebody takes them. What came due while the workers, the
-    broker or the ledger were away would start together, and end the server that it failed at once
-    more (S2.12 in docs/compatibility.md, ADR 18).
+    What came due while workers, broker or ledger were away would start together, and end the server
+    that it failed at once more (S2.12 in docs/compatibility.md, ADR 18).
 
-    The worker that asks had a free place at *free_at*, and nothing came. So what was due long
-    before did not wait for a place: something was away. What only waits behind others in a long
-    queue is never deferred, or in a queue that stays long it would be deferred for ever.
+    The worker that asks had a free place at *free_at*, and nothing came: so what was due long
+    before did not wait for a place. What only waits behind others is never deferred, or in a queue
+    that stays long it would be deferred for ever.
     """
 
     budget: BudgetPolicy

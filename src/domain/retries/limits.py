@@ -82,8 +82,10 @@ class Budget:
         return self.grants[-1][0] if self.grants else None
 
     def remaining(self, now: datetime) -> int:
-        """Count what can be granted now: `getRemainingBudget` of S2.10, never below 0."""
-        # Whether places to come are given: by more than rounding, and what clocks differ by.
+        """Count what can be granted now: `getRemainingBudget` of S2.10, never below 0.
+
+        None, if places to come are given: by more than rounding, and what clocks differ by.
+        """
         is_given_ahead = self.last is not None and self.last - now >= self._part
         return 0 if is_given_ahead else max(self.most - self._granted_since(now - self.window), 0)
 
@@ -95,15 +97,11 @@ class Budget:
         if self.remaining(now):
             return now
         last = max(now, self.last or now)
-        surplus = self._granted_since(last - self.window) - self.most + 1
-        free = last
+        surplus, free = self._granted_since(last - self.window) - self.most + 1, last
         for moment, number in self.grants:
-            if moment <= last - self.window:
-                continue
-            if surplus <= 0:
-                break
-            surplus -= number
-            free = moment + self.window
+            if moment > last - self.window and surplus > 0:
+                surplus -= number
+                free = moment + self.window
         return self._rounded(max(free, last))
 
     def staggered_at(self, now: datetime) -> datetime:
@@ -267,21 +265,12 @@ class BreakerPolicy:
 
     def since(self, now: datetime) -> datetime:
         """Give when the attempts begin that count now."""
-        return self._part_of(now - self.window)
+        return self.part_of(now - self.window)
 
-    def _part_of(self, moment: datetime) -> datetime:
+    def part_of(self, moment: datetime) -> datetime:
+        """Give the beginning of the part of a window that a moment is in."""
         part = self.window / BREAKER_PARTS
         return _EPOCH + (moment - _EPOCH) // part * part
-
-    def counted(self, failures: "Failures", now: datetime) -> "Failures":
-        """Count one more failure, and forget those that are too old."""
-        numbers = dict(failures)
-        numbers[self._part_of(now)] = numbers.get(self._part_of(now), 0) + 1
-        return tuple(each for each in sorted(numbers.items()) if self.since(now) <= each[0] <= now)
-
-
-#: Beginnings of parts of a window, and how many attempts failed in each.
-Failures = tuple[tuple[datetime, int], ...]
 
 
 @attrs.frozen(kw_only=True)
@@ -293,6 +282,7 @@ class Breaker:
     pause it is half open: one retry is the probe of all nodes, and after another pause the next
     one. It closes when a probe succeeds, or anything else of the task since.
 
+    *failures* are beginnings of parts of a window, with how many attempts failed in each.
     *judged_at* and *next_failures* say when the rate is to be asked for again: after a while, or at
     so many failures. An open one has *opened_at*, the numbers of that moment, and *probe_at*, the
     end of its pause; a half-open one the execution that is its *probe* as well, and *probe_at* is
@@ -303,7 +293,7 @@ class Breaker:
     window: timedelta
     last_at: datetime
     name: str | None = None
-    failures: Failures = ()
+    failures: tuple[tuple[datetime, int], ...] = ()
     judged_at: datetime | None = None
     next_failures: int = 0
     opened_at: datetime | None = None
@@ -340,8 +330,11 @@ class Breaker:
         )
 
     def count(self, policy: BreakerPolicy, now: datetime) -> "Breaker":
-        failures = policy.counted(self.failures, now)
-        return attrs.evolve(self, failures=failures, window=policy.window)
+        """Count one more failure, and forget those that are too old."""
+        numbers, part, since = dict(self.failures), policy.part_of(now), policy.since(now)
+        numbers[part] = numbers.get(part, 0) + 1
+        kept = tuple(each for each in sorted(numbers.items()) if since <= each[0] <= now)
+        return attrs.evolve(self, failures=kept, window=policy.window)
 
     def is_to_be_judged(self, policy: BreakerPolicy, now: datetime) -> bool:
         """Tell whether the successes are to be counted: they are many, and counting takes time."""
