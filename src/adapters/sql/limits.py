@@ -14,7 +14,6 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.retry_limits import (
     AttemptEnd,
     CatchUp,
-    HeldUpRetries,
     RetryJudge,
     Ruled,
     queues_asked,
@@ -223,12 +222,15 @@ class SpreadStarts:
         now: datetime,
     ) -> None:
         self._connection = connection
-        self._locked: list[Budget] = []
-        self._held_up = HeldUpRetries(catch_up, [before for before, _ in started], now=now)
+        self._now = now
         waiting: dict[int, Execution] = {}
-        if self._held_up:
-            self._locked = BUDGETS.lock(connection, self._held_up.queues)
-            waiting = self._held_up.judge(self._locked)
+        self._held_up: Sequence[Execution] = ()
+        if catch_up is not None:
+            self._held_up = catch_up.held_up([before for before, _ in started])
+        if catch_up is not None and self._held_up:
+            queues = sorted({one.queue for one in self._held_up})
+            self._locked = BUDGETS.lock(connection, queues)
+            self._budgets, waiting = catch_up.spread(self._held_up, self._locked, now=now)
         self.started = [change for change in started if change[0].id not in waiting]
         self.deferred = [
             (before, waiting[before.id]) for before, _ in started if before.id in waiting
@@ -237,10 +239,15 @@ class SpreadStarts:
         self.instead = {id_: Deferred(execution=one, at=now) for id_, one in waiting.items()}
 
     def keep(self, dialect: Dialect, *, busy: Collection[int]) -> None:
-        """Write what was granted, but to those that are *busy*."""
-        if self._held_up:
-            self._held_up.give_back(busy)
-            BUDGETS.write(self._connection, dialect, self._held_up.budgets, self._locked)
+        """Write what was granted; those that are *busy* do not start, and ask again."""
+        if not self._held_up:
+            return
+        after = self._budgets
+        for one in self._held_up:
+            if one.id in busy:
+                after[one.queue] = after[one.queue].without(self._now)
+        kept = [after[queue] for queue in sorted(after)]
+        BUDGETS.write(self._connection, dialect, kept, self._locked)
 
 
 class SqlLimitStore(Store):

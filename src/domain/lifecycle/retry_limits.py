@@ -323,67 +323,33 @@ class CatchUp:
     budget: BudgetPolicy
     free_at: datetime
 
-    def is_held_up(self, execution: Execution) -> bool:
-        """Tell whether an outage held up the retry that an execution waits for.
+    def held_up(self, asked: Iterable[Execution]) -> Sequence[Execution]:
+        """Give the retries that an outage held up, what was due first the first ones.
 
         What was given back at a shutdown, and had not failed before, is no retry.
         """
-        if execution.state is not State.RETRYING or not execution.deaths:
-            return False
-        due = execution.next_attempt_at
-        return due is not None and due < self.free_at - OUTAGE
+        due = {
+            one.id: one.next_attempt_at
+            for one in asked
+            if one.state is State.RETRYING and one.deaths and one.next_attempt_at is not None
+        }
+        late = [one for one in asked if one.id in due and due[one.id] < self.free_at - OUTAGE]
+        return sorted(late, key=lambda one: due[one.id])
 
-
-class HeldUpRetries:
-    """Gives the retries of one batch their places, what was due first the first ones.
-
-    *budgets* are those of `queues` that the ledger has; afterwards they are as it is to keep them.
-    """
-
-    def __init__(
-        self, catch_up: CatchUp | None, asked: Iterable[Execution], *, now: datetime
-    ) -> None:
-        self._asked: Sequence[Execution] = ()
-        if catch_up is not None:
-            held_up = {one.id: one for one in asked if catch_up.is_held_up(one)}
-            self._asked = sorted(held_up.values(), key=lambda one: one.next_attempt_at or now)
-            self._policy = catch_up.budget
-        self._now = now
-        self._granted: dict[int, str] = {}
-        self._budgets: dict[str, Budget] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._asked)
-
-    @property
-    def queues(self) -> list[str]:
-        """The queues whose budgets are asked, in the order in which the ledger locks them."""
-        return sorted({one.queue for one in self._asked})
-
-    @property
-    def budgets(self) -> Sequence[Budget]:
-        return [self._budgets[queue] for queue in sorted(self._budgets)]
-
-    def judge(self, budgets: Iterable[Budget]) -> dict[int, Execution]:
-        """Give those that have to wait, by their ids, as they are then.
+    def spread(
+        self, held_up: Iterable[Execution], budgets: Iterable[Budget], *, now: datetime
+    ) -> tuple[dict[str, Budget], dict[int, Execution]]:
+        """Give each its place; answers the *budgets*, by queue, and those that have to wait, by id.
 
         A retry that was granted once is never lost to a spent budget: it waits, however far its
         place is, and whatever `on_exhausted` says.
         """
-        self._budgets.update((budget.queue, budget) for budget in budgets)
-        waiting, now = dict[int, Execution](), self._now
-        for one in self._asked:
-            budget = as_asked(one.queue, self._budgets.get(one.queue), self._policy, now=now)
+        after, waiting = {budget.queue: budget for budget in budgets}, dict[int, Execution]()
+        for one in held_up:
+            budget = as_asked(one.queue, after.get(one.queue), self.budget, now=now)
             place = budget.staggered_at(now)
-            self._budgets[one.queue] = budget = budget.granted(place, now=now)
+            after[one.queue] = budget = budget.granted(place, now=now)
             if place > now:
                 why = f"an outage held it up, and {say_budget(budget)} is spent"
                 waiting[one.id] = defer(one, place, why=why)
-            else:
-                self._granted[one.id] = one.queue
-        return waiting
-
-    def give_back(self, ids: Iterable[int]) -> None:
-        """Take back the grants of those that did not start for another reason: they ask again."""
-        for queue in filter(None, map(self._granted.get, ids)):
-            self._budgets[queue] = self._budgets[queue].without(self._now)
+        return after, waiting
