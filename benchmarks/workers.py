@@ -150,7 +150,7 @@ def _our_worker(
 
 async def _work(container: Container, at_once: int, runner: TaskRunnerPort, post: Post) -> None:
     container.runner.override(providers.Object(runner))
-    connection = await container.connection().connect()
+    connection = container.connection()
     keeper = container.lease_keeper(stop=runner.stop)
     worker = container.worker(
         broker=connection,

@@ -7,7 +7,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,17 +18,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class TooMuch(OSError):
-    """The server sent more than is taken."""
-
-
 class Deadline:
     """An end that all steps of one exchange share."""
 
-    def __init__(self, seconds: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, seconds: float) -> None:
         """Begin now."""
-        self._clock = clock
-        self._end = clock() + seconds
+        self._end = time.monotonic() + seconds
 
     @property
     def left(self) -> float:
@@ -37,7 +32,7 @@ class Deadline:
         Raises:
             TimeoutError: it is over.
         """
-        if (left := self._end - self._clock()) <= 0:
+        if (left := self._end - time.monotonic()) <= 0:
             raise TimeoutError("it took too long")
         return left
 
@@ -56,12 +51,10 @@ class BoundedSocket:
         self._most = most
 
     def sendall(self, data: bytes) -> None:
-        """Send all, in the time that is left."""
         self._socket.settimeout(self._deadline.left)
         self._socket.sendall(data)
 
     def makefile(self, _mode: str) -> io.BufferedReader:
-        """Give the incoming bytes."""
         return io.BufferedReader(_BoundedReader(self._socket, self._deadline, self._most))
 
     def close(self) -> None:
@@ -79,7 +72,7 @@ class _BoundedReader(io.RawIOBase):
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int:
         if self._left <= 0:
-            raise TooMuch("the answer does not end")
+            raise OSError("the answer does not end")
         self._socket.settimeout(self._deadline.left)
         count = self._socket.recv_into(buffer, min(memoryview(buffer).nbytes, self._left))
         self._left -= count
@@ -159,16 +152,15 @@ class Conversations:
         if not self._room.acquire(blocking=False):
             raise OSError(f"there is no place for another {self._what}: {self._most} are under way")
         connection, done = Connection(Deadline(seconds)), Future[T]()
+        done.set_running_or_notify_cancel()  # who stops waiting for it does not cancel it
 
         def run() -> None:
             try:
                 answer = work(connection)
             except BaseException as error:  # noqa: BLE001 - for whoever awaits it
-                with suppress(InvalidStateError):  # nobody does any more
-                    done.set_exception(error)
+                done.set_exception(error)
             else:
-                with suppress(InvalidStateError):
-                    done.set_result(answer)
+                done.set_result(answer)
             finally:
                 self._room.release()
 
@@ -192,11 +184,9 @@ def look_up(host: str, port: int) -> list[str]:
 
 def _connect(addresses: Iterable[str], port: int, deadline: Deadline) -> socket.socket:
     """Connect to the first that answers; each has its share of the time."""
-    waiting = list(addresses)
-    while True:
-        address, share = waiting.pop(0), deadline.left / (len(waiting) + 1)
-        try:
+    *others, last = addresses
+    for place, address in enumerate(others):
+        with suppress(OSError):
+            share = deadline.left / (len(others) + 1 - place)
             return socket.create_connection((address, port), timeout=share)
-        except OSError:
-            if not waiting:
-                raise
+    return socket.create_connection((last, port), timeout=deadline.left)

@@ -1,12 +1,14 @@
 """What an operator, or a program that knows nothing of us, does with a broker."""
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import NackError
 
+from cronhare.adapters.rabbitmq.broker import PikaBroker
 from cronhare.adapters.rabbitmq.client import Address, connect
 from tests.services.proxy import Link, proxy
 from tests.services.rabbitmq import Server
@@ -124,3 +126,9 @@ def drain(url: str, queue: str) -> list[bytes]:
             if body is None:
                 return bodies
             bodies.append(body)
+
+
+def declare(url: str, **options: Any) -> None:  # noqa: ANN401 - as `PikaBroker` takes them
+    """Declare what a process of ours needs."""
+    with closing(PikaBroker(url, **options)) as broker:
+        broker.declare([])

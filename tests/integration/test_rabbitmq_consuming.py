@@ -17,8 +17,7 @@ from cronhare.adapters.rabbitmq import subscription, topology
 from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
 from cronhare.adapters.rabbitmq.broker import PikaBroker
 from cronhare.adapters.rabbitmq.client import ANSWER_TIMEOUT, FIRST_WAIT, Address
-from cronhare.adapters.rabbitmq.consumer import Consumer
-from cronhare.adapters.rabbitmq.deliveries import open_connection
+from cronhare.adapters.rabbitmq.consumer import Consumer, open_connection
 from cronhare.adapters.rabbitmq.subscription import LIVENESS_INTERVAL
 from cronhare.adapters.rabbitmq.topology import TopologyClient
 from cronhare.domain.topology import (
@@ -219,7 +218,7 @@ async def test_a_queue_whose_consumers_cost_the_connection_keeps_no_worker_from_
 ) -> None:
     async with worker(vhost) as broker:
         hands = Hands()
-        await broker.connect()
+        amqp.declare(vhost, retry_delay=RETRY_DELAY, queues=[MAIN_QUEUE, REPORTS])
         with amqp.leaderless(vhost, REPORTS, own_rabbitmq):
             await broker.consume(queues, prefetch=5, on_delivery=hands.take)
 

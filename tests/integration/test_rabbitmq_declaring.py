@@ -110,7 +110,9 @@ async def test_the_setting_for_deduplication_reaches_both_clients(
     monkeypatch.setenv("CRON_MESSAGE_DEDUPLICATION", "on")
     settings = Settings.read()
     Container(settings=settings, queues=["scheduler"]).broker().declare([])
-    await Container(settings=settings, queues=["worker"]).connection().connect()
+    worker = Container(settings=settings, queues=["worker"]).connection()
+    await worker.consume(["worker"], prefetch=1, on_delivery=print)
+    await worker.close()
 
     name = urlsplit(vhost).path[1:]
     shown = own_rabbitmq.control(

@@ -46,7 +46,7 @@ async def test_what_cannot_be_decoded_is_handed_over_and_what_is_behind_it_comes
 ) -> None:
     seen: asyncio.Queue[Delivery] = asyncio.Queue()
     async with worker(vhost) as broker:
-        await broker.connect()
+        amqp.declare(vhost, retry_delay=timedelta(seconds=1))
         with raw_channel(vhost) as raw:
             raw.publish(MAIN_QUEUE.encode(), hostile, b"hostile")
             raw.publish(MAIN_QUEUE.encode(), properties(), b"innocent")
@@ -86,7 +86,7 @@ async def test_whatever_a_message_is_made_of_it_can_be_parked(
     seen: asyncio.Queue[Delivery] = asyncio.Queue()
     raw_properties, body = hostile
     async with worker(vhost) as broker:
-        await broker.connect()
+        amqp.declare(vhost, retry_delay=timedelta(seconds=1))
         with raw_channel(vhost) as raw:
             raw.publish(MAIN_QUEUE.encode(), raw_properties, body)
         await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=seen.put_nowait)

@@ -5,10 +5,11 @@ import time
 
 import pytest
 
-from cronhare.adapters.rabbitmq import deliveries, topology
+from cronhare.adapters.rabbitmq import client, consumer, topology
 from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
+from cronhare.adapters.rabbitmq.broker import PikaBroker
 from cronhare.adapters.rabbitmq.client import Address
-from cronhare.adapters.rabbitmq.deliveries import open_connection
+from cronhare.adapters.rabbitmq.consumer import open_connection
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.broker import BrokerUnavailable
 from tests.integration import amqp
@@ -26,7 +27,7 @@ SOON = 60.0
 async def test_who_answers_no_good_bye_is_hung_up_on(
     vhost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliveries, "FAREWELL", 0.3)
+    monkeypatch.setattr(consumer, "FAREWELL", 0.3)
     async with amqp.linked(vhost) as (url, link):
         address = Address.parse(url)
         connection = await open_connection(address, name="tests")
@@ -67,14 +68,14 @@ async def test_a_declaration_that_is_not_answered_is_given_up(
     vhost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(topology, "ANSWER_TIMEOUT", 0.5)
-    monkeypatch.setattr(deliveries, "FAREWELL", 0.3)
+    monkeypatch.setattr(client, "FAREWELL", 0.3)
     async with amqp.linked(vhost) as (url, link):
-        broker = AioPikaBroker(url)
+        broker = PikaBroker(url)
         link.freezes_at = QUEUE_DECLARE
 
         with pytest.raises(BrokerUnavailable, match="declaring at"):
-            await asyncio.wait_for(broker.connect(), 10)
-        await broker.close()
+            await asyncio.wait_for(asyncio.to_thread(broker.declare, []), 10)
+        broker.close()
 
 
 async def test_to_close_while_the_broker_owes_the_answer_to_consume_is_no_fault(
@@ -82,7 +83,7 @@ async def test_to_close_while_the_broker_owes_the_answer_to_consume_is_no_fault(
 ) -> None:
     async with amqp.linked(vhost) as (url, link):
         broker = AioPikaBroker(url)
-        await broker.connect()
+        amqp.declare(vhost)
         link.freezes_at = BASIC_CONSUME
 
         consuming = asyncio.create_task(

@@ -29,7 +29,7 @@ async def test_what_a_foreign_consumer_nacks_comes_back_and_its_deaths_are_count
     vhost: str, queue_type: str
 ) -> None:
     broker = AioPikaBroker(vhost, retry_delay=RETRY_DELAY, queue_type=queue_type)
-    await broker.connect()
+    amqp.declare(vhost, retry_delay=RETRY_DELAY, queue_type=queue_type)
     with amqp.channel(vhost) as plain:
         plain.basic_publish("", MAIN_QUEUE, BODY)  # by hand: no headers of ours
     seen: asyncio.Queue[Delivery] = asyncio.Queue()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cronhare.adapters.rabbitmq.client import Address
-from cronhare.adapters.rabbitmq.deliveries import open_connection
+from cronhare.adapters.rabbitmq.consumer import open_connection
 from cronhare.adapters.rabbitmq.inspection import RabbitInspection
 from cronhare.domain.topology import Topology
 from cronhare.ports.broker import BrokerUnavailable

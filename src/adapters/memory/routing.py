@@ -4,7 +4,6 @@ import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from decimal import Decimal
 from functools import lru_cache
 from itertools import count
 
@@ -18,7 +17,7 @@ MICROSECOND = timedelta(microseconds=1)
 #: Bytes that RabbitMQ 3.x takes; 4.x takes 16 MiB by default.
 LARGEST_BODY = 128 * 2**20
 
-_AS_THEY_ARE = frozenset({str, float, bool, bytes, Decimal, type(None)})
+_AS_THEY_ARE = frozenset({str, bool, bytes, type(None)})
 _INTEGERS = range(-(2**63), 2**63)
 _ROUTES_CACHED = 4096
 

@@ -1,5 +1,5 @@
-"""RabbitMQ behind the broker ports: pika for the blocking side, aio-pika for the asynchronous one.
+"""RabbitMQ behind the broker ports: pika publishes and declares, aio-pika consumes.
 
-Begin at `topology.declaration` for what is declared, at `publisher.thread` for how 10,000 messages
-are confirmed in half a second, at `consumer.subscription` for how a consumer stays alive.
+Begin at `topology` for what is declared, at `publishing` for how 10,000 messages are confirmed in
+half a second, at `subscription` for how a consumer stays alive.
 """

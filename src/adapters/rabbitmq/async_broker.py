@@ -2,19 +2,17 @@
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from cronhare.application.logs import say
 from cronhare.domain.nodes import DISCONNECTING
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Published
 
 from .broker import PikaBroker
-from .subscription import Subscription, Tag
+from .subscription import Subscription, Tag, in_thread
 
 log = logging.getLogger(__name__)
 
@@ -35,19 +33,9 @@ class AioPikaBroker:
         """
         # The consumers log what becomes of the broker.
         self._broker = PikaBroker(url, level=logging.DEBUG, **options)
-        self._declarer = self._broker.declarer
         self._subscriptions: list[Subscription] = []
         self._apart: dict[str, Subscription] = {}  # by their queues
         self._closed = False
-
-    async def connect(self) -> Self:
-        """Declare the topology now instead of with the first `consume`.
-
-        Raises:
-            BrokerUnavailable: the broker is away, or will not let us make what is missing.
-        """
-        await _in_thread(self._declarer.declare)
-        return self
 
     async def consume(
         self,
@@ -65,8 +53,7 @@ class AioPikaBroker:
         try:
             await subscription.start()
         except BaseException:
-            if subscription in self._subscriptions:  # else it was closed meanwhile
-                self._subscriptions.remove(subscription)
+            self._forget(subscription)
             raise
 
     async def consume_apart(self, queue: str, *, on_delivery: Callable[[Delivery], None]) -> None:
@@ -80,8 +67,7 @@ class AioPikaBroker:
         subscription = self._apart.pop(queue, None)
         if subscription is not None:
             await subscription.end()
-            if subscription in self._subscriptions:  # else it was closed meanwhile
-                self._subscriptions.remove(subscription)
+            self._forget(subscription)
 
     def is_consuming(self) -> bool:
         wanted = [each for each in self._subscriptions if each.is_wanted and not each.is_apart]
@@ -115,7 +101,7 @@ class AioPikaBroker:
             [published] = batch.outcomes()
         name = envelope.message.id or "(no id)"
         if published is Published.RETURNED:
-            await _in_thread(partial(self._broker.restore, [envelope], [published]))
+            await in_thread(partial(self._broker.restore, [envelope], [published]))
         elif published is Published.REFUSED:
             text = f"A queue took no message {name}: it is full, hangs, or has no master"
             say(log, logging.WARNING, "publish.refused", text)
@@ -131,49 +117,20 @@ class AioPikaBroker:
         """
         self._closed = True
         subscriptions, self._subscriptions = self._subscriptions, []
-        closing = [_in_thread(self._broker.close), *(each.close() for each in subscriptions)]
+        closing = [in_thread(self._broker.close), *(each.close() for each in subscriptions)]
         with suppress(TimeoutError):
             async with asyncio.timeout(DISCONNECTING):
                 await asyncio.gather(*closing)
 
-    def _subscribe(
-        self,
-        queues: Sequence[str],
-        *,
-        weights: Mapping[str, int],
-        prefetch: int,
-        on_delivery: Callable[[Delivery], None],
-        is_apart: bool = False,
-    ) -> Subscription:
+    def _subscribe(self, queues: Sequence[str], **how: Any) -> Subscription:  # noqa: ANN401 - its
         if self._closed:
             raise BrokerUnavailable("this connection is closed")
-        self._declarer.add_queues(queue for queue in queues if not self._declarer.includes(queue))
-        subscription = Subscription(
-            self._broker.address,
-            queues,
-            weights=weights,
-            prefetch=prefetch,
-            on_delivery=on_delivery,
-            declare=partial(_in_thread, self._declarer.refresh),
-            invalidate=self._declarer.invalidate,
-            is_apart=is_apart,
-        )
-        self._subscriptions.append(subscription)  # deliveries may be settled at once
+        declarer = self._broker.declarer
+        declarer.add_queues(queue for queue in queues if not declarer.includes(queue))
+        subscription = Subscription(self._broker.address, queues, declarer=declarer, **how)
+        self._subscriptions.append(subscription)  # it may be paused or closed while it starts
         return subscription
 
-
-async def _in_thread(call: Callable[[], None]) -> None:
-    """Call what asks the broker in a thread that no end of the process waits for."""
-    done = Future[None]()
-
-    done.set_running_or_notify_cancel()  # who stops waiting for it does not cancel it
-
-    def run() -> None:
-        try:
-            call()
-            done.set_result(None)
-        except BaseException as error:  # noqa: BLE001 - the waiting task raises it
-            done.set_exception(error)
-
-    threading.Thread(target=run, name="cronhare asking", daemon=True).start()
-    await asyncio.wrap_future(done)
+    def _forget(self, subscription: Subscription) -> None:
+        if subscription in self._subscriptions:  # else it was closed meanwhile
+            self._subscriptions.remove(subscription)

@@ -4,19 +4,17 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from cronhare.application.outages import Outage
 from cronhare.domain.addresses import Host
 from cronhare.domain.nodes import DISCONNECTING
-from cronhare.domain.topology import MAIN_QUEUE, first_queue
+from cronhare.domain.topology import first_queue
 from cronhare.ports.broker import BrokerUnavailable, Envelope, Published
 
 from .client import PIKA_ERRORS, Address, LeftOut, backoff, describe, why_unreachable
 from .publishing import Batch, Item, PublisherConnection
-from .topology import QUORUM, TopologyDeclarer
+from .topology import TopologyDeclarer
 from .wire import encode
 
 log = logging.getLogger(__name__)
@@ -36,38 +34,28 @@ class PikaBroker:
 
     Messages wait for the first attempt to connect, and the first after a loss; while later ones
     fail, they are answered at once, so that no caller hangs in an outage. So they are after a
-    connection that took messages and confirmed none, until the broker has answered a trial.
+    connection that took messages and confirmed none.
     """
 
     def __init__(
         self,
         url: str,
         *,
-        retry_delay: timedelta = timedelta(seconds=30),
-        queues: Iterable[str] = (MAIN_QUEUE,),
-        queue_type: str = QUORUM,
-        deduplication: bool = False,
         publish_timeout: float = PUBLISH_TIMEOUT,
         declares: bool = True,
         level: int = logging.WARNING,
+        **topology: Any,  # noqa: ANN401 - as `TopologyDeclarer` takes it
     ) -> None:
-        """*retry_delay* is how long a nacked message rests; *publish_timeout* is in seconds.
+        """*publish_timeout* is in seconds; after half of it in alarm or silence it connects anew.
 
         One that *declares* nothing of itself publishes to what is there. Outages are logged at
-        *level*. After half of *publish_timeout* in a broker's alarm or silence, the connection is
-        closed.
+        *level*.
 
         Raises:
-            ValueError: the URL, the name of a queue or *queue_type* cannot be used.
+            ValueError: the URL, or what `TopologyDeclarer` is given, cannot be used.
         """
         self.address = Address.parse(url)
-        self.declarer = TopologyDeclarer(
-            self.address,
-            retry_delay=retry_delay,
-            queues=queues,
-            queue_type=queue_type,
-            deduplication=deduplication,
-        )
+        self.declarer = TopologyDeclarer(self.address, **topology)
         self.why_away = "the broker did not answer in time"  # the latest reason
         self._declares = declares
         self._publish_timeout = publish_timeout
@@ -79,10 +67,6 @@ class PikaBroker:
         self._hanging: dict[str, LeftOut] = {}  # by target
         self._connection: PublisherConnection | None = None
         self._is_available = True
-        # Whether a connection that opens is a sign that the broker serves us. It is not after one
-        # that was unresponsive, until another has brought an answer: else we would take what is
-        # due from other replicas, again and again, and publish nothing.
-        self._is_trusted = True
         self._outage = Outage(log, f"Publishing again at {self.address}", back="broker.back")
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
@@ -127,11 +111,10 @@ class PikaBroker:
             self.declarer.restore({first_queue(e.to) for e, o in both if o is Published.RETURNED})
 
     def is_reachable(self) -> bool:
-        """Say whether the publishing connection is open, or may be soon; the first call opens it.
+        """Say whether the broker serves us, or may soon; the first call opens the connection.
 
         A broker's alarm is no outage: it keeps what it has. But after a publish in vain the answer
-        is False until another connection is open, and has had an answer where an open connection
-        alone is no sign that the broker serves us.
+        is False until the broker has answered on another connection.
         """
         with self._lock:
             if not self._closing.is_set():
@@ -161,11 +144,11 @@ class PikaBroker:
 
     def _run(self) -> None:
         while not self._closing.is_set():
-            opened = False
+            is_available = False
             try:
                 if self._declares:
                     self.declarer.refresh()
-                opened = self._serve()
+                is_available = self.address.first(self._serve_at)
             except BrokerUnavailable as error:
                 self._is_away(str(error))
             except PIKA_ERRORS as error:
@@ -173,7 +156,7 @@ class PikaBroker:
             except Exception:  # whatever it is, the thread must not die of it
                 log.exception("The publishing thread met a fault", extra={"action": "broker.fault"})
             with self._lock:
-                self._is_available = is_available = opened and self._is_trusted
+                self._is_available = is_available
             if not is_available:
                 self._give_up_waiting()
             self._closing.wait(self._waits.next())
@@ -184,27 +167,18 @@ class PikaBroker:
         text = "Cannot publish, and what is due waits in the ledger"
         self._outage.lasts(self._level, "broker.unavailable", text, why)
 
-    def _serve(self) -> bool:
-        """Publish until the connection ends, and say whether it was open.
+    def _serve_at(self, node: Host) -> bool:
+        """Publish until the connection ends; say whether the next one is worth waiting for.
 
         Raises:
-            Exception: what pika says of the last node (`PIKA_ERRORS`): none could be opened.
+            Exception: what pika says (`PIKA_ERRORS`): it could not be opened.
         """
-        *others, last = self.address.nodes()
-        for node in others:
-            with suppress(*PIKA_ERRORS):
-                return self._serve_at(node)
-        return self._serve_at(last)
-
-    def _serve_at(self, node: Host) -> bool:
         connection = PublisherConnection(
             self.address.for_pika(node, name="cronhare publishing", blocked_timeout=self._timeout),
             self._waiting,
             self._hanging,
             timeout=self._timeout,
-            is_trusted=self._is_trusted,
             on_ready=self._is_ready,
-            on_life=self._waits.reset,
         )
         with self._lock:
             self._connection = connection
@@ -215,8 +189,8 @@ class PikaBroker:
             with self._lock:
                 self._connection = None
             connection.end()
-        has_trust = self._is_trusted or connection.was_answered
-        self._is_trusted = has_trust and not connection.was_unresponsive
+        if connection.has_lived:
+            self._waits.reset()
         if connection.was_refused:
             self.declarer.invalidate()
         if not self._closing.is_set():
@@ -224,7 +198,7 @@ class PikaBroker:
             error = connection.ended_by
             self.why_away = "nobody says why" if error is None else describe(error)
             self._outage.lasts(self._level, "broker.lost", text, self.why_away)
-        return connection.was_open
+        return connection.was_ready and not connection.was_unresponsive
 
     def _is_ready(self) -> None:
         self._outage.is_over(min(self._level, logging.INFO))

@@ -6,7 +6,7 @@ import re
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlencode
 
 import attrs
@@ -45,6 +45,8 @@ HINTS: Final = {
     "`rabbitmqctl set_permissions --vhost NAME USER '.*' '.*' '.*'`",
 }
 
+T = TypeVar("T")
+
 _USER: Final = re.compile(r"user \\?'[^']*'")
 
 #: What the broker says, as pika quotes it.
@@ -55,14 +57,21 @@ _QUOTED: Final = re.compile(r"""ConnectionClosedByBroker: \(\d+\) (['"])(.*)\1""
 class Address(BrokerServer):
     """A broker's URL as each client takes it. Printed, it shows no password."""
 
-    def nodes(self, shuffle: Callable[[list[Host]], None] = random.shuffle) -> list[Host]:
-        """Give the nodes in the order in which they are to be tried now.
+    def nodes(self) -> list[Host]:
+        """Give the nodes in a random order: the clients of a lost one spread over the others."""
+        return random.sample(self.url.hosts, len(self.url.hosts))
 
-        It is random, so that the clients of a lost node spread over the others.
+    def first(self, use: Callable[[Host], T]) -> T:
+        """Use the first node that answers.
+
+        Raises:
+            Exception: what pika says of the last one (`PIKA_ERRORS`).
         """
-        nodes = list(self.url.hosts)
-        shuffle(nodes)
-        return nodes
+        *others, last = self.nodes()
+        for node in others:
+            with suppress(*PIKA_ERRORS):
+                return use(node)
+        return use(last)
 
     def for_pika(
         self, node: Host, *, name: str, blocked_timeout: float | None = None
@@ -107,11 +116,7 @@ def connect(address: Address, *, name: str) -> BlockingConnection:
     Raises:
         Exception: what pika says of the last one (`PIKA_ERRORS`).
     """
-    *others, last = (address.for_pika(node, name=name) for node in address.nodes())
-    for node in others:
-        with suppress(*PIKA_ERRORS):
-            return BlockingConnection(node)
-    return BlockingConnection(last)
+    return address.first(lambda node: BlockingConnection(address.for_pika(node, name=name)))
 
 
 @contextmanager

@@ -1,24 +1,145 @@
-"""The consumer of one queue, on a channel of its own, so that a refusal costs that queue alone.
+"""The connection that consumes, and the consumer of one queue, on a channel of its own.
 
-Nothing is repaired: what is lost gives way to another. Nothing is published here, either: a broker
-under an alarm would stop reading our acks.
+So a refusal costs that queue alone. Nothing is repaired: what is lost gives way to another. Nothing
+is published here, either: a broker under an alarm would stop reading our acks.
 """
 
 import asyncio
-from collections import deque
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any, Final, Self
 
-from aio_pika.abc import AbstractChannel
-from aio_pika.exceptions import AMQPChannelError
+import aio_pika
+from aio_pika.abc import AbstractChannel, TimeoutType
+from aio_pika.exceptions import AMQPChannelError, AMQPError, ConnectionClosed
 from aiormq.abc import AbstractChannel as Underlay
 from pamqp.commands import Basic
+from yarl import URL
 
-from cronhare.domain.topology import FairQueueing
-from cronhare.ports.broker import BrokerUnavailable, Delivery
+from cronhare.domain.addresses import Host
+from cronhare.domain.nodes import FAREWELL
+from cronhare.ports.broker import BrokerUnavailable
 
-from .client import ANSWER_TIMEOUT, describe
-from .deliveries import Acks, DeliveringConnection, Incoming, translate_errors
+from .client import ANSWER_TIMEOUT, CONNECT_TIMEOUT, Address, describe, why_unreachable
+from .deliveries import Acks, Deliveries, Incoming
+from .wire import BASIC, END, HEAD, HEARTBEAT, METHOD
+
+#: RuntimeError is the parent of aio-pika's "channel closed".
+AIO_PIKA_ERRORS = (AMQPError, OSError, RuntimeError, TimeoutError)
+
+_SIGN_OF_LIFE: Final = HEAD.pack(HEARTBEAT, 0, 0) + END
+
+#: Seconds after which the client is told that its broker lives, while only deliveries arrive.
+_LONGEST_SILENCE: Final = 1.0
+
+_SETTLE: Final = struct.Struct(">BHIHHQB")
+_ACK, _NACK = 80, 120
+
+
+class QueueRefused(BrokerUnavailable):
+    """The broker answers, and refuses what was asked of a channel."""
+
+
+class _Protocol(asyncio.StreamReaderProtocol):
+    """Hands deliveries out, and the client the rest."""
+
+    def __init__(self, reader: asyncio.StreamReader, deliveries: Deliveries) -> None:
+        super().__init__(reader, loop=asyncio.get_running_loop())
+        self._reader = reader
+        self._deliveries = deliveries
+        self._loop_time = asyncio.get_running_loop().time
+        self._last_at = 0.0
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            others = self._deliveries.split(data)
+        except ConnectionResetError as error:
+            self._reader.set_exception(error)
+            return
+        now = self._loop_time()
+        if not others and now - self._last_at > _LONGEST_SILENCE:
+            others = _SIGN_OF_LIFE  # the client takes a long silence for a dead broker
+        if others:
+            self._last_at = now
+            super().data_received(others)
+
+
+class DeliveringConnection(aio_pika.Connection):
+    """A connection whose deliveries and acks pass the client by. It connects once.
+
+    Not aio-pika's robust one: after a reconnect it can look open and consume nothing for ever.
+    """
+
+    def __init__(self, url: URL, **how: Any) -> None:  # noqa: ANN401 - aio-pika's own
+        super().__init__(url, **how)
+        #: By the numbers of their channels: those that may settle, and are handed deliveries. The
+        #: number of a channel that was closed is used again, for another consumer.
+        self.consumers: dict[int, Consumer] = {}
+        self._writer: asyncio.StreamWriter | None = None
+        self.kwargs["transport_factory"] = self
+
+    async def connect(self, timeout: TimeoutType = None) -> None:  # noqa: ASYNC109 - aio-pika's own
+        """Connect; where that fails, or is cancelled, nothing of it is left."""
+        try:
+            await super().connect(timeout)
+        except BaseException:
+            self._hang_up()
+            await super().close()
+            raise
+
+    async def create(
+        self,
+        url: URL,
+        *,
+        ssl_context_provider: Any,  # noqa: ANN401 - the client's own
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect the stream for the client, with our protocol between the socket and it."""
+        context = await ssl_context_provider.get_context() if url.scheme == "amqps" else None
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(loop=loop)
+        protocol = _Protocol(reader, Deliveries(self._delivered, self._closing))
+        transport, _ = await loop.create_connection(
+            lambda: protocol, url.host or "", url.port or 0, ssl=context
+        )
+        self._writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        return reader, self._writer
+
+    async def close(self, exc: Any = ConnectionClosed) -> None:  # noqa: ANN401 - aio-pika's own
+        """Close it. What was not settled goes back to the heads of its queues, in order.
+
+        A broker that does not answer within `FAREWELL` is hung up on. So is one for whose answer
+        nobody waits any longer: else the client would, in a task of its own, and the process could
+        not end before.
+        """
+        for consumer in self.consumers.values():
+            consumer.acks.flush()
+        self.consumers.clear()  # nothing may follow on a channel that the client closes
+        hanging_up = self.loop.call_later(FAREWELL, self._hang_up)
+        try:
+            with suppress(*AIO_PIKA_ERRORS):
+                await super().close(exc)
+        except asyncio.CancelledError:
+            self._hang_up()
+            raise
+        finally:
+            hanging_up.cancel()
+
+    def write(self, frame: bytes) -> None:
+        if self._writer is not None and not self._writer.is_closing():
+            self._writer.transport.write(frame)
+
+    def _delivered(self, channel: int, incoming: Incoming) -> None:
+        if (consumer := self.consumers.get(channel)) is not None:
+            consumer.receive(incoming)
+
+    def _closing(self, channel: int) -> None:
+        self.consumers.pop(channel, None)
+
+    def _hang_up(self) -> None:
+        """Abort the transport; the client notices, and closes its channels."""
+        if self._writer is not None:
+            self._writer.transport.abort()
 
 
 class Consumer:
@@ -48,9 +169,31 @@ class Consumer:
         self._on_delivery = on_delivery
         self._on_lost = on_lost
         self._name: str | None = None
-        connection.begin(self)
+        connection.consumers[self.number] = self
         channel.close_callbacks.add(self._on_closing)
         underlay.on_consumer_cancel_callbacks.add(self._on_cancel)  # aio-pika does not report it
+
+    @classmethod
+    async def open(
+        cls,
+        connection: DeliveringConnection,
+        queue: str,
+        *,
+        prefetch: int,
+        on_delivery: "Callable[[Consumer, Incoming], None]",
+        on_lost: Callable[[], None],
+    ) -> Self:
+        """Open a channel for a queue.
+
+        Raises:
+            BrokerUnavailable: it did not work.
+        """
+        with translate_errors(f"opening a channel for {queue}"):
+            async with asyncio.timeout(ANSWER_TIMEOUT):
+                channel = await connection.channel(publisher_confirms=False)
+                await channel.set_qos(prefetch_count=prefetch)
+                underlay = await channel.get_underlay_channel()
+        return cls(connection, channel, underlay, queue, on_delivery=on_delivery, on_lost=on_lost)
 
     @property
     def is_consuming(self) -> bool:
@@ -73,7 +216,6 @@ class Consumer:
         Raises:
             BrokerUnavailable: the broker does not answer.
         """
-        self.acks.flush()
         name, self._name = self._name, None
         if name is not None:
             with self._asking(f"consuming {self.queue} no more"):
@@ -84,16 +226,15 @@ class Consumer:
         self.acks.arrived(incoming.tag)
         self._on_delivery(self, incoming)
 
-    def nack(self, number: int, *, requeue: bool) -> None:
+    def nack(self, tag: int, *, requeue: bool) -> None:
         """Give a delivery back, or hand it to its queue's dead-letter exchange."""
-        self.acks.given_back(number)
-        self._connection.nack(self, number, requeue=requeue)
+        self.acks.given_back(tag)
+        self._settle(_NACK, tag, requeue << 1)
 
     async def close(self) -> None:
         """End its channel. What was not settled goes back to the head of the queue, in order."""
         self.acks.flush()
-        self._connection.nack(self, 0, requeue=True)
-        self._connection.end(self)
+        self._end()
         with suppress(BrokerUnavailable), translate_errors("closing a channel"):
             async with asyncio.timeout(ANSWER_TIMEOUT):
                 await self._channel.close()
@@ -112,11 +253,22 @@ class Consumer:
         except BaseException:
             # The client closes a channel on which it has no answer: an ack behind the close would
             # cost the connection.
-            self._connection.end(self)
+            self._end()
             raise
 
-    def _ack(self, number: int, multiple: bool) -> None:  # noqa: FBT001
-        self._connection.ack(self, number, multiple=multiple)
+    def _end(self) -> None:
+        """Take nothing more, and settle nothing."""
+        if self._connection.consumers.get(self.number) is self:
+            del self._connection.consumers[self.number]
+
+    def _ack(self, tag: int, multiple: bool) -> None:  # noqa: FBT001
+        self._settle(_ACK, tag, int(multiple))
+
+    def _settle(self, method: int, tag: int, bits: int) -> None:
+        if self._connection.consumers.get(self.number) is self:
+            size = _SETTLE.size - HEAD.size
+            frame = _SETTLE.pack(METHOD, self.number, size, BASIC, method, tag, bits)
+            self._connection.write(frame + END)
 
     def _on_cancel(self, frame: Basic.Cancel) -> None:
         """The broker cancels a consumer when its queue is deleted or moves to another node."""
@@ -127,96 +279,65 @@ class Consumer:
         self.lose(reason, alone=isinstance(error, AMQPChannelError))
 
 
-async def open_consumer(
-    connection: DeliveringConnection,
-    queue: str,
-    *,
-    prefetch: int,
-    on_delivery: Callable[[Consumer, Incoming], None],
-    on_lost: Callable[[], None],
-) -> Consumer:
-    """Open a channel for a queue.
-
-    Raises:
-        BrokerUnavailable: it did not work.
-    """
-    with translate_errors(f"opening a channel for {queue}"):
-        async with asyncio.timeout(ANSWER_TIMEOUT):
-            channel = await connection.channel(publisher_confirms=False)
-            await channel.set_qos(prefetch_count=prefetch)
-            underlay = await channel.get_underlay_channel()
-    return Consumer(connection, channel, underlay, queue, on_delivery=on_delivery, on_lost=on_lost)
-
-
 async def _unused(_: object) -> None:
     """Stands for a consumer at the client, which is handed no delivery."""
 
 
-class PrefetchLimiter:
-    """Hands over at most *limit* unsettled deliveries at a time, over all queues. No I/O here.
+async def open_connection(address: Address, *, name: str) -> DeliveringConnection:
+    """Connect to the first node that answers, within a bound for each.
 
-    RabbitMQ counts a prefetch for each queue's consumer; a channel-wide one works with classic
-    queues only, and is deprecated. And after a reconnect the broker does not count what is still
-    worked on. So we count, and hold back the surplus: it is handed over as places become free, its
-    queues served by their weights, or given back before it has kept others waiting for long.
+    Raises:
+        BrokerUnavailable: no node answers; the text is about the last one.
     """
+    *others, last = address.nodes()
+    for node in others:
+        with suppress(BrokerUnavailable):
+            return await _connect(address, node, name, within=CONNECT_TIMEOUT)
+    return await _connect(address, last, name, within=2 * CONNECT_TIMEOUT)
 
-    def __init__(
-        self,
-        limit: int,
-        hand_over: Callable[[Delivery], None],
-        now: Callable[[], float],
-        fair: FairQueueing,
-    ) -> None:
-        """*now* counts seconds; *fair* says which queue is served next."""
-        self._limit = limit
-        self._hand_over = hand_over
-        self._now = now
-        self._fair = fair
-        self._in_hand: set[object] = set()
-        # By queue, of those that have some; each with the time since when it is held back.
-        self._surplus: dict[str, deque[tuple[float, Delivery]]] = {}
 
-    @property
-    def has_room(self) -> bool:
-        return len(self._in_hand) < self._limit
+async def _connect(
+    address: Address, node: Host, name: str, *, within: float
+) -> DeliveringConnection:
+    with translate_errors(f"connecting to {address}", why_unreachable):
+        # in a thread: the file system of a certificate may hang
+        context = await asyncio.to_thread(address.context)
+        async with asyncio.timeout(within):
+            return await aio_pika.connect(
+                address.for_aio_pika(node),
+                connection_class=DeliveringConnection,
+                ssl_context=context,
+                client_properties={"connection_name": name},
+            )
 
-    @property
-    def has_some(self) -> bool:
-        return bool(self._in_hand)
 
-    @property
-    def held_since(self) -> float | None:
-        """Since when the oldest of the surplus has been held back."""
-        return min((held[0][0] for held in self._surplus.values()), default=None)
+@contextmanager
+def translate_errors(doing: str, said: Callable[[BaseException], str] = describe) -> Iterator[None]:
+    """Turn aio-pika's errors into `BrokerUnavailable` or `QueueRefused`, with the text of *said*.
 
-    def offer(self, delivery: Delivery) -> None:
-        """Hand a delivery over if there is room, or hold it back."""
-        if self.has_room and not self._surplus:
-            self._give(delivery)
-        else:
-            self._surplus.setdefault(delivery.queue, deque()).append((self._now(), delivery))
+    When a connection breaks, aio-pika cancels what waits for it: only a cancellation of our own
+    task goes on as one. It goes on even where aio-pika dropped it: its `asyncio.wait_for` forgets,
+    in Python 3.11, a cancellation that arrives together with the answer (python/cpython#86296).
+    """
+    task = asyncio.current_task()
+    before = task.cancelling() if task else 0
 
-    def settle(self, tag: object) -> bool:
-        """Make room; False for a tag that is not in hand, or not any more."""
-        if tag not in self._in_hand:
-            return False
-        self._in_hand.discard(tag)
-        while self._surplus and self.has_room:
-            queue = self._fair.order(self._surplus)[0]
-            _, delivery = self._surplus[queue].popleft()
-            if not self._surplus[queue]:
-                del self._surplus[queue]
-            self._give(delivery)
-        return True
+    def is_cancelled() -> bool:
+        return task is not None and task.cancelling() > before
 
-    def take_back(self) -> list[Delivery]:
-        """Give the surplus, the oldest first, and hold it no more."""
-        surplus = [held for queue in self._surplus.values() for held in queue]
-        self._surplus.clear()
-        return [delivery for _, delivery in sorted(surplus, key=lambda held: held[0])]
-
-    def _give(self, delivery: Delivery) -> None:
-        self._in_hand.add(delivery.tag)
-        self._fair.serve(delivery.queue)
-        self._hand_over(delivery)
+    try:
+        yield
+    except AIO_PIKA_ERRORS as error:
+        kind = QueueRefused if isinstance(error, AMQPChannelError) else BrokerUnavailable
+        raise kind(f"{doing}: {said(error)}") from error
+    except asyncio.CancelledError as error:
+        if is_cancelled():
+            raise
+        raise BrokerUnavailable(f"{doing}: the connection broke") from error
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
+        # So aiormq refuses what is asked of a channel that was closed meanwhile without a reason.
+        raise BrokerUnavailable(f"{doing}: the connection was closed") from error
+    if is_cancelled():
+        raise asyncio.CancelledError

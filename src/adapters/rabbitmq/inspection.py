@@ -55,6 +55,8 @@ from .client import (
 )
 from .topology import QUORUM, Refused, TopologyClient, guide, queue_arguments
 
+_NAME: Final = "cronhare doctor"
+
 #: Seconds that the broker has for its answer to a message.
 TIMEOUT: Final = 3.0
 
@@ -92,7 +94,7 @@ class RabbitInspection:
 
     def inspect(self, topology: Topology) -> BrokerFacts | Unreachable:
         try:
-            with TopologyClient(self._connect, self._arguments_of) as client:
+            with TopologyClient(self._address, _NAME, self._arguments_of) as client:
                 # Nothing public in pika gives the server's properties.
                 said = client.connection._impl.server_properties or {}  # noqa: SLF001
                 link = _link(client.connection)
@@ -131,12 +133,12 @@ class RabbitInspection:
         nodes = self._address.url.hosts
         for node in nodes if len(nodes) > 1 else ():
             try:
-                BlockingConnection(self._address.for_pika(node, name="cronhare doctor")).close()
+                BlockingConnection(self._address.for_pika(node, name=_NAME)).close()
             except PIKA_ERRORS as error:
                 yield f"{node}: {describe(error)}"
 
     def _connect(self) -> BlockingConnection:
-        return connect(self._address, name="cronhare doctor")
+        return connect(self._address, name=_NAME)
 
 
 def _probe(connection: BlockingConnection, timeout: float) -> tuple[LaneReport, ...]:

@@ -18,7 +18,7 @@ from functools import partial
 from itertools import takewhile
 from typing import Final
 
-from pika import BasicProperties, ConnectionParameters, SelectConnection
+from pika import ConnectionParameters, SelectConnection
 from pika.channel import Channel
 from pika.exceptions import AMQPConnectionError, ChannelClosedByBroker, ConnectionBlockedTimeout
 from pika.frame import Method
@@ -53,9 +53,9 @@ RENEW_AFTER = 10.0
 #: Seconds without a confirm after which a target that has hung hangs still.
 PROBE_TIMEOUT: Final = 1.0
 
-#: Asks whether the broker answers at all: on a connection that is not trusted, before anything that
-#: is due is ventured, and when a target is silent. It is for a queue that must not exist: it is
-#: returned, and confirmed. About as long as messages of ours.
+#: Asks whether the broker answers at all: on a new connection, before anything that is due is
+#: ventured, and when a target is silent. It is for a queue that must not exist: it is returned, and
+#: confirmed. About as long as messages of ours.
 TRIAL: Final = encode(Envelope(Message(body=b"trial".ljust(512)), ToQueue("cronhare.trial")))
 
 
@@ -163,13 +163,9 @@ class Road:
     def __init__(self, target: str, *, window: int = WINDOW) -> None:
         self.target = target
         self.waiting: deque[Item] = deque()
-        self.reopens(window)
-
-    def reopens(self, window: int = WINDOW) -> None:
-        """Begin anew on another channel, now that nothing is under way."""
         self.channel: Channel | None = None
         self.window = Window(window)
-        self.is_open = self.is_to_renew = self.is_tried = False
+        self.is_open = self.is_tried = False
         self.opened_at = self._owed_since = 0.0
         self._was_owed: int | None = None
 
@@ -199,9 +195,7 @@ class PublisherConnection:
         hanging: dict[str, LeftOut],
         *,
         timeout: float,
-        is_trusted: bool,
         on_ready: Callable[[], None],
-        on_life: Callable[[], None],
     ) -> None:
         """*waiting* is shared: other threads append to it, and the connection takes from it.
 
@@ -210,24 +204,21 @@ class PublisherConnection:
         until it confirms one. If the broker does not answer the trial either, the connection ends,
         and each target that owed a confirm is sent a message alone at first.
 
-        *on_ready* is called when it is open, or, where it is not *is_trusted*, when the broker has
-        answered a trial on it; nothing that waits is published before.
-
-        *on_life* is called with each sign that the broker serves us: a confirm of what waited, or,
-        where it is trusted, that the connection has lasted for *timeout* seconds.
+        *on_ready* is called when the broker has answered a trial, or says that an alarm blocks it.
+        Nothing that waits is published before: it would be taken from other replicas, again and
+        again, by a broker that opens connections and serves nobody.
         """
         self.was_open = False
         self.was_refused = False
-        self.was_answered = False  # a message that waited was confirmed, or refused
         self.was_unresponsive = False  # it ended because no answer came, or before any did
         self.ended_by: BaseException | None = None
+        self._was_answered = False  # a message that waited was confirmed, or refused
+        self._ready_at: float | None = None
         self._waiting = waiting
         self._hanging = hanging
         self._timeout = timeout
-        self._is_trusted = is_trusted
         self._on_ready = on_ready
-        self._on_life = on_life
-        self._is_ready = self._is_blocked = self._is_nudged = False
+        self._is_blocked = self._is_nudged = False
         self._trial = Road(TRIAL.target)
         self._roads = {TRIAL.target: self._trial}
         self._connection = SelectConnection(
@@ -239,6 +230,16 @@ class PublisherConnection:
         self._connection.add_on_connection_blocked_callback(self._on_blocked)
         self._connection.add_on_connection_unblocked_callback(self._on_unblocked)
         self._loop = self._connection.ioloop
+
+    @property
+    def was_ready(self) -> bool:
+        return self._ready_at is not None
+
+    @property
+    def has_lived(self) -> bool:
+        """Whether the broker has served us: a connection alone may be lost over and over."""
+        lasted = self._ready_at and time.monotonic() - self._ready_at >= self._timeout
+        return self._was_answered or bool(lasted)
 
     def run(self) -> None:
         """Publish until the connection ends.
@@ -253,7 +254,7 @@ class PublisherConnection:
     def end(self) -> None:
         """Close the loop. What was under way is unknown."""
         roads = self._roads.values()
-        if not self.was_answered and any(each.window.oldest is not None for each in roads):
+        if not self._was_answered and any(each.window.oldest is not None for each in roads):
             # an alarm is no fault of this connection, and all others wait for its end as well
             self.was_unresponsive |= not isinstance(self.ended_by, ConnectionBlockedTimeout)
         self._trial.waiting.clear()
@@ -287,17 +288,14 @@ class PublisherConnection:
     def _on_open(self, _connection: SelectConnection) -> None:
         self.was_open = True
         self._open(self._trial)
-        if self._is_trusted:
-            self._begin()
-            self._loop.call_later(self._timeout, self._on_life)
-        else:
-            self._try()
+        self._try()
         self._watch()
 
     def _begin(self) -> None:
-        self._is_ready = True
-        self._on_ready()
-        self._pump()
+        if not self.was_ready:
+            self._ready_at = time.monotonic()
+            self._on_ready()
+            self._pump()
 
     def _on_end(self, _connection: SelectConnection, reason: BaseException | str) -> None:
         if self.ended_by is None:
@@ -306,6 +304,7 @@ class PublisherConnection:
 
     def _on_blocked(self, *_: object) -> None:
         self._is_blocked = True
+        self._begin()
 
     def _on_unblocked(self, *_: object) -> None:
         self._is_blocked = False
@@ -319,7 +318,14 @@ class PublisherConnection:
             return
         road.channel = channel
         channel.add_on_close_callback(partial(self._on_channel_end, road))
-        channel.add_on_return_callback(partial(self._on_return, road))
+        channel.add_on_return_callback(
+            lambda _channel, method, properties, body: road.window.give_back(
+                exchange=method.exchange,
+                key=method.routing_key,
+                id=properties.message_id,
+                body=body,
+            )
+        )
         channel.confirm_delivery(
             partial(self._on_confirm, road), callback=lambda _frame: self._on_confirming(road)
         )
@@ -388,7 +394,7 @@ class PublisherConnection:
 
     def _pump(self) -> None:
         self._is_nudged = False
-        if not self._is_ready:
+        if not self.was_ready:
             return
         roads = dict[str, Road]()
         while self._waiting:
@@ -421,7 +427,7 @@ class PublisherConnection:
 
     def _send(self, road: Road) -> None:
         channel = road.channel
-        if channel is None or not road.is_open or road.is_to_renew:
+        if channel is None or not road.is_open:
             return
         number, largest = channel.channel_number, self._connection.params.frame_max
         pieces, size = list[bytes](), 0
@@ -446,37 +452,19 @@ class PublisherConnection:
         outcome = Published.CONFIRMED if isinstance(answer, Basic.Ack) else Published.REFUSED
         road.window.confirm(answer.delivery_tag, multiple=answer.multiple, outcome=outcome)
         if road is self._trial:
-            if not self._is_ready:
-                self._begin()
+            self._begin()
             return
-        self.was_answered = True
-        self._on_life()
+        self._was_answered = True
         if (hung := self._hanging.pop(road.target, None)) is not None:
             hung.outage.is_over()
             road.window.size = WINDOW
-        if outcome is Published.REFUSED and time.monotonic() >= road.opened_at + RENEW_AFTER:
-            road.is_to_renew = True
-        if road.is_to_renew and road.window.oldest is None and road.channel is not None:
-            replaced = road.channel
-            road.reopens()
-            self._open(road)
-            replaced.close()
-        self._send(road)
-
-    def _on_return(
-        self,
-        road: Road,
-        _channel: Channel,
-        method: Basic.Return,
-        properties: BasicProperties,
-        body: bytes,
-    ) -> None:
-        road.window.give_back(
-            exchange=method.exchange,
-            key=method.routing_key,
-            id=properties.message_id,
-            body=body,
-        )
+        is_old = time.monotonic() >= road.opened_at + RENEW_AFTER
+        if outcome is Published.REFUSED and is_old and road.window.oldest is None:
+            self._abandon(road)
+            self._waiting.extendleft(reversed(road.waiting))  # for the channel that replaces it
+            self._pump()
+        else:
+            self._send(road)
 
 
 def _left_out(target: str) -> LeftOut:

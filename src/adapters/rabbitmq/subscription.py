@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 
 import attrs
@@ -14,14 +16,15 @@ from cronhare.domain.topology import DEFAULT_WEIGHT, FairQueueing
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from .client import ANSWER_TIMEOUT, Address, LeftOut, backoff
-from .consumer import Consumer, PrefetchLimiter, open_consumer
-from .deliveries import (
+from .consumer import (
+    Consumer,
     DeliveringConnection,
-    Incoming,
     QueueRefused,
     open_connection,
     translate_errors,
 )
+from .deliveries import Incoming, PrefetchLimiter
+from .topology import TopologyDeclarer
 
 log = logging.getLogger(__name__)
 
@@ -61,15 +64,10 @@ class Subscription:
         weights: Mapping[str, int],
         prefetch: int,
         on_delivery: Callable[[Delivery], None],
-        declare: Callable[[], Awaitable[None]],
-        invalidate: Callable[[], None],
+        declarer: TopologyDeclarer,
         is_apart: bool = False,
     ) -> None:
-        """*declare* makes what it can of the queues, or raises BrokerUnavailable.
-
-        *invalidate* is called when one may be missing, so that the next `declare` looks. One that
-        *is_apart* logs no lost connection, which the others log: only a queue that is refused.
-        """
+        """One that *is_apart* logs no lost connection, as the others do: only a refused queue."""
         self.is_apart = is_apart
         self.is_wanted = False  # it was begun, and neither paused nor closed
         self._level = logging.DEBUG if is_apart else logging.WARNING
@@ -81,8 +79,7 @@ class Subscription:
         self._prefetch = prefetch * 2 if differ else prefetch
         self._fair = FairQueueing(weights)
         self._on_delivery = on_delivery
-        self._declare = declare
-        self._invalidate = invalidate
+        self._declarer = declarer
         self._waits = backoff()
         self._loop = asyncio.get_running_loop()
         self._limiter = PrefetchLimiter(prefetch, self._hand_over, self._loop.time, self._fair)
@@ -93,7 +90,6 @@ class Subscription:
         # True once the surplus was given back: nothing is consumed until there is room again.
         self._is_full = False
         self._wake = asyncio.Event()
-        self._settled = asyncio.Event()
         self._is_starting = self._is_ending = False
         self._watch: asyncio.Task[None] | None = None
         self._named = listed(self._queues)
@@ -143,14 +139,13 @@ class Subscription:
         """
         if not self._limiter.settle(tag):
             return
-        self._settled.set()
         if self._has(tag.consumer):
             self._waits.reset()  # a connection alone is no success: it may be lost over and over
         if acked:
             tag.consumer.acks.ack(tag.number)
         else:
             tag.consumer.nack(tag.number, requeue=requeue)
-        if self._is_full and self._limiter.has_room:
+        if self._is_ending or (self._is_full and self._limiter.has_room):
             self._wake.set()
 
     async def pause(self) -> None:
@@ -172,29 +167,20 @@ class Subscription:
         self._is_ending = True
         await self.pause()
         while self._limiter.has_some and self.is_live:
-            self._settled.clear()
-            await self._settled.wait()
+            self._wake.clear()
+            await self._wake.wait()
         await self.close()
 
     async def close(self) -> None:
         """Stop. What was not settled goes back to the heads of its queues, in order."""
         self.is_wanted = False
-        await asyncio.gather(self._end_watch(), self._close())
-
-    async def _close(self) -> None:
         self._limiter.take_back()
         connection, self._connection = self._connection, None
-        if connection is None:
-            return
-        with connection.farewell():
-            for ask in (Consumer.cancel, Consumer.close):
-                with suppress(BrokerUnavailable):
-                    for consumer in [*self._consumers.values()]:
-                        await ask(consumer)
-            await connection.close()
+        closing = () if connection is None else (connection.close(),)
+        await asyncio.gather(self._end_watch(), *closing)
 
     async def _connect(self) -> DeliveringConnection:
-        await self._declare()
+        await in_thread(self._declarer.refresh)
         connection = await open_connection(self._address, name="cronhare consuming")
         connection.close_callbacks.add(lambda *_: self._wake.set())
         self._is_full = False
@@ -203,7 +189,7 @@ class Subscription:
         try:
             await self._consume(connection)
         except BaseException:
-            self._invalidate()  # a queue may be gone
+            self._declarer.invalidate()  # a queue may be gone
             self._connection = None
             await connection.close()
             raise
@@ -243,7 +229,7 @@ class Subscription:
         """
         try:
             if queue not in self._consumers:
-                self._consumers[queue] = await open_consumer(
+                self._consumers[queue] = await Consumer.open(
                     connection,
                     queue,
                     prefetch=self._prefetch,
@@ -333,17 +319,12 @@ class Subscription:
             await self._leave_out_lost(connection)
             await self._release_surplus(connection)
             await self._retry_unavailable(connection)
-            await self._wait(until=check_at)
-
-    async def _wait(self, *, until: float) -> None:
-        held_since = self._limiter.held_since
-        if held_since is not None:
-            until = min(until, held_since + HOLD_BACK_LIMIT)
-        if not self._is_full:
-            until = min([until, *self._retries.values()])
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(until):
-                await self._wake.wait()
+            until = [check_at, *([] if self._is_full else self._retries.values())]
+            if (held_since := self._limiter.held_since) is not None:
+                until.append(held_since + HOLD_BACK_LIMIT)
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(min(until)):
+                    await self._wake.wait()
 
     async def _check_liveness(self, connection: DeliveringConnection) -> None:
         """Ask the broker whether it still knows our consumers. One that it does not is lost.
@@ -355,10 +336,8 @@ class Subscription:
             reason = await self._why_dead(connection, consumer)
             if reason is not None and consumer.is_consuming:
                 consumer.lose(reason, alone=True)
-        alive = [queue for queue, each in self._consumers.items() if each.is_consuming]
-        if alive:
+        for queue in [name for name, each in self._consumers.items() if each.is_consuming]:
             self._waits.reset()
-        for queue in alive:
             if (unavailable := self._unavailable.pop(queue, None)) is not None:
                 unavailable.outage.is_over()
 
@@ -374,12 +353,14 @@ class Subscription:
                 async with asyncio.timeout(ANSWER_TIMEOUT):
                     if self._asking is None or self._asking.is_closed:
                         self._asking = await connection.channel(publisher_confirms=False)
-                    found = await self._asking.declare_queue(queue, passive=True)
+                    found = (
+                        await self._asking.declare_queue(queue, passive=True)
+                    ).declaration_result
         except QueueRefused as error:
             return str(error)
-        if not found.declaration_result.consumer_count:
+        if not found.consumer_count:
             return f"the broker knows no consumer of {queue}"
-        is_passed_over = bool(found.declaration_result.message_count) and consumer.acks.is_idle
+        is_passed_over = bool(found.message_count) and consumer.acks.is_idle
         before, consumer.passed_over = consumer.passed_over, None
         if is_passed_over:
             consumer.passed_over = consumer.latest
@@ -395,7 +376,7 @@ class Subscription:
         """
         for consumer in [each for each in self._consumers.values() if each.lost_by is not None]:
             if consumer.is_lost_alone:
-                self._invalidate()  # the queue may be gone
+                self._declarer.invalidate()  # the queue may be gone
             del self._consumers[consumer.queue]
             if not (consumer.is_lost_alone and self._consumers):
                 raise BrokerUnavailable(consumer.lost_by)
@@ -419,9 +400,9 @@ class Subscription:
         due = [] if self._is_full else [each for each, at in retries.items() if at <= now]
         if not due:
             return
-        self._invalidate()
+        self._declarer.invalidate()
         try:
-            await self._declare()
+            await in_thread(self._declarer.refresh)
         except BrokerUnavailable as error:
             for queue in due:
                 self._leave_out(queue, error)
@@ -451,3 +432,19 @@ class Subscription:
         if watch is not None:
             watch.cancel()
             await asyncio.wait({watch})  # awaiting it alone would hide a cancellation of ours
+
+
+async def in_thread(call: Callable[[], None]) -> None:
+    """Call what asks the broker in a thread that no end of the process waits for."""
+    done = Future[None]()
+    done.set_running_or_notify_cancel()  # who stops waiting for it does not cancel it
+
+    def run() -> None:
+        try:
+            call()
+            done.set_result(None)
+        except BaseException as error:  # noqa: BLE001 - the waiting task raises it
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="cronhare asking", daemon=True).start()
+    await asyncio.wrap_future(done)

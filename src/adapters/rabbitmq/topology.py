@@ -26,23 +26,15 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import attrs
-from pika import BlockingConnection
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
-from pika.spec import (
-    ACCESS_REFUSED,
-    CONNECTION_FORCED,
-    NOT_FOUND,
-    PRECONDITION_FAILED,
-    RESOURCE_LOCKED,
-)
+from pika.spec import ACCESS_REFUSED, CONNECTION_FORCED, PRECONDITION_FAILED
 
 from cronhare.application.logs import say
 from cronhare.domain.topology import (
-    MAIN_QUEUE,
     Binding,
     Exchange,
     Queue,
@@ -78,9 +70,6 @@ NO_DELIVERY_LIMIT = 1_000_000
 
 #: Seconds in which a lost connection is no reason to declare again: some 60 round trips each time.
 FRESH = 10.0
-
-#: A passive declaration's refusal of what is missing, or exclusive to another connection.
-_NOT_OURS: Final = (NOT_FOUND, RESOURCE_LOCKED)
 
 
 def queue_arguments(
@@ -127,33 +116,26 @@ def guide(vhost: str) -> BrokerGuide:
 
 @attrs.frozen(kw_only=True)
 class Refused:
-    """The broker's refusal of a step: AMQP's reply code, and the broker's own words.
-
-    It costs the channel, or, where the broker fails over the step (`INTERNAL_ERROR`), the
-    connection.
-    """
+    """The broker's refusal of a step: AMQP's reply code, and the broker's own words."""
 
     code: int
     text: str
-    costs_connection: bool
     cause: BaseException = attrs.field(repr=False)
 
 
 class TopologyClient:
-    """Asks the broker step by step. A refusal costs no more than time: it connects again.
+    """Asks the broker step by step, on another channel or connection if a refusal has cost one.
 
     Each step raises what pika says (`PIKA_ERRORS`) if the broker is away, or does not answer within
     `ANSWER_TIMEOUT`.
     """
 
     def __init__(
-        self,
-        connect: Callable[[], BlockingConnection],
-        arguments_of: Callable[[Queue], dict[str, object]],
+        self, address: Address, name: str, arguments_of: Callable[[Queue], dict[str, object]]
     ) -> None:
-        """Connect by *connect*, and again after each step that cost the connection."""
-        self.connection = connect()
-        self._connect = connect
+        """Connect; *name* is shown by the broker's tools."""
+        self._connect = partial(connect, address, name=name)
+        self.connection = self._connect()
         self._arguments_of = arguments_of
         self._channel: BlockingChannel | None = None
 
@@ -194,12 +176,7 @@ class TopologyClient:
         except (ChannelClosedByBroker, ConnectionClosedByBroker) as error:
             if error.reply_code == CONNECTION_FORCED:  # it stops, or an operator ends this
                 raise
-            return Refused(
-                code=error.reply_code,
-                text=error.reply_text,
-                costs_connection=isinstance(error, ConnectionClosedByBroker),
-                cause=error,
-            )
+            return Refused(code=error.reply_code, text=error.reply_text, cause=error)
 
 
 def declare(
@@ -213,38 +190,30 @@ def declare(
     differences = list[str]()
     refusals = dict[str, str]()  # by queue
     for thing in topology.things:
-        # Look first: who may not configure the broker may still use what is there.
-        seen = client.look(thing)
-        absence = seen if isinstance(seen, Refused) else None
-        is_lost = absence is not None and absence.costs_connection
-        is_missing = absence is not None and not is_lost and absence.code in _NOT_OURS
-        refusal = absence if is_lost else client.declare(thing)
+        refusal = client.declare(thing)
+        if isinstance(refusal, Refused) and refusal.code == ACCESS_REFUSED:
+            refusal = client.look(thing)  # who may not configure it may still use it
         if not isinstance(refusal, Refused):
             continue
-        if (is_lost or is_missing) and isinstance(thing, Exchange):
-            raise BrokerUnavailable(f"exchange {thing.name}: {refusal.text}") from refusal.cause
-        if is_lost or is_missing:
-            refusals[thing.name] = refusal.text
-        elif refusal.code == PRECONDITION_FAILED:  # who may not configure it is told nothing
+        if refusal.code == PRECONDITION_FAILED:
             differences.append(_difference(thing, refusal.text, vhost))
+        elif isinstance(thing, Queue):
+            refusals[thing.name] = refusal.text
+        else:
+            raise BrokerUnavailable(f"exchange {thing.name}: {refusal.text}") from refusal.cause
     for binding in topology.bindings:
-        if binding.target not in refusals:
-            _bind(client, binding, refusals)
+        refusal = None if binding.target in refusals else client.bind(binding)
+        if not isinstance(refusal, Refused):
+            continue
+        if refusal.code == ACCESS_REFUSED:
+            text = f"Cannot see whether {binding.source} leads to {binding.target}"
+            say(log, logging.WARNING, "topology.unseen", text)
+        elif binding.to_exchange:
+            where = f"binding {binding.source} to {binding.target}"
+            raise BrokerUnavailable(f"{where}: {refusal.text}") from refusal.cause
+        else:  # the queue was deleted meanwhile
+            refusals[binding.target] = refusal.text
     return differences, [f"queue {name}: {text}" for name, text in refusals.items()]
-
-
-def _bind(client: TopologyClient, binding: Binding, refusals: dict[str, str]) -> None:
-    refusal = client.bind(binding)
-    if not isinstance(refusal, Refused):
-        return
-    if refusal.code == ACCESS_REFUSED:
-        text = f"Cannot see whether {binding.source} leads to {binding.target}"
-        say(log, logging.WARNING, "topology.unseen", text)
-    elif binding.to_exchange:
-        where = f"binding {binding.source} to {binding.target}"
-        raise BrokerUnavailable(f"{where}: {refusal.text}") from refusal.cause
-    else:  # the queue was deleted meanwhile
-        refusals[binding.target] = refusal.text
 
 
 def _difference(thing: Exchange | Queue, what: str, vhost: str) -> str:
@@ -267,12 +236,12 @@ class TopologyDeclarer:
         self,
         address: Address,
         *,
-        retry_delay: timedelta,
-        queues: Iterable[str],
-        queue_type: str,
-        deduplication: bool,
+        retry_delay: timedelta = timedelta(seconds=30),
+        queues: Iterable[str] = (),
+        queue_type: str = QUORUM,
+        deduplication: bool = False,
     ) -> None:
-        """Nothing is declared yet.
+        """Nothing is declared yet. *retry_delay* is how long a nacked message rests.
 
         Raises:
             ValueError: a queue cannot have that name, or *queue_type* is none of ours.
@@ -311,9 +280,7 @@ class TopologyDeclarer:
         self._declared_at = None
 
     def refresh(self) -> None:
-        """Declare, unless that was done a moment ago and the result has not been invalidated.
-
-        A queue that is refused is logged, and the others are used.
+        """Declare, unless that was done a moment ago; a queue that is refused is logged.
 
         Raises:
             BrokerUnavailable: the broker is away, or will not let us make an exchange.
@@ -324,10 +291,9 @@ class TopologyDeclarer:
                 self._declare()
 
     def restore(self, queues: Iterable[str]) -> None:
-        """Declare again if one of these queues, for which messages were returned, is ours.
+        """Declare again if one of these, which were deleted beside a sound connection, is ours.
 
-        It was deleted beside a sound connection, which may happen all the time: it is declared no
-        more often than after losses of the connection.
+        That may happen all the time: it is done no more often than after losses of the connection.
         """
         if any(map(self.includes, queues)):
             with suppress(BrokerUnavailable):  # the connections report it
@@ -346,13 +312,12 @@ class TopologyDeclarer:
 
     @property
     def _topology(self) -> Topology:
-        return topology(retry_delay=self._retry_delay, queues=self._queues or (MAIN_QUEUE,))
+        return topology(retry_delay=self._retry_delay, queues=self._queues)
 
     def _declare(self) -> Sequence[str]:
         wanted, began = self._topology, time.monotonic()
-        connecting = partial(connect, self._address, name="cronhare declaring")
         try:
-            with TopologyClient(connecting, self._arguments_of) as client:
+            with TopologyClient(self._address, "cronhare declaring", self._arguments_of) as client:
                 differences, refusals = declare(client, wanted, vhost=self._address.vhost)
         except PIKA_ERRORS as error:
             why = why_unreachable(error)

@@ -49,7 +49,6 @@ _HEADERS_AND_MODE, _ID, _PERSISTENT = 0x3000, 0x0080, b"\x02"
 _LARGEST_HEADERS: Final = LARGEST_FRAME - 512  # beside the frame, and the id
 
 _INTEGERS, _SHORT_INTEGERS = range(-(2**63), 2**63), range(-(2**31), 2**31)
-_DECIMALS, _LONGEST_DECIMAL = range(2**32), 28
 
 _LENGTH: Final = struct.Struct(">I")
 _SHORT, _TABLE = -1, -2
@@ -318,7 +317,7 @@ _encoded_name = lru_cache(maxsize=256)(_encoded_short)
 
 
 def _encoded(name: str, value: object) -> bytes:
-    """Encode a header's value, of the types that pika and RabbitMQ take."""
+    """Encode a header's value, of the types that `kept_headers` keeps, and bytes."""
     match value:
         case str():
             return _encoded_text(value)
@@ -330,27 +329,13 @@ def _encoded(name: str, value: object) -> bytes:
             return b"A" + _encoded_long(b"".join(_encoded(name, each) for each in value))
         case None:
             return b"V"
-    raw = _encoded_number(value)
-    if raw is None:
-        raise TypeError(f"header {name}: AMQP cannot carry {value!r}")
-    return raw
-
-
-def _encoded_number(value: object) -> bytes | None:
-    match value:
         case bool():
             return b"t\x01" if value else b"t\x00"
         case int() if value in _SHORT_INTEGERS:
             return struct.pack(">ci", b"I", value)
         case int() if value in _INTEGERS:
             return struct.pack(">cq", b"l", value)
-        case float():
-            return struct.pack(">cd", b"d", value)
         case datetime():
             return struct.pack(">cq", b"T", timegm(value.utctimetuple()))
-        case Decimal() if value.is_finite() and len(value.as_tuple().digits) <= _LONGEST_DECIMAL:
-            scale = max(-int(value.as_tuple().exponent), 0)
-            raw = int(value.scaleb(scale))
-            if scale < 2**8 and raw in _DECIMALS:
-                return struct.pack(">cBI", b"D", scale, raw)
-    return None
+        case _:
+            raise TypeError(f"header {name}: AMQP cannot carry {value!r}")

@@ -33,36 +33,6 @@ def test_one_word_of_the_broker_can_confirm_many() -> None:
     assert batch.outcomes() == [CONFIRMED, CONFIRMED, CONFIRMED, UNKNOWN]
 
 
-def test_confirms_may_come_in_any_order() -> None:
-    window, batch = Window(10), batch_of(3)
-    publish_all(window, batch)
-
-    for tag in (2, 3, 1):
-        window.confirm(tag, multiple=False, outcome=CONFIRMED)
-
-    assert batch.outcomes() == [CONFIRMED] * 3
-
-
-def test_a_refusal_leaves_it_open_what_became_of_a_message() -> None:
-    window, batch = Window(10), batch_of(2)
-    publish_all(window, batch)
-
-    window.confirm(1, multiple=False, outcome=UNKNOWN)
-    window.confirm(2, multiple=False, outcome=CONFIRMED)
-
-    assert batch.outcomes() == [UNKNOWN, CONFIRMED]
-
-
-def test_a_confirm_after_a_return_confirms_the_return() -> None:
-    window, batch = Window(10), batch_of(3)
-    publish_all(window, batch)
-
-    window.give_back(exchange="", key="q", id=None, body=b"1")
-    window.confirm(3, multiple=True, outcome=CONFIRMED)
-
-    assert batch.outcomes() == [CONFIRMED, RETURNED, CONFIRMED]
-
-
 def test_each_of_two_equal_messages_is_returned_once() -> None:
     window, batch = Window(10), Batch([message(), message(), message(key="other")])
     publish_all(window, batch)
@@ -72,17 +42,6 @@ def test_each_of_two_equal_messages_is_returned_once() -> None:
     window.confirm(3, multiple=True, outcome=CONFIRMED)
 
     assert batch.outcomes() == [RETURNED, RETURNED, CONFIRMED]
-
-
-def test_the_window_has_room_again_after_a_confirm() -> None:
-    window, batch = Window(2), batch_of(3)
-
-    window.publish(batch, 0)
-    window.publish(batch, 1)
-    full = window.has_room
-    window.confirm(1, multiple=False, outcome=CONFIRMED)
-
-    assert (full, window.has_room) == (False, True)
 
 
 def test_a_lost_channel_leaves_everything_under_way_unknown_at_once() -> None:

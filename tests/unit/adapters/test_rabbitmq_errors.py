@@ -13,7 +13,7 @@ from pika.adapters.utils.connection_workflow import (
 )
 
 from cronhare.adapters.rabbitmq.client import why_unreachable
-from cronhare.adapters.rabbitmq.deliveries import translate_errors
+from cronhare.adapters.rabbitmq.consumer import translate_errors
 from cronhare.adapters.tls import CertificatesUnusable
 from cronhare.ports.broker import BrokerUnavailable
 

@@ -1,7 +1,6 @@
 """Addresses, arguments, messages and waits: what needs no broker to be tried."""
 
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from enum import StrEnum
 from typing import cast
 
@@ -68,7 +67,6 @@ def test_several_nodes_are_tried_in_an_order_of_chance() -> None:
     address = Address.parse("amqp://a,b:5673,[::1],c/vhost")
     all_of_them = [Host("a", 5672), Host("b", 5673), Host("::1", 5672), Host("c", 5672)]
 
-    assert address.nodes(list.reverse) == all_of_them[::-1]
     assert len({tuple(address.nodes()) for _ in range(200)}) > 10
     assert sorted(address.nodes()) == sorted(all_of_them)
     assert str(address) == "amqp://a:5672,b:5673,[::1]:5672,c:5672/vhost"
@@ -145,8 +143,8 @@ def test_headers_are_copied_and_made_plain_and_ask_for_no_copies() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["ü", b"\xff", True, 0, -1, 2**31, -(2**63), 1e300, None, [1, ["x"]], {"a": {"b": None}},
-     Decimal("12.5"), Decimal(0), datetime(1971, 1, 1, tzinfo=UTC)],
+    ["ü", b"\xff", True, 0, -1, 2**31, -(2**63), None, [1, ["x"]], {"a": {"b": None}},
+     datetime(1971, 1, 1, tzinfo=UTC)],
 )  # fmt: skip
 def test_a_header_is_read_as_it_was_written(value: object) -> None:
     encoded = encode(Envelope(Message(body=b"", headers={"odd": value}, id="7:1"), ToQueue()))

@@ -19,7 +19,6 @@ from cronhare.domain.topology import (
     ToFailed,
     ToQuarantine,
     ToQueue,
-    ToWaiting,
     lane_exchange,
     route,
     topology,
@@ -74,12 +73,6 @@ def test_strays_of_the_last_exchange_end_in_quarantine() -> None:
     assert Binding(source=alternate, target="cron_scheduler_quarantine", key="") in OURS.bindings
 
 
-def test_lane_k_holds_a_message_for_two_to_the_k_units() -> None:
-    waits = [QUEUES[f"cron_scheduler_retry.{lane:02}"].ttl for lane in range(16)]
-
-    assert waits == [timedelta(milliseconds=100) * 2**lane for lane in range(16)]
-
-
 def test_everything_that_is_named_is_declared() -> None:
     ends = {(road.target, road.to_exchange) for road in OURS.bindings}
     onward = {queue.dead_letter_exchange for queue in OURS.queues} - {None, ""}
@@ -125,16 +118,6 @@ def test_without_a_delay_a_message_goes_straight_to_its_queue() -> None:
 def test_what_failed_and_what_is_quarantined_go_through_the_dead_letter_exchange() -> None:
     assert route(ToFailed()) == ("cron_dlx", "failed")
     assert route(ToQuarantine()) == ("cron_dlx", "quarantine")
-
-
-def test_what_waits_goes_straight_to_its_queue() -> None:
-    assert route(ToWaiting()) == ("", "cron_scheduler_waiting")
-
-
-def test_the_lanes_lead_to_task_queues_alone() -> None:
-    ends = {road.target for road in OURS.bindings if road.source == "cron_delivery"}
-
-    assert ends == {"cron_scheduler", "cron_scheduler.reports"}
 
 
 def test_the_original_first_delay_is_lanes_eight_five_three_and_two() -> None:
@@ -221,13 +204,6 @@ def test_a_queue_that_was_empty_comes_next_and_has_saved_nothing_up() -> None:
 
     assert order[0] == "mail"
     assert 10 <= order.count("mail") <= 12
-
-
-def test_a_queue_that_was_alone_owes_the_others_nothing_for_it() -> None:
-    fair = FairQueueing({"reports": 3})
-    served(fair, "mail", times=1_000)
-
-    assert "mail" in served(fair, "reports", "mail", times=5)
 
 
 weights = st.dictionaries(
