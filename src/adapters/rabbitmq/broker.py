@@ -86,10 +86,7 @@ class PikaBroker:
         return outcomes
 
     def submit(self, envelopes: Sequence[Envelope]) -> tuple[Batch, float]:
-        """Begin to publish; say for how many seconds to wait.
-
-        All are `UNKNOWN` at once while the broker is away.
-        """
+        """Begin to publish, unless the broker is away; say for how many seconds to wait."""
         batch = Batch([encode(each) for each in envelopes])
         items = [(batch, index) for index in range(len(envelopes))]
         with self._lock:

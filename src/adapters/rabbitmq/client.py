@@ -62,11 +62,7 @@ class Address(BrokerServer):
         return random.sample(self.url.hosts, len(self.url.hosts))
 
     def first(self, use: Callable[[Host], T]) -> T:
-        """Use the first node that answers.
-
-        Raises:
-            Exception: what pika says of the last one (`PIKA_ERRORS`).
-        """
+        """Use the first node that answers; raises what pika says of the last one."""
         *others, last = self.nodes()
         for node in others:
             with suppress(*PIKA_ERRORS):
@@ -111,11 +107,7 @@ class Address(BrokerServer):
 
 
 def connect(address: Address, *, name: str) -> BlockingConnection:
-    """Connect to the first node that answers.
-
-    Raises:
-        Exception: what pika says of the last one (`PIKA_ERRORS`).
-    """
+    """Connect to the first node that answers; raises what pika says of the last one."""
     return address.first(lambda node: BlockingConnection(address.for_pika(node, name=name)))
 
 

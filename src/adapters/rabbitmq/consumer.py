@@ -183,11 +183,7 @@ class Consumer:
         on_delivery: "Callable[[Consumer, Incoming], None]",
         on_lost: Callable[[], None],
     ) -> Self:
-        """Open a channel for a queue.
-
-        Raises:
-            BrokerUnavailable: it did not work.
-        """
+        """Open a channel for a queue, or raise BrokerUnavailable."""
         with translate_errors(f"opening a channel for {queue}"):
             async with asyncio.timeout(ANSWER_TIMEOUT):
                 channel = await connection.channel(publisher_confirms=False)
@@ -211,11 +207,7 @@ class Consumer:
         self._name = str(answer.consumer_tag)
 
     async def cancel(self) -> None:
-        """Consume no more; what has been delivered can still be settled.
-
-        Raises:
-            BrokerUnavailable: the broker does not answer.
-        """
+        """Consume no more; what has been delivered can still be settled."""
         name, self._name = self._name, None
         if name is not None:
             with self._asking(f"consuming {self.queue} no more"):
@@ -240,7 +232,6 @@ class Consumer:
                 await self._channel.close()
 
     def lose(self, reason: str, *, alone: bool) -> None:
-        """Note its loss."""
         if self.lost_by is None:
             self.lost_by, self.is_lost_alone = reason, alone
             self._on_lost()

@@ -66,10 +66,6 @@ class Deliveries:
         """
         data, place, others = self._rest + data, 0, list[bytes]()
         while len(data) - place >= HEAD.size:
-            if data.startswith(b"AMQP", place):  # it does not speak our version
-                others.append(data[place:])
-                place = len(data)
-                break
             kind, channel, size = HEAD.unpack_from(data, place)
             end = place + HEAD.size + size + len(END)
             if end > len(data):

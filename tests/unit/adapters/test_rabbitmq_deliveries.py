@@ -116,10 +116,6 @@ def test_a_channel_that_is_closed_amid_a_delivery_hands_out_nothing_of_it() -> N
     assert (seen.incoming, seen.closed) == ([], [1])
 
 
-def test_an_answer_of_another_protocol_goes_to_the_client() -> None:
-    assert Seen().deliveries().split(b"AMQP\x00\x00\x09\x01") == b"AMQP\x00\x00\x09\x01"
-
-
 def test_a_delivery_that_ends_too_early_ends_the_connection() -> None:
     with pytest.raises(ConnectionResetError, match="ends too early"):
         Seen().deliveries().split(frame(1, DELIVER + b"\x05"))
