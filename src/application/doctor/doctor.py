@@ -6,13 +6,10 @@ from typing import Final
 
 import attrs
 
-from cronhare.domain.events.targets import Subscriptions
-from cronhare.domain.schedules.catalog import FileVersion
-from cronhare.domain.schedules.task import Task
 from cronhare.domain.topology import topology
 from cronhare.ports.inspection import BrokerFacts, BrokerInspectionPort, LedgerInspectionPort
 
-from .finding import Finding, Rules, Seen, SettingsFacts
+from .finding import Finding, Rules, Seen
 from .nodes import NODES
 from .queues import LANES, QUEUES
 from .servers import BROKER_SERVER, LEDGER, SETTINGS
@@ -31,40 +28,22 @@ RULES: Final[Sequence[Rules]] = (
     LANES,
 )
 
-#: Those of no file.
-NO_SUBSCRIPTIONS: Final = Subscriptions()
 
-
+@attrs.frozen(kw_only=True)
 class Doctor:
-    """Holds what the servers show against what we need. Changes nothing."""
+    """Holds what the servers show against what we need. Changes nothing.
 
-    def __init__(self, *, ledger: LedgerInspectionPort, broker: BrokerInspectionPort) -> None:
-        """Both may be away: that is a finding, too."""
-        self._ledger = ledger
-        self._broker = broker
+    Both may be away: that is a finding, too.
+    """
+
+    _ledger: LedgerInspectionPort
+    _broker: BrokerInspectionPort
 
     def examine(
-        self,
-        *,
-        queues: Sequence[str],
-        retry_delay: timedelta,
-        tasks: Sequence[Task] | None,
-        settings: SettingsFacts | None = None,
-        jobs: str | None = None,
-        file: FileVersion | None = None,
-        subscriptions: Subscriptions = NO_SUBSCRIPTIONS,
-        probe: bool = False,
+        self, known: Seen, *, retry_delay: timedelta, probe: bool = False
     ) -> Iterator[Finding]:
-        """Give the findings; for what is given see `Seen`. With *probe* the lanes are tried."""
-        seen = Seen(
-            settings=settings,
-            ledger=self._ledger.inspect(),
-            queues=queues,
-            tasks=tasks,
-            jobs=jobs,
-            file=file,
-            subscriptions=subscriptions,
-        )
+        """Give the findings of what is *known* and of both servers. *probe* tries the lanes."""
+        seen = attrs.evolve(known, ledger=self._ledger.inspect())
         wanted = topology(retry_delay=retry_delay, queues=tuple(seen.task_queues))
         seen = attrs.evolve(seen, broker=self._broker.inspect(wanted))
         if probe and isinstance(seen.broker, BrokerFacts):

@@ -14,7 +14,6 @@ from cronhare.domain.topology import (
 from cronhare.ports.inspection import (
     NAMES_TOLD,
     BrokerFacts,
-    BrokerGuide,
     Fit,
     InMemory,
     Kind,
@@ -48,9 +47,8 @@ def _missing(seen: Seen) -> Sequence[str]:
 @QUEUES.rule("queues")
 def missing(seen: Seen) -> Said:
     if names := [name for name in _missing(seen) if name not in seen.others]:
-        yield warning(
-            f"Not there yet: {named(names)}", "start a scheduler or a worker: it declares them"
-        )
+        cure = "start a scheduler or a worker: it declares them"
+        yield warning(f"Not there yet: {named(names)}", cure)
 
 
 @QUEUES.rule("queues")
@@ -73,51 +71,41 @@ def _whose(schedules: Sequence[ScheduleFacts]) -> str:
     return f"{plural(count_of(schedules), 'schedule')} {named_of(schedules)}"
 
 
+#: What makes the keeping of a promise slower or dearer; another argument breaks one. The TTL is
+#: of the retry queue, where it is a setting.
+_HARMLESS = {
+    "x-queue-type",
+    "x-delivery-limit",
+    "x-message-deduplication",
+    "x-dead-letter-strategy",
+    "x-overflow",
+}
+
+
 @QUEUES.rule("queues")
 def different(seen: Seen) -> Said:
     for thing in seen.broker_facts.things:
-        if thing.difference is not None:
-            told = error if _is_harmful(thing, thing.difference.argument) else warning
-            what = (
-                f"{thing.kind.capitalize()} {thing.name}: {thing.difference}. It is used as it is"
-            )
-            yield told(what, _cure(thing, seen.broker_facts.guide))
-
-
-def _is_harmful(thing: Thing, argument: str) -> bool:
-    """Tell what breaks a promise from what only makes its keeping slower or dearer."""
-    if thing.kind is Kind.EXCHANGE:
-        return True
-    if argument == "x-message-ttl":
-        return thing.name != RETRY_QUEUE
-    return argument not in {
-        "x-queue-type",
-        "x-delivery-limit",
-        "x-message-deduplication",
-        "x-dead-letter-strategy",
-        "x-overflow",
-    }
-
-
-def _cure(thing: Thing, guide: BrokerGuide) -> str:
-    if thing.kind is Kind.EXCHANGE:
-        return (
-            f"stop what publishes, delete the exchange {thing.name}, then start a scheduler or "
-            "worker, which declares it and its bindings anew"
+        if (difference := thing.difference) is None:
+            continue
+        what = f"{thing.kind.capitalize()} {thing.name}: {difference}. It is used as it is"
+        if thing.kind is Kind.EXCHANGE:
+            cure = f"stop what publishes, delete the exchange {thing.name}"
+            anew = "then start a scheduler or worker, which declares it and its bindings anew"
+            yield error(what, f"{cure}, {anew}")
+            continue
+        is_delay = difference.argument == "x-message-ttl" and thing.name == RETRY_QUEUE
+        setting = ""
+        if is_delay and difference.found:
+            setting = f"set CRON_RETRY_DELAY_MS={difference.found}; or: "
+        elif difference.argument == "x-queue-type":
+            setting = f"set CRON_QUEUE_TYPE={difference.found or 'classic'}; or: "
+        told = warning if is_delay or difference.argument in _HARMLESS else error
+        yield told(
+            what,
+            f"{setting}let it run empty, stop what consumes it, "
+            f"{seen.broker_facts.guide.delete(thing.name)}, then start a scheduler or worker, "
+            "which declares it anew",
         )
-    anew = (
-        f"let it run empty, stop what consumes it, {guide.delete(thing.name)}, then start a "
-        "scheduler or worker, which declares it anew"
-    )
-    assert thing.difference is not None
-    match thing.difference.argument, thing.difference.found:
-        case "x-message-ttl", str(found) if thing.name == RETRY_QUEUE:
-            return f"set CRON_RETRY_DELAY_MS={found}; or: {anew}"
-        case "x-queue-type", None | "classic":
-            return f"set CRON_QUEUE_TYPE=classic; or: {anew}"
-        case "x-queue-type", "quorum":
-            return f"set CRON_QUEUE_TYPE=quorum; or: {anew}"
-    return anew
 
 
 def _kept(seen: Seen, queue: str) -> Iterator[tuple[str, Thing]]:

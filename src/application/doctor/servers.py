@@ -106,7 +106,6 @@ class Server:
     *plain* is what asks for plain text in the setting, *encrypted* what is done to have TLS.
     """
 
-    subject: str
     setting: str
     place: str
     plain: str
@@ -114,14 +113,12 @@ class Server:
 
 
 BROKER = Server(
-    subject="broker",
     setting="CRON_BROKER_URL",
     place="virtual host",
     plain="amqp://",
     encrypted="write amqps:// in CRON_BROKER_URL, with ?cafile= where the CA is your own,",
 )
 DATABASE = Server(
-    subject="database",
     setting="CRON_DATABASE_URL",
     place="database",
     plain="?tls=off",

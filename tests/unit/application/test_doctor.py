@@ -6,7 +6,7 @@ import pytest
 
 from cronhare.adapters.rabbitmq.topology import guide
 from cronhare.application.doctor.doctor import Doctor
-from cronhare.application.doctor.finding import Finding
+from cronhare.application.doctor.finding import Finding, Seen
 from cronhare.domain.events.targets import ByCommand, Subscriptions, Target
 from cronhare.domain.retries.limits import Breaker, Budget
 from cronhare.domain.schedules.task import Task, TaskRef
@@ -73,9 +73,8 @@ def examine(
     probe: bool = False,
 ) -> list[Finding]:
     doctor = Doctor(ledger=ledger, broker=broker)
-    findings = doctor.examine(
-        queues=["mails"], retry_delay=timedelta(seconds=30), tasks=tasks, probe=probe
-    )
+    known = Seen(queues=["mails"], tasks=tasks)
+    findings = doctor.examine(known, retry_delay=timedelta(seconds=30), probe=probe)
     return list(findings)
 
 
@@ -179,10 +178,8 @@ def test_targets_that_were_given_up_are_told_with_a_remedy_and_not_those_that_ar
     findings = Doctor(
         ledger=Ledger(attrs.evolve(LEDGER, activity=activity)), broker=Broker(RABBIT)
     ).examine(
-        queues=(),
+        Seen(tasks=(), subscriptions=Subscriptions(source="jobs.toml", targets={"ops": ops})),
         retry_delay=timedelta(seconds=30),
-        tasks=(),
-        subscriptions=Subscriptions(source="jobs.toml", targets={"ops": ops}),
     )
 
     told = {each.what: each.cure for each in findings if each.subject == "notify"}

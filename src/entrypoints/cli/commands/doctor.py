@@ -8,7 +8,7 @@ import attrs
 import typer
 
 from cronhare.adapters.addresses import LedgerFile
-from cronhare.application.doctor.finding import DiagnosisView, Finding, SettingsFacts, grouped
+from cronhare.application.doctor.finding import DiagnosisView, Finding, Seen, SettingsFacts, grouped
 from cronhare.domain.events.targets import Subscriptions
 from cronhare.domain.schedules.catalog import FileVersion
 from cronhare.domain.texts.words import counted
@@ -74,13 +74,15 @@ def doctor(
     findings = [
         *_faults("tasks", read.faults),
         *container.doctor().examine(
-            settings=_facts(settings),
-            queues=settings.queues,
+            Seen(
+                settings=_facts(settings),
+                queues=settings.queues,
+                tasks=read.tasks,
+                jobs=None if path is None else str(path),
+                file=read.version,
+                subscriptions=read.subscriptions,
+            ),
             retry_delay=settings.retry_delay,
-            tasks=read.tasks,
-            jobs=None if path is None else str(path),
-            file=read.version,
-            subscriptions=read.subscriptions,
             probe=probe,
         ),
     ]
