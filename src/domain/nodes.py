@@ -86,8 +86,8 @@ class NodeReport:
     somebody asked it to take no more; that stays in the ledger until it is taken back. The node's
     own word for it, when it first heard so, counts where the ledger has forgotten the node. It was
     connected to its queues at *consumed_at*, or began then. A worker
-    names in *queues* those alone that its broker lets it consume. *source* and *digest* are the
-    version of its jobs file: see `FileVersion`.
+    names in *queues* those alone that its broker lets it consume. *source* and *digest* are its
+    `FileVersion`.
     """
 
     name: str
@@ -161,7 +161,6 @@ class NodeReports:
 
 
 def alive(nodes: Iterable[NodeReport], now: datetime) -> list[NodeReport]:
-    """Pick the nodes that have reported themselves lately."""
     return [node for node in nodes if not node.is_silent(now)]
 
 
@@ -207,7 +206,7 @@ class Departed:
 
 
 def read_node(name: str) -> Node | None:
-    """Parse a node's name; None if it is not ours, or of a release without nonces.
+    """Parse a node's name; None if it is not one.
 
     >>> node = read_node("web-1-4711-0a1b2c3d4e5f6071")
     >>> node.host, node.pid, str(node)
@@ -272,11 +271,7 @@ TIMES_A_LEASE = 6
 
 
 def renewed_every(lease: timedelta) -> timedelta:
-    """Say how often an owner renews its leases.
-
-    >>> renewed_every(timedelta(seconds=30)), renewed_every(timedelta(seconds=3))
-    (datetime.timedelta(seconds=2), datetime.timedelta(microseconds=500000))
-    """
+    """Say how often an owner renews its leases."""
     return min(LONGEST_RENEWAL, lease / TIMES_A_LEASE)
 
 
@@ -285,19 +280,12 @@ def measured_every(lease: timedelta) -> timedelta:
 
     After that clock was set, leases are written by the old time until the next reading. Schedulers
     wait for one lease after such a leap: by then all leases have to be written anew.
-
-    >>> measured_every(timedelta(seconds=30)), measured_every(timedelta(hours=1))
-    (datetime.timedelta(seconds=5), datetime.timedelta(seconds=30))
     """
     return min(LONGEST_MEASURE, lease / TIMES_A_LEASE)
 
 
 def given_up_after(lease: timedelta) -> timedelta:
-    """Say when an owner ends a task whose lease it cannot renew, counted from the last renewal.
-
-    >>> given_up_after(timedelta(seconds=30))
-    datetime.timedelta(seconds=20)
-    """
+    """Say when an owner ends a task whose lease it cannot renew, counted from the last renewal."""
     return lease * 2 / 3
 
 
@@ -306,9 +294,6 @@ def silence(lease: timedelta) -> timedelta:
 
     At most the lease, when others may take over anyway: one below 15 s leaves tasks less time to
     end than `TIME_TO_END`.
-
-    >>> silence(timedelta(seconds=30))
-    datetime.timedelta(seconds=25)
     """
     return min(given_up_after(lease) + TIME_TO_END, lease)
 
