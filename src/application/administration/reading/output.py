@@ -122,50 +122,6 @@ class OutputPage:
     state: State
 
 
-@attrs.frozen
-class OutputPages:
-    """Each method may raise `LedgerUnavailable`."""
-
-    _records: RecordsPort
-
-    def page(self, execution_id: int, *, after: Position, stream: str | None = None) -> OutputPage:
-        """Show what was written after a position, of both streams or of one.
-
-        Of each attempt what it wrote on stdout comes first. While it runs, whole lines alone.
-
-        Raises:
-            NotFound: there is no such execution.
-        """
-        # Before the output: what is read after the end was seen is all there is.
-        execution = find_execution(self._records, execution_id)
-        running = execution.attempt if execution.state is State.RUNNING else None
-        lines, position = list[str](), after
-        for output in self._records.output(execution_id, since=after.attempt):
-            before = position.lines if output.attempt == position.attempt else (0, 0)
-            shown = {name: ShownStream(seen) for name, seen in zip(STREAMS, before, strict=True)}
-            for name in STREAMS if stream is None else (stream,):
-                lines += _new(output, name, shown[name], is_over=output.attempt != running)
-            position = Position(output.attempt, (shown["stdout"].lines, shown["stderr"].lines))
-        return OutputPage(
-            lines=tuple(lines),
-            position=position,
-            may_come=execution.state in UNFINISHED,
-            state=execution.state,
-        )
-
-
-def _new(output: Output, name: str, shown: ShownStream, *, is_over: bool) -> Iterator[str]:
-    captured = output.stdout if name == "stdout" else output.stderr
-    for line in shown.new(captured, is_over=is_over):
-        if line.left_out:
-            yield f"[{line.left_out:,} lines were not kept]\n"
-        yield _written(line)
-
-
-def _written(line: NewLine) -> str:
-    return f"{line.text}\n" if line.is_ended else line.text
-
-
 #: Seconds between two looks.
 FOLLOW_EVERY: Final = 1.0
 
@@ -223,6 +179,7 @@ class Following:
     _records: RecordsPort
     _execution_id: int
     position: Position = Position()
+    _streams: Sequence[str] = STREAMS
     is_over: bool = attrs.field(init=False, default=False)
     _told: tuple[State, int] | None = attrs.field(init=False, default=None)
     _seen: dict[int, tuple[object, ...]] = attrs.field(
@@ -272,7 +229,8 @@ class Following:
         self._seen = marks
 
     def _of(self, output: Output, *, is_over: bool) -> Iterator[Followed]:
-        for name, captured in (("stdout", output.stdout), ("stderr", output.stderr)):
+        for name in self._streams:
+            captured = output.stdout if name == "stdout" else output.stderr
             shown = self._shown.setdefault((output.attempt, name), ShownStream())
             for line in shown.new(captured, is_over=is_over):
                 self._advance(output.attempt)
@@ -288,6 +246,37 @@ class Following:
 
 def _mark(reported: Reported, *, is_over: bool) -> tuple[object, ...]:
     return reported.bytes, reported.as_of, is_over
+
+
+@attrs.frozen
+class OutputPages:
+    """Each method may raise `LedgerUnavailable`."""
+
+    _records: RecordsPort
+
+    def page(self, execution_id: int, *, after: Position, stream: str | None = None) -> OutputPage:
+        """Show what was written after a position, of both streams or of one.
+
+        Of each attempt what it wrote on stdout comes first. While it runs, whole lines alone.
+
+        Raises:
+            NotFound: there is no such execution.
+        """
+        streams = STREAMS if stream is None else (stream,)
+        following, lines = Following(self._records, execution_id, after, streams), list[str]()
+        for each in following.look():
+            if isinstance(each, Written):
+                if each.line.left_out:
+                    lines.append(f"[{each.line.left_out:,} lines were not kept]\n")
+                lines.append(f"{each.line.text}\n" if each.line.is_ended else each.line.text)
+            elif isinstance(each, Moved):
+                state = each.execution.state
+        return OutputPage(
+            lines=tuple(lines),
+            position=following.position,
+            may_come=not following.is_over,
+            state=state,
+        )
 
 
 class Numbered(Protocol):
