@@ -8,6 +8,7 @@ from typing import Final
 
 import attrs
 
+from cronhare.domain.nodes import container_id
 from cronhare.domain.retries.outcome import Ending
 from cronhare.ports.records import Ran
 
@@ -16,6 +17,19 @@ STEPS: Final = 144
 
 #: Bars of one lane that lie closer than this part of the window are drawn as one.
 CLOSEST: Final = 1 / 500
+
+
+class LaneBy(enum.StrEnum):
+    """What the attempts of one lane have in common."""
+
+    SCHEDULE = "schedule"
+    NODE = "node"
+
+
+_LANE_OF: Final[dict[LaneBy, Callable[[Ran], str]]] = {
+    LaneBy.SCHEDULE: lambda ran: ran.schedule_name,
+    LaneBy.NODE: lambda ran: container_id(ran.node),
+}
 
 
 class Tone(enum.StrEnum):
@@ -68,20 +82,25 @@ class Lane:
 
 @attrs.frozen(kw_only=True)
 class Overlaps:
-    """The lanes that were busy for longest, and how many attempts ran at once in each step.
+    """What ran in a window: the lanes, *by* schedule or node, that were busy for longest.
 
-    *peak* is the most at once, at *peak_at*. *others* counts the lanes that are left out.
+    *running* has the most attempts at once in each of its `STEPS`, *peak* is the most of all, at
+    *peak_at*. *others* counts the lanes that are left out. What was claimed before
+    *complete_since* is left out as well; None if nothing is.
     """
 
     since: datetime
     until: datetime
+    now: datetime
+    by: str
     lanes: Sequence[Lane]
     others: int
     attempts: int
     failed: int
-    steps: Sequence[int]
+    running: Sequence[int]
     peak: int
     peak_at: datetime | None
+    complete_since: datetime | None
 
 
 def overlaps(
@@ -90,15 +109,16 @@ def overlaps(
     since: datetime,
     until: datetime,
     now: datetime,
-    lane_of: Callable[[Ran], str],
+    by: LaneBy,
     most: int,
+    complete_since: datetime | None = None,
 ) -> Overlaps:
     """Lay out what ran from *since* to *until*, in at most so many lanes; what runs ends *now*."""
     pieces = [piece for each in ran if (piece := _Piece.of(each, since, until, now)) is not None]
     pieces.sort(key=lambda piece: (piece.since, piece.ran.execution_id, piece.ran.attempt))
     lanes = defaultdict[str, list[_Piece]](list)
     for piece in pieces:
-        lanes[lane_of(piece.ran)].append(piece)
+        lanes[_LANE_OF[by](piece.ran)].append(piece)
     busy = {name: _sum(own) for name, own in lanes.items()}
     busiest = sorted(lanes, key=lambda name: (-busy[name], name))[:most]
     levels = _levels(pieces)
@@ -106,6 +126,8 @@ def overlaps(
     return Overlaps(
         since=since,
         until=until,
+        now=now,
+        by=by.value,
         lanes=[
             _lane(name, lanes[name], busy=busy[name], gap=(until - since) * CLOSEST)
             for name in busiest
@@ -113,9 +135,10 @@ def overlaps(
         others=len(lanes) - len(busiest),
         attempts=len(pieces),
         failed=sum(tone_of(piece.ran.ending) is Tone.FAILED for piece in pieces),
-        steps=_highest(levels, since, (until - since) / STEPS),
+        running=_highest(levels, since, (until - since) / STEPS),
         peak=peak,
         peak_at=peak_at,
+        complete_since=complete_since,
     )
 
 

@@ -1,6 +1,5 @@
 """What happens now, a day at a glance, and what monitoring, statistics and the audit are asked."""
 
-import enum
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -10,10 +9,10 @@ from typing import Final, TypeAlias
 import attrs
 
 from cronhare.application.reports.load import DayLoad, day_load
-from cronhare.application.reports.overlaps import overlaps
+from cronhare.application.reports.overlaps import LaneBy, Overlaps, overlaps
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import EVERY_FAILURE, UNRESOLVED, By, FailureFilter
-from cronhare.domain.nodes import MOST_REPORTS, container_id, has_passed
+from cronhare.domain.nodes import MOST_REPORTS, has_passed
 from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.inspection import OVERDUE_AFTER
 from cronhare.ports.records import (
@@ -21,7 +20,6 @@ from cronhare.ports.records import (
     AuditStorePort,
     ExecutionFilter,
     OverviewPort,
-    Ran,
     RecordsPort,
     Run,
     StatisticsPort,
@@ -32,7 +30,7 @@ from cronhare.ports.schedules import TimingStorePort
 from ..names import Names
 from ..views.access import AuditView
 from ..views.failures import ExecutionCountView, FailureCountView
-from ..views.overview import ComingMinute, FailingView, OverviewView, TimelineView
+from ..views.overview import ComingMinute, FailingView, OverviewView
 from ..views.work import MOST_SERIES, MetricsView
 from .limits import LimitViews
 from .queries import Queries
@@ -115,20 +113,8 @@ _REMEMBERED: Final = 8
 _FRESH: Final = timedelta(seconds=10)
 
 
-class LaneBy(enum.StrEnum):
-    """What the attempts of one lane have in common."""
-
-    SCHEDULE = "schedule"
-    NODE = "node"
-
-
 #: Since when, for how long, and by what.
 _Asked: TypeAlias = tuple[datetime, timedelta, LaneBy]
-
-_LANE_OF: Final[dict[LaneBy, Callable[[Ran], str]]] = {
-    LaneBy.SCHEDULE: lambda ran: ran.schedule_name,
-    LaneBy.NODE: lambda ran: container_id(ran.node),
-}
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -144,7 +130,7 @@ class Days:
     _lock: Lock = attrs.field(init=False, factory=Lock)
     _version: str = attrs.field(init=False, default="")
     _loads: dict[datetime, DayLoad] = attrs.field(init=False, factory=dict[datetime, DayLoad])
-    _seen: dict[_Asked, TimelineView] = attrs.field(init=False, factory=dict[_Asked, TimelineView])
+    _seen: dict[_Asked, Overlaps] = attrs.field(init=False, factory=dict[_Asked, Overlaps])
 
     def load(self, begin: datetime) -> DayLoad:
         """Show the load of the 24 hours from *begin* on, to the minute.
@@ -164,7 +150,7 @@ class Days:
                 del self._loads[next(iter(self._loads))]
         return load
 
-    def timeline(self, since: datetime, lasting: timedelta, *, by: LaneBy) -> TimelineView:
+    def timeline(self, since: datetime, lasting: timedelta, *, by: LaneBy) -> Overlaps:
         """Show what ran from *since* on, for so long.
 
         Of more than `MOST_ATTEMPTS` those are shown that were claimed last. What was seen a moment
@@ -179,18 +165,18 @@ class Days:
                     for one, view in self._seen.items()
                     if not has_passed(_FRESH, view.now, now)
                 }
-                seen = self._seen[asked] = self._lay_out(since, lasting, by, now)
+                until = since + lasting
+                found = self._timeline.ran(since, until, limit=MOST_ATTEMPTS)
+                seen = self._seen[asked] = overlaps(
+                    found.ran,
+                    since=since,
+                    until=until,
+                    now=now,
+                    by=by,
+                    most=MOST_LANES,
+                    complete_since=found.since,
+                )
         return seen
-
-    def _lay_out(
-        self, since: datetime, lasting: timedelta, by: LaneBy, now: datetime
-    ) -> TimelineView:
-        until = since + lasting
-        found = self._timeline.ran(since, until, limit=MOST_ATTEMPTS)
-        laid_out = overlaps(
-            found.ran, since=since, until=until, now=now, lane_of=_LANE_OF[by], most=MOST_LANES
-        )
-        return TimelineView.of(laid_out, now=now, by=by.value, complete_since=found.since)
 
 
 @attrs.frozen(kw_only=True)

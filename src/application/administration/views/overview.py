@@ -7,13 +7,11 @@ from typing import Final, Self
 
 import attrs
 
-from cronhare.application.reports.overlaps import Lane, Overlaps
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.nodes import is_a_scheduler
 from cronhare.ports.records import Coming
 
 from .executions import ExecutionView
-from .values import same
 from .work import NodesView
 
 _MINUTES: Final = 60
@@ -104,32 +102,3 @@ class OverviewView:
     def coming_count(self) -> int:
         """How many schedules are due within the hour."""
         return sum(each.schedules for each in self.coming_minutes)
-
-
-@attrs.frozen(kw_only=True)
-class TimelineView:
-    """What ran in a window, in lanes *by* schedule or node; see `Overlaps`.
-
-    *running* has the most attempts at once in each of its `STEPS`. What was claimed before
-    *complete_since* is left out; None if nothing is.
-    """
-
-    since: datetime
-    until: datetime
-    now: datetime
-    by: str
-    lanes: Sequence[Lane]
-    others: int
-    attempts: int
-    failed: int
-    running: Sequence[int]
-    peak: int
-    peak_at: datetime | None
-    complete_since: datetime | None
-
-    @classmethod
-    def of(
-        cls, found: Overlaps, *, now: datetime, by: str, complete_since: datetime | None
-    ) -> Self:
-        new = {"now": now, "by": by, "running": found.steps, "complete_since": complete_since}
-        return cls(**same(cls, found) | new)

@@ -9,9 +9,9 @@ import attrs
 from markupsafe import Markup
 
 from cronhare.application.administration.story import StoryView
-from cronhare.application.administration.views.overview import ComingMinute, TimelineView
+from cronhare.application.administration.views.overview import ComingMinute
 from cronhare.application.reports.overlaps import Bar as LaneBar
-from cronhare.application.reports.overlaps import Lane, Tone
+from cronhare.application.reports.overlaps import Lane, Overlaps, Tone
 from cronhare.domain.execution import State
 from cronhare.ports.records import Run
 
@@ -270,7 +270,7 @@ class LaneDrawing:
     rest: Markup
 
 
-def drawn(view: TimelineView) -> list[LaneDrawing]:
+def drawn(view: Overlaps) -> list[LaneDrawing]:
     """Place the bars of a timeline."""
     whole = view.until - view.since
     return [_lane(lane, view.since, whole) for lane in view.lanes]

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from cronhare.application.reports.overlaps import STEPS, Overlaps, Tone, overlaps
+from cronhare.application.reports.overlaps import STEPS, LaneBy, Overlaps, Tone, overlaps
 from cronhare.ports.records import Ran
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -31,7 +31,7 @@ def laid_out(*found: Ran, most: int = 9, now: float = STEPS) -> Overlaps:
         since=NOON,
         until=NOON + WINDOW,
         now=NOON + timedelta(minutes=now),
-        lane_of=lambda each: each.schedule_name,
+        by=LaneBy.SCHEDULE,
         most=most,
     )
 
@@ -49,8 +49,8 @@ def test_the_peak_is_the_most_at_once() -> None:
     found = laid_out(ran("a", 0, 10), ran("b", 5, 20), ran("c", 8, 9), ran("d", 20, 21))
 
     assert (found.peak, found.peak_at) == (3, NOON + timedelta(minutes=8))
-    assert found.steps[:12] == [1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 2, 1]
-    assert found.steps[20:23] == [1, 1, 0]
+    assert found.running[:12] == [1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 2, 1]
+    assert found.running[20:23] == [1, 1, 0]
 
 
 def test_one_that_begins_as_another_ends_is_not_beside_it() -> None:

@@ -10,7 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from cronhare.application.administration.reading.now import MOST_ATTEMPTS, LaneBy
+from cronhare.application.administration.reading.now import MOST_ATTEMPTS
+from cronhare.application.reports.overlaps import LaneBy
 
 from ..asked import A_DAY, asked_choice, asked_moment, whole_day
 from ..pages import Pages
