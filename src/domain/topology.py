@@ -1,16 +1,14 @@
 """Queues, exchanges and delay lanes, as values; and which of a worker's queues is served next."""
 
 import math
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
-from typing import Final, Self
+from typing import Final
 
 import attrs
 import msgspec
 
 from .texts.printable import echo, shown
-from .texts.words import MOST_LISTED, first_faults
 
 MAIN_QUEUE = "cron_scheduler"
 RETRY_QUEUE = "cron_scheduler_retry"
@@ -226,16 +224,17 @@ def checked_queue(queue: str) -> str:
     Raises:
         ValueError: it is one of our own queues', or the broker cannot declare or bind it.
     """
-    if fault := _fault_of(queue):
+    if fault := fault_of_queue(queue):
         raise ValueError(fault)
     return queue
 
 
 def is_a_queue(name: str) -> bool:
-    return _fault_of(name) is None
+    return fault_of_queue(name) is None
 
 
-def _fault_of(queue: str) -> str | None:
+def fault_of_queue(queue: str) -> str | None:
+    """Say why no task queue can have a name."""
     if is_ours(queue):
         return f"{shown(queue)} is one of the system's own queues; name a task queue otherwise"
     if queue.startswith("amq."):  # reserved (AMQP 0-9-1, queue.declare)
@@ -247,76 +246,10 @@ def _fault_of(queue: str) -> str | None:
     return None
 
 
-def checked_queues(queues: Iterable[str]) -> tuple[str, ...]:
-    """Check the task queues of a process, which may be too many, and leave out repetitions."""
-    names = tuple(dict.fromkeys(queues))
-    if len(names) > MOST_QUEUES:
-        raise ValueError(_too_many(names))
-    return tuple(map(checked_queue, names))
-
-
-def _too_many(names: Collection[str]) -> str:
-    return f"names {len(names):,} queues, more than {MOST_QUEUES}"
-
-
 #: A queue of weight 3 has three runs begun for one of a queue of weight 1, while both have some.
 WEIGHTS: Final = range(1, 101)
 
 DEFAULT_WEIGHT: Final = 1
-
-_WEIGHT: Final = re.compile(r"\d{1,3}", re.ASCII)
-
-
-@attrs.frozen
-class ServedQueues:
-    """Task queues in their order, each with its weight.
-
-    >>> ServedQueues.parse(["reports:3", "mail"]).weights
-    {'reports': 3, 'mail': 1}
-    """
-
-    weights: Mapping[str, int]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self.weights)
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """Write them as they are read; a weight of 1 goes without saying."""
-        return tuple(
-            name if weight == DEFAULT_WEIGHT and ":" not in name else f"{name}:{weight}"
-            for name, weight in self.weights.items()
-        )
-
-    @classmethod
-    def parse(cls, texts: Iterable[str]) -> Self:
-        """Read names, each with or without a weight behind a colon; repetitions are left out.
-
-        Raises:
-            ValueError: with every fault at once, the first of very many.
-        """
-        weights, faults = dict[str, int](), list[str]()
-        for text in dict.fromkeys(texts):
-            name, colon, digits = text.rpartition(":")
-            weight = int(digits) if _WEIGHT.fullmatch(digits) else 0
-            if not colon:
-                name, weight = text, DEFAULT_WEIGHT
-            if weight not in WEIGHTS:
-                faults.append(
-                    f"{echo(text)}: behind its last colon a queue has its weight, a whole number "
-                    f"from {WEIGHTS[0]} to {WEIGHTS[-1]}"
-                )
-            elif fault := _fault_of(name):
-                faults.append(fault)
-            elif weights.setdefault(name, weight) != weight:
-                faults.append(f"{shown(name)} has two weights, {weights[name]} and {weight}")
-        if len(weights) > MOST_QUEUES:
-            faults.append(_too_many(weights))
-        if faults:
-            raise ValueError("; ".join(first_faults(faults, MOST_LISTED, as_fault=str)))
-        return cls(weights)
-
 
 #: The cost of an item of a queue of weight 1; that of any other weight is a whole number too.
 _COST: Final = math.lcm(*WEIGHTS)

@@ -6,7 +6,7 @@ Each imports what the others do without where it is used.
 # ruff: noqa: PLC0415 - as said above
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from cronhare.application.logs import say
 from cronhare.domain.events.targets import Subscriptions
 from cronhare.domain.schedules.keys import is_standalone, standalone_queue
 from cronhare.domain.texts.words import counted, listed
-from cronhare.domain.topology import DEFAULT_WEIGHT, ServedQueues, checked_queues
+from cronhare.domain.topology import DEFAULT_WEIGHT
 from cronhare.ports import LedgerUnavailable
 
 from .. import logs
@@ -169,10 +169,10 @@ def run_worker(
                 f"{' and '.join(given)} cannot be given as well",
                 advice="Nothing was started.",
             )
-        served = ServedQueues({standalone_queue(standalone): DEFAULT_WEIGHT})
+        served: Mapping[str, int] = {standalone_queue(standalone): DEFAULT_WEIGHT}
     else:
         served = _served(queues) if queues else settings.served
-    if foreign := [name for name in served.names if name in settings.foreign_queues]:
+    if foreign := [name for name in served if name in settings.foreign_queues]:
         # What arrives there has ended for us.
         raise Refusal(
             f"{', '.join(foreign)}: another program serves it, by CRON_FOREIGN_QUEUES",
@@ -185,14 +185,14 @@ def run_worker(
             tasks=file.tasks,
             file_version=file.version,
             subscriptions=file.subscriptions,
-            queues=served.names,
-            weights=served.weights,
+            queues=tuple(served),
+            weights=served,
         )
     )
     # S1.7 in docs/compatibility.md
     at_a_time = 1 if standalone is not None else concurrency or settings.concurrency or IN_A_WORKER
     tasks = f"{counted(len(file.tasks), 'task')} of {file.path}, {at_a_time} at a time"
-    announce(container, "Worker", f"queues {listed(served.texts)}", tasks)
+    announce(container, "Worker", f"queues {listed(forms.queue_texts(served))}", tasks)
     life = Lifetime(container, grace=settings.shutdown_grace.total_seconds())
     shutdown = life.shutdown
     reloading = Reloading(container, forced_exit=shutdown.forced_exit, jobs=jobs, last=file)
@@ -215,12 +215,12 @@ def run_worker(
     life.run(with_ledger(container, shutdown, run), on_hangup=reloading.reload)
 
 
-def _served(queues: str) -> ServedQueues:
+def _served(queues: str) -> Mapping[str, int]:
     try:
         served = forms.served_queues(queues)
     except ValueError as error:
         raise Refusal(f"--queues: {error}", advice="Nothing was started.") from error
-    if own := [name for name in served.names if is_standalone(name)]:
+    if own := [name for name in served if is_standalone(name)]:
         raise Refusal(
             f"--queues: {listed(own)}: the schedule of such a queue has a worker of its own",
             advice="Start it with --standalone NAME.",
@@ -236,7 +236,7 @@ def run_up(jobs: Path | None, concurrency: int | None, *, web: bool) -> None:
     settings = read_settings()
     file = jobs_file(jobs, settings)
     try:
-        queues = checked_queues(embedded.queues_of(file))
+        queues = forms.checked_queues(embedded.queues_of(file))
     except ValueError as error:
         advice = "Nothing was started. Give some of its schedules a queue in common."
         raise Refusal(f"{file.path}: {error}", advice=advice) from error
@@ -248,7 +248,7 @@ def run_up(jobs: Path | None, concurrency: int | None, *, web: bool) -> None:
             file_version=file.version,
             subscriptions=file.subscriptions,
             queues=queues,
-            weights=settings.served.weights,
+            weights=settings.served,
         )
     )
     logs.sign_as(container.node())

@@ -1,14 +1,22 @@
 """How the text of a setting becomes its value; a refusal says what is allowed."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import TypeVar
 
 from cronhare.adapters.http.allowed_hosts import AllowedHosts
 from cronhare.domain.addresses import checked_host
 from cronhare.domain.messages import SHORTEST_KEY
-from cronhare.domain.topology import ServedQueues, checked_queues
+from cronhare.domain.texts.printable import echo, shown
+from cronhare.domain.texts.words import MOST_LISTED, first_faults
+from cronhare.domain.topology import (
+    DEFAULT_WEIGHT,
+    MOST_QUEUES,
+    WEIGHTS,
+    checked_queue,
+    fault_of_queue,
+)
 
 T = TypeVar("T")
 N = TypeVar("N", int, float)
@@ -98,9 +106,48 @@ def checked(judge: Callable[[str], object]) -> Form[str]:
     return read
 
 
-def served_queues(text: str) -> ServedQueues:
-    """Read task queues with their weights, with commas between."""
-    return ServedQueues.parse(_between_commas(text))
+def served_queues(text: str) -> Mapping[str, int]:
+    """Read task queues, each with or without a weight behind a colon, and commas between."""
+    weights, faults = dict[str, int](), list[str]()
+    for each in dict.fromkeys(_between_commas(text)):
+        name, colon, digits = each.rpartition(":")
+        weight = int(digits) if re.fullmatch("[0-9]{1,3}", digits) else 0
+        if not colon:
+            name, weight = each, DEFAULT_WEIGHT
+        if weight not in WEIGHTS:
+            faults.append(
+                f"{echo(each)}: behind its last colon a queue has its weight, a whole number from "
+                f"{WEIGHTS[0]} to {WEIGHTS[-1]}"
+            )
+        elif fault := fault_of_queue(name):
+            faults.append(fault)
+        elif weights.setdefault(name, weight) != weight:
+            faults.append(f"{shown(name)} has two weights, {weights[name]} and {weight}")
+    if len(weights) > MOST_QUEUES:
+        faults.append(_too_many(weights))
+    if faults:
+        raise ValueError("; ".join(first_faults(faults, MOST_LISTED, as_fault=str)))
+    return weights
+
+
+def queue_texts(weights: Mapping[str, int]) -> tuple[str, ...]:
+    """Write queues as they are read; a weight of 1 goes without saying."""
+    return tuple(
+        name if weight == DEFAULT_WEIGHT and ":" not in name else f"{name}:{weight}"
+        for name, weight in weights.items()
+    )
+
+
+def checked_queues(queues: Iterable[str]) -> tuple[str, ...]:
+    """Check the task queues of a process, which may be too many, and leave out repetitions."""
+    names = tuple(dict.fromkeys(queues))
+    if len(names) > MOST_QUEUES:
+        raise ValueError(_too_many(names))
+    return tuple(map(checked_queue, names))
+
+
+def _too_many(names: Collection[str]) -> str:
+    return f"names {len(names):,} queues, more than {MOST_QUEUES}"
 
 
 def some_queues(text: str) -> tuple[str, ...]:

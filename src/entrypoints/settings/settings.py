@@ -1,7 +1,7 @@
 # ruff: noqa: RUF009 - a setting is declared by a call, as attrs.field is
 """The settings: variables with the prefix CRON_, or a settings file; see `sources`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -24,7 +24,7 @@ from cronhare.domain.retries import limits as retry_limits
 from cronhare.domain.retries import outcome
 from cronhare.domain.retries import policy as retries
 from cronhare.domain.texts.printable import echo
-from cronhare.domain.topology import MAIN_QUEUE, ServedQueues
+from cronhare.domain.topology import MAIN_QUEUE
 
 from .bounds import MOST_AT_A_TIME
 from .forms import (
@@ -35,6 +35,7 @@ from .forms import (
     hosts,
     keys,
     one_of,
+    queue_texts,
     seconds,
     served_queues,
     some_queues,
@@ -168,7 +169,7 @@ class Settings:
         seconds(0, 86_400), timedelta(seconds=30), name="shutdown_grace_seconds"
     )
     concurrency: int | None = setting(whole(1, MOST_AT_A_TIME))
-    served: ServedQueues = setting(served_queues, ServedQueues({MAIN_QUEUE: 1}), name="queues")
+    served: Mapping[str, int] = setting(served_queues, {MAIN_QUEUE: 1}, name="queues")
     queue_type: str = setting(one_of("quorum", "classic"), "quorum")
     message_deduplication: bool = setting(switch, default=False)
     failed_monitor: bool = setting(switch, default=True)
@@ -193,7 +194,7 @@ class Settings:
     @property
     def queues(self) -> tuple[str, ...]:
         """The task queues of this process, where it has no jobs file that names others."""
-        return self.served.names
+        return tuple(self.served)
 
     @property
     def ledger(self) -> LedgerFile | LedgerServer:
@@ -396,6 +397,6 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - what a form gives
             return value.total_seconds()
         case Path() | ListenAddress():
             return str(value)
-        case ServedQueues():
-            return value.texts
+        case dict():
+            return queue_texts(value)
     return value

@@ -15,7 +15,6 @@ from cronhare.domain.topology import (
     Exchange,
     FairQueueing,
     Queue,
-    ServedQueues,
     ToFailed,
     ToQuarantine,
     ToQueue,
@@ -144,40 +143,6 @@ def test_a_delay_that_the_lanes_cannot_carry_is_refused() -> None:
     assert route(ToQueue("q", LONGEST_LANE_DELAY)) == ("cron_delay.15", "1." * LANES + "q")
     with pytest.raises(ValueError, match="does not fit the lanes"):
         route(ToQueue("q", too_long))
-
-
-"""Reading the queues of a process, with their weights."""
-
-
-def test_a_queue_has_the_weight_behind_its_last_colon_and_else_one() -> None:
-    served = ServedQueues.parse(["reports:3", "mail", "at:night:100", "mail", "mail:1"])
-
-    assert served.weights == {"reports": 3, "mail": 1, "at:night": 100}
-    assert ServedQueues.parse(served.texts) == served
-
-
-@pytest.mark.parametrize(
-    "text", ["a:0", "a:101", "a:", "a:+1", "a: 1", "a:1.5", "a:٣", "a:1e1", "a:99999999999", "a:b"]
-)
-def test_a_weight_is_a_whole_number_from_1_to_100(text: str) -> None:
-    with pytest.raises(ValueError, match="a whole number from 1 to 100"):
-        ServedQueues.parse([text])
-
-
-def test_all_faults_are_told_at_once() -> None:
-    with pytest.raises(ValueError, match="weight") as caught:
-        ServedQueues.parse(["a:101", "reports:3", "b*", "reports:4", "cron_scheduler_failed:2"])
-
-    assert str(caught.value).split("; ") == [
-        "'a:101': behind its last colon a queue has its weight, a whole number from 1 to 100",
-        "'b*' cannot name a queue: it is empty or has a wildcard (* or #)",
-        "reports has two weights, 3 and 4",
-        "cron_scheduler_failed is one of the system's own queues",
-        "name a task queue otherwise",
-    ]
-
-
-"""Which of several queues is served next."""
 
 
 def served(fair: FairQueueing, *queues: str, times: int) -> list[str]:

@@ -8,6 +8,7 @@ from cronhare.domain.events.rules import AlertPolicy
 from cronhare.domain.retries.limits import BreakerPolicy, BudgetPolicy, OnExhausted, RetryLimits
 from cronhare.domain.retries.outcome import CrashPolicy
 from cronhare.domain.retries.policy import Backoff, RetryPolicy
+from cronhare.entrypoints.settings.forms import queue_texts, served_queues
 from cronhare.entrypoints.settings.settings import Settings, SettingsInvalid
 
 SECOND = timedelta(seconds=1)
@@ -160,3 +161,29 @@ def test_a_message_key_that_could_be_guessed_is_refused_and_not_shown(
         Settings.read()
 
     assert "hunter2" not in str(caught.value)
+
+
+def test_a_queue_has_the_weight_behind_its_last_colon_and_else_one() -> None:
+    served = served_queues("reports:3, mail, at:night:100, mail, mail:1")
+
+    assert served == {"reports": 3, "mail": 1, "at:night": 100}
+    assert served_queues(",".join(queue_texts(served))) == served
+
+
+@pytest.mark.parametrize("weight", ["0", "101", "", "+1", "1.5", "٣", "1e1", "99999999999", "b"])
+def test_a_weight_is_a_whole_number_from_1_to_100(weight: str) -> None:
+    with pytest.raises(ValueError, match="a whole number from 1 to 100"):
+        served_queues(f"a:{weight}")
+
+
+def test_all_faults_of_queues_are_told_at_once() -> None:
+    with pytest.raises(ValueError, match="weight") as caught:
+        served_queues("a:101,reports:3,b*,reports:4,cron_scheduler_failed:2")
+
+    assert str(caught.value).split("; ") == [
+        "'a:101': behind its last colon a queue has its weight, a whole number from 1 to 100",
+        "'b*' cannot name a queue: it is empty or has a wildcard (* or #)",
+        "reports has two weights, 3 and 4",
+        "cron_scheduler_failed is one of the system's own queues",
+        "name a task queue otherwise",
+    ]

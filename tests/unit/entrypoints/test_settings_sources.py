@@ -50,7 +50,7 @@ def test_a_settings_file_has_every_kind_of_value(here: Path) -> None:
     settings = Settings.read()
 
     assert (settings.concurrency, settings.queues) == (4, ("a", "b"))
-    assert settings.served.weights == {"a": 3, "b": 1}
+    assert settings.served == {"a": 3, "b": 1}
     assert (settings.failed_monitor, settings.log_format) == (False, "json")
     assert settings.retry_delay_multiplier == 1.5
     assert settings.sources.found["concurrency"].source == "cronhare.toml"
