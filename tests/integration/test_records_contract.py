@@ -23,7 +23,7 @@ from cronhare.domain.retries.outcome import ErrorClass, TaskError
 from cronhare.domain.retries.retry import Complete, Fail, Quarantine
 from cronhare.domain.schedules.keys import boot_key, manual_key
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
-from cronhare.domain.schedules.task import SYSTEM, ClassRetention, TaskRef
+from cronhare.domain.schedules.task import ClassRetention, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.attempts import Refused
 from cronhare.ports.inspection import LastClaim
@@ -419,6 +419,9 @@ def test_a_foreign_failure_is_archived_with_an_execution_of_its_own(ledger: Ledg
     assert (row.attempts, row.retry_count) == (4, 3)
     assert (execution.state, execution.finished_at) == (State.FAILED, ledger.now)
     assert execution.last_error == "Connection timeout"
+    ledger.clock.advance(DAY)
+    assert not ledger.overdue()
+    assert not ledger.claims.unfinished(after=0, limit=9)
 
 
 def test_a_foreign_failure_without_a_time_failed_now(ledger: Ledger) -> None:
@@ -428,34 +431,18 @@ def test_a_foreign_failure_without_a_time_failed_now(ledger: Ledger) -> None:
     assert kept.failed_at == ledger.now
 
 
-def test_a_foreign_failure_is_not_sent_by_itself(ledger: Ledger) -> None:
-    keep(ledger, reported(ledger.add()))
-    ledger.clock.advance(DAY)
-
-    assert ledger.overdue() == []
-    assert list(ledger.claims.unfinished(after=0, limit=9)) == []
-
-
-def test_a_foreign_failure_can_be_replayed_and_run(ledger: Ledger) -> None:
-    kept = keep(ledger, reported(ledger.add()))
+def test_a_foreign_failure_is_archived_once_and_can_be_replayed_and_run(ledger: Ledger) -> None:
+    failure = reported(ledger.add())
+    kept = keep(ledger, failure)
     assert kept is not None
 
     (replayed,) = ledger.records.replay([kept.id], now=ledger.now)
 
+    assert keep(ledger, failure, node="bee") is None
+    assert len(ledger.records.archive(EVERY_FAILURE)) == len(ledger.executions()) == 1
     assert (replayed.id, replayed.attempt, replayed.deaths) == (kept.execution_id, 5, 0)
     assert replayed.params == '{"theirs":1}'
     assert ledger.succeeded(replayed).state is State.SUCCEEDED
-
-
-def test_a_foreign_failure_that_is_reported_again_is_archived_once(ledger: Ledger) -> None:
-    failure = reported(ledger.add())
-    kept = keep(ledger, failure)
-    assert kept is not None
-    ledger.records.replay([kept.id], now=ledger.now)
-
-    assert keep(ledger, failure, node="bee") is None
-    assert len(ledger.records.archive(EVERY_FAILURE)) == 1
-    assert len(ledger.executions()) == 1
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -507,14 +494,15 @@ def test_an_attempt_of_ours_that_a_foreign_worker_failed_ends_there_if_that_is_p
     assert keep(ledger, reported(execution.scheduler_id, ticket=ticket)) is None
 
 
-def test_a_failure_of_our_own_is_archived_already(ledger: Ledger) -> None:
+@pytest.mark.parametrize("replayed", [False, True])
+def test_a_failure_of_our_own_is_archived_already(ledger: Ledger, *, replayed: bool) -> None:
     archived = ledger.failed()
+    if replayed:
+        ledger.records.replay([archived.id], now=ledger.now)
     ticket = AttemptRef(execution_id=archived.execution_id, attempt=archived.attempts)
 
-    kept = keep(ledger, reported(archived.scheduler_id, ticket=ticket))
-
-    assert kept is None
-    assert list(ledger.records.archive()) == [archived]
+    assert keep(ledger, reported(archived.scheduler_id, ticket=ticket)) is None
+    assert len(ledger.records.archive(EVERY_FAILURE)) == 1
 
 
 def forget_execution_of(archived: Archived, ledger: Ledger) -> None:
@@ -550,69 +538,15 @@ def test_a_failure_of_our_own_stays_archived_once_when_its_execution_is_forgotte
     assert (kept, ledger.executions()) == (None, [])
 
 
-@pytest.mark.parametrize("state", [State.CLAIMED, State.PUBLISHED, State.RETRYING])
-def test_a_failure_that_is_only_claimed_of_what_waits_changes_nothing(
-    ledger: Ledger, state: State
-) -> None:
-    execution = waiting(ledger, state)
+def test_a_failure_that_is_not_proven_changes_nothing(ledger: Ledger) -> None:
+    execution = ledger.claimed()
     ticket = AttemptRef(execution_id=execution.id, attempt=execution.attempt)
     claimed = reported(execution.scheduler_id, ticket=ticket)
 
     answer = ledger.records.keep_failure(claimed, now=ledger.now, node="ant")
 
-    assert (answer, list(ledger.records.archive())) == (Unproven(ticket, state), [])
-    assert ledger.seen(execution) == execution
-
-
-@pytest.mark.parametrize("proven", [True, False])
-@pytest.mark.parametrize(
-    "attempts_ahead",
-    [-1, 0, 1],
-)
-def test_what_runs_is_not_ended_by_a_message(
-    ledger: Ledger, attempts_ahead: int, proven: bool
-) -> None:
-    retried = ledger.finished(ledger.claimed(), IN_30_S)
-    running = ledger.started(retried)
-    ticket = AttemptRef(execution_id=running.id, attempt=running.attempt + attempts_ahead)
-    failure = reported(running.scheduler_id, ticket=ticket, proven=proven)
-
-    answered = ledger.records.keep_failure(failure, now=ledger.now, node="ant")
-
-    assert (answered, list(ledger.records.archive())) == (Unproven(ticket, State.RUNNING), [])
-    assert ledger.seen(running) == running
-
-
-def test_a_failure_of_what_succeeded_is_not_believed(ledger: Ledger) -> None:
-    done = ledger.succeeded(ledger.claimed())
-    ticket = AttemptRef(execution_id=done.id, attempt=done.attempt)
-    claimed = reported(done.scheduler_id, ticket=ticket)
-
-    answer = ledger.records.keep_failure(claimed, now=ledger.now, node="ant")
-
-    assert (answer, list(ledger.records.archive())) == (Unproven(ticket, State.SUCCEEDED), [])
-
-
-def test_a_failure_of_ours_is_known_after_its_replay(ledger: Ledger) -> None:
-    archived = ledger.failed()
-    ledger.records.replay([archived.id], now=ledger.now)
-    ticket = AttemptRef(execution_id=archived.execution_id, attempt=archived.attempts)
-
-    assert keep(ledger, reported(archived.scheduler_id, ticket=ticket)) is None
-
-
-@pytest.mark.parametrize("proven", [True, False])
-@pytest.mark.parametrize("type_", ["report", SYSTEM])
-def test_a_ticket_of_no_execution_makes_none(ledger: Ledger, type_: str, proven: bool) -> None:
-    ticket = AttemptRef(execution_id=4_711, attempt=1)
-    failure = reported(ledger.add(), ticket=ticket, proven=proven)
-    message = msgspec.structs.replace(failure.message, type=type_, id=1)
-    claimed = attrs.evolve(failure, message=message)
-
-    answer = ledger.records.keep_failure(claimed, now=ledger.now, node="ant")
-
-    assert (answer, list(ledger.records.archive())) == (Unproven(ticket, None), [])
-    assert ledger.executions() == []
+    assert (answer, list(ledger.records.archive())) == (Unproven(ticket, State.CLAIMED), [])
+    assert ledger.executions() == [execution]
 
 
 def test_no_failure_is_an_execution_of_the_systems_own_schedule(ledger: Ledger) -> None:
@@ -622,17 +556,6 @@ def test_no_failure_is_an_execution_of_the_systems_own_schedule(ledger: Ledger) 
 
     assert kept is not None
     assert (kept.execution_id, ledger.executions()) == (0, [])
-
-
-def test_a_ticket_of_another_schedule_is_one_of_no_execution(ledger: Ledger) -> None:
-    execution = ledger.claimed()
-    other = ledger.add("other")
-    ticket = AttemptRef(execution_id=execution.id, attempt=execution.attempt)
-
-    answer = ledger.records.keep_failure(reported(other, ticket=ticket), now=ledger.now, node="ant")
-
-    assert (answer, list(ledger.records.archive())) == (Unproven(ticket, None), [])
-    assert ledger.executions() == [execution]
 
 
 @pytest.mark.parametrize(("of_other", "later"), [(True, 0), (False, 1)])
@@ -685,35 +608,21 @@ def test_what_its_caller_publishes_is_left_to_him_for_a_head_start(ledger: Ledge
     assert sorted(ledger.overdue()) == sorted([run.id, replayed.id])
 
 
-def test_a_manual_run_can_have_params_of_its_own(ledger: Ledger) -> None:
-    scheduler_id = ledger.add(params='{"v":1}')
+def test_a_run_by_hand_has_params_of_its_own_and_changes_nothing_of_its_schedule(
+    ledger: Ledger,
+) -> None:
+    scheduler_id, off = ledger.add(params='{"v":1}'), ledger.add("off", status=False)
+    (stored, _) = ledger.schedules.schedules()
 
-    execution = ledger.records.run_now(
-        scheduler_id, key="manual-1", params='{"v":2}', now=ledger.now, node="shell"
+    execution, other = (
+        ledger.records.run_now(id_, key="manual-1", params='{"v":2}', now=ledger.now, node="shell")
+        for id_ in (scheduler_id, off)
     )
 
-    (stored,) = ledger.schedules.schedules()
     assert execution.params == '{"v":2}'
-    assert stored.draft is not None
-    assert stored.draft.params == '{"v":1}'
-
-
-def test_a_manual_run_does_not_move_the_next_due_instant(ledger: Ledger) -> None:
-    scheduler_id = ledger.add()
-
-    ledger.records.run_now(scheduler_id, key="manual-1", params=None, now=ledger.now, node="shell")
-
+    assert ledger.schedules.schedules()[0] == stored
     assert ledger.claims.next_due() == NOON + MINUTE
-
-
-def test_a_disabled_schedule_can_be_run_by_hand(ledger: Ledger) -> None:
-    scheduler_id = ledger.add(status=False)
-
-    execution = ledger.records.run_now(
-        scheduler_id, key="manual-1", params=None, now=ledger.now, node="shell"
-    )
-
-    assert ledger.succeeded(execution).state is State.SUCCEEDED
+    assert ledger.succeeded(other).state is State.SUCCEEDED
 
 
 @pytest.mark.parametrize("number", [4_711, -1, 10**30])
@@ -757,15 +666,9 @@ def test_what_waits_is_cancelled_at_once(ledger: Ledger, state: State) -> None:
     seen = ledger.seen(execution)
     assert (execution.state, answer, seen.state) == (state, State.CANCELLED, State.CANCELLED)
     assert seen.finished_at == ledger.now
-
-
-def test_what_was_cancelled_is_not_sent_again(ledger: Ledger) -> None:
-    for state in (State.CLAIMED, State.PUBLISHED, State.RETRYING):
-        ledger.records.cancel(waiting(ledger, state).id, now=ledger.now)
     ledger.clock.advance(DAY)
-
-    assert ledger.overdue() == []
-    assert list(ledger.claims.unfinished(after=0, limit=9)) == []
+    assert not ledger.overdue()
+    assert not ledger.claims.unfinished(after=0, limit=9)
 
 
 def test_what_runs_is_asked_to_end(ledger: Ledger) -> None:
@@ -815,9 +718,12 @@ def test_cancelling_can_be_repeated(ledger: Ledger) -> None:
 # Replaying
 
 
-def test_a_replayed_execution_is_claimed_anew_with_a_fresh_allowance(ledger: Ledger) -> None:
+@pytest.mark.parametrize("verdict", [FOR_GOOD, Quarantine("crashed 3 times within 300 s")])
+def test_a_replayed_execution_is_claimed_anew_with_a_fresh_allowance(
+    ledger: Ledger, verdict: Fail | Quarantine
+) -> None:
     crashed = ledger.finished(ledger.claimed(), IN_30_S, CRASH)
-    failed = ledger.finished(crashed, FOR_GOOD, CRASH)
+    failed = ledger.finished(crashed, verdict, CRASH)
     (archived,) = ledger.records.archive()
 
     (replayed,) = ledger.records.replay([archived.id], now=ledger.now)
@@ -827,15 +733,6 @@ def test_a_replayed_execution_is_claimed_anew_with_a_fresh_allowance(ledger: Led
     assert (replayed.deaths, replayed.crashed_at) == (0, ())
     assert (replayed.finished_at, replayed.last_error) == (None, None)
     assert (ledger.seen(replayed), ledger.overdue()) == (replayed, [failed.id])
-
-
-def test_a_quarantined_execution_is_released_likewise(ledger: Ledger) -> None:
-    ledger.finished(ledger.claimed(), Quarantine("crashed 3 times within 300 s"), CRASH)
-    (archived,) = ledger.records.archive()
-
-    (released,) = ledger.records.replay([archived.id], now=ledger.now)
-
-    assert (released.state, released.crashed_at) == (State.CLAIMED, ())
 
 
 def test_a_replayed_row_stays_in_the_archive_resolved(ledger: Ledger) -> None:
@@ -888,13 +785,6 @@ def test_of_many_who_replay_a_row_one_does(ledger: Ledger) -> None:
     assert sorted(map(len, answers)) == [0, 0, 0, 0, 0, 0, 0, 1]
 
 
-def test_a_discarded_row_is_not_replayed(ledger: Ledger) -> None:
-    archived = ledger.failed()
-    ledger.records.discard([archived.id], note="known", now=ledger.now)
-
-    assert list(ledger.records.replay([archived.id], now=ledger.now)) == []
-
-
 def test_a_replayed_message_waits_no_longer_than_a_fresh_one(ledger: Ledger) -> None:
     published = ledger.published()
     failed = ledger.finished(published, FOR_GOOD)
@@ -922,6 +812,7 @@ def test_a_discarded_row_is_resolved_with_a_note(ledger: Ledger) -> None:
     (row,) = ledger.records.archived([archived.id])
     assert (count, row.resolution, row.note) == (1, "discarded", "known")
     assert row.resolved_at == ledger.now
+    assert list(ledger.records.replay([archived.id], now=ledger.now)) == []
 
 
 def test_a_resolved_row_is_not_discarded(ledger: Ledger) -> None:

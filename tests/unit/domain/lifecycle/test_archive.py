@@ -1,18 +1,22 @@
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.domain.execution import State
+from cronhare.domain.execution import REPLAYABLE, STARTABLE, State
 from cronhare.domain.lifecycle.archive import (
     LARGEST_FAILED,
     Failure,
     FailureFilter,
     FailureFilterInvalid,
+    Unproven,
     read_failed,
 )
 from cronhare.domain.messages import AttemptRef, Signer, Unreadable
+from tests.unit.executions import NOON, execution
 
 BODY = (
     b'{"type":"report","id":25,"scheduler_id":16,"params_scheduler":"{}",'
@@ -105,7 +109,43 @@ def test_no_body_ever_raises(body: bytes) -> None:
     assert isinstance(read_failed(body, {}, Signer()), Failure | Unreadable)
 
 
-NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+ANY = list(State)
+ENDS = "ends"
+
+
+@pytest.mark.parametrize(
+    ("states", "ahead", "proven", "is_archived", "said"),
+    [
+        ([State.HANDED_OVER], 0, False, False, ENDS),
+        (STARTABLE, 0, True, False, ENDS),
+        (STARTABLE, 0, False, False, Unproven),
+        (REPLAYABLE, 0, False, False, None),
+        ([State.RUNNING, State.SUCCEEDED, State.HELD], 0, True, False, Unproven),
+        (ANY, -1, True, False, Unproven),
+        (ANY, 1, True, False, Unproven),
+        (ANY, -1, False, True, None),  # it has failed with that attempt before
+    ],
+)
+def test_a_message_ends_what_waits_for_that_attempt_if_that_is_proven(
+    states: Iterable[State], ahead: int, proven: bool, is_archived: bool, said: object
+) -> None:
+    for state in states:
+        one = execution(state, scheduler_id=16, attempt=2)
+        ticket = AttemptRef(execution_id=one.id, attempt=2 + ahead)
+        failure = attrs.evolve(read(BODY), ticket=ticket, proven=proven)
+
+        answer = failure.judge(one, is_archived=lambda: is_archived)
+
+        assert answer == {ENDS: one, Unproven: Unproven(ticket, state), None: None}[said]
+
+
+def test_of_no_execution_or_one_of_another_schedule_only_what_is_archived_is_known() -> None:
+    ticket = AttemptRef(execution_id=1, attempt=1)
+    failure = attrs.evolve(read(BODY), ticket=ticket, proven=True)
+
+    for one in (None, execution(scheduler_id=17)):
+        assert failure.judge(one, is_archived=lambda: False) == Unproven(ticket, None)
+        assert failure.judge(one, is_archived=lambda: True) is None
 
 
 def test_a_filter_that_no_row_can_meet_is_refused_with_all_its_faults() -> None:
