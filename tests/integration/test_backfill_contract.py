@@ -11,8 +11,9 @@ from cronhare.application.administration.changing.replays import Backfills
 from cronhare.application.administration.explain import explain
 from cronhare.application.administration.reading.lookup import find_schedule
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.orders import BackfillOrder, Replay, ReplayOrderInvalid, ReplayState
+from cronhare.domain.lifecycle.orders import BackfillOrder, Replay, ReplayState
 from cronhare.domain.lifecycle.replay import MOST_INSTANTS
+from cronhare.domain.reading import Invalid
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.conditions import CalendarDraft, Conditions
 from cronhare.domain.schedules.keys import Trigger, trigger_of
@@ -292,7 +293,7 @@ def test_what_cannot_be_filled_is_refused_with_the_number(
     ledger.add(**EVERY_MINUTE)
     backfills = Backfills(replays=ledger.replays, schedules=ledger.schedules, trail=ledger.trail)
 
-    with pytest.raises(ReplayOrderInvalid) as refused:
+    with pytest.raises(Invalid) as refused:
         backfills.look("report", since=since, until=until, now=ledger.now)
 
     assert told in str(refused.value)
@@ -302,7 +303,7 @@ def test_what_stays_alive_is_filled_by_nothing_beside_its_run(ledger: Ledger) ->
     ledger.add("pump", stay_alive=True, **HOURLY)
     backfills = Backfills(replays=ledger.replays, schedules=ledger.schedules, trail=ledger.trail)
 
-    with pytest.raises(ReplayOrderInvalid, match="schedule: it stays alive, one run at a time"):
+    with pytest.raises(Invalid, match="schedule: it stays alive, one run at a time"):
         backfills.look("pump", since=NOON - HOUR, until=NOON, now=ledger.now)
 
 
@@ -310,14 +311,14 @@ def test_all_faults_are_told_at_once_and_a_preview_changes_nothing(ledger: Ledge
     ledger.add(**HOURLY)
     ledger.add("by-hand", schedule=None)
     backfills = Backfills(replays=ledger.replays, schedules=ledger.schedules, trail=ledger.trail)
-    with pytest.raises(ReplayOrderInvalid) as refused:
+    with pytest.raises(Invalid) as refused:
         backfills.look(
             "by-hand", since=NOON, until=NOON + HOUR, now=NOON, rate=float("nan"), at_once=0
         )
 
     _, preview = backfills.look("report", since=NOON - HOUR, until=NOON, now=NOON)
 
-    assert [field for field, _ in refused.value.faults] == ["until", "schedule", "rate", "at_once"]
+    assert [each.field for each in refused.value.faults] == ["until", "schedule", "rate", "at_once"]
     assert (preview.instants, preview.ran) == (1, 0)
     assert list(ledger.replays.replays(limit=9)) == []
 

@@ -10,11 +10,12 @@ import attrs
 from cronhare.application.doctor.nodes import LOOK_FOR_HELD
 from cronhare.application.starting import keeps_alive
 from cronhare.domain.execution import UNFINISHED, Execution, State
-from cronhare.domain.lifecycle.archive import FailureFilter, FailureFilterInvalid
+from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.lifecycle.gates import ACTIVE, PLACED, key_of, schedule_of
 from cronhare.domain.lifecycle.orders import BackfillOrder, Replay, ReplayState
 from cronhare.domain.lifecycle.replay import left_out, why_not_filled
 from cronhare.domain.nodes import CLOCKS_DIFFER, MOST_REPORTS, NodeReport, alive, served, serving
+from cronhare.domain.reading import Invalid
 from cronhare.domain.schedules.catalog import say_unheard
 from cronhare.domain.schedules.conditions import FoundCalendar
 from cronhare.domain.schedules.draft import Disabled, hindrance
@@ -230,7 +231,7 @@ class Explanations:
         """Say what the archive knows of a schedule that is gone."""
         try:
             which = FailureFilter(schedule=name, unresolved=False)
-        except FailureFilterInvalid:  # no name that a schedule can have
+        except Invalid:  # no name that a schedule can have
             return ""
         for last in self._records.archive(which, limit=1):
             at = say_moment(last.failed_at)

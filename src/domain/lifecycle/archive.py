@@ -21,6 +21,7 @@ from ..messages import (
     fault_of_signature,
     ticket_of,
 )
+from ..reading import Fault, Invalid
 from ..retries.outcome import Ending, ErrorClass, PoisonPill, TaskError
 from ..retries.policy import write_policy
 from ..retries.retry import Fail, Quarantine
@@ -263,18 +264,6 @@ _LENGTHS: Final = {
 _UNWRITABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 
-class FieldsInvalid(ValueError):
-    """What is asked for cannot be. *faults* has a pair of field and reason for each."""
-
-    def __init__(self, faults: list[tuple[str, str]]) -> None:
-        self.faults = faults
-        super().__init__("; ".join(f"{field}: {why}" for field, why in faults))
-
-
-class FailureFilterInvalid(FieldsInvalid):
-    """A filter asks for what no row can be."""
-
-
 @attrs.frozen(kw_only=True)
 class FailureFilter:
     """Rows of the archive that have all of this; None stands for any, and none left out is all.
@@ -286,7 +275,7 @@ class FailureFilter:
     out if *unresolved*.
 
     Raises:
-        FailureFilterInvalid: with all faults at once.
+        Invalid: with all faults at once.
     """
 
     execution_id: int | None = None
@@ -305,19 +294,19 @@ class FailureFilter:
 
     def __attrs_post_init__(self) -> None:
         if faults := [*self._faults()]:
-            raise FailureFilterInvalid(faults)
+            raise Invalid(faults)
 
-    def _faults(self) -> Iterator[tuple[str, str]]:
+    def _faults(self) -> Iterator[Fault]:
         for field, longest in _LENGTHS.items():
             text = getattr(self, field)
             if text is not None and not 0 < len(text) <= longest:
-                yield field, f"it has {len(text):,} characters, 1-{longest:,} are allowed"
+                yield Fault(field, f"it has {len(text):,} characters, 1-{longest:,} are allowed")
             elif text is not None and _UNWRITABLE.search(text):
-                yield field, f"{echo(text)} has a character that no row can hold"
+                yield Fault(field, f"{echo(text)} has a character that no row can hold")
         if self.kind not in {None, State.FAILED, State.QUARANTINED}:
-            yield "kind", f"{self.kind} is neither failed nor quarantined"
+            yield Fault("kind", f"{self.kind} is neither failed nor quarantined")
         if self.since and self.until and self.since >= self.until:
-            yield "until", "it is to be later than since"
+            yield Fault("until", "it is to be later than since")
 
     @property
     def conditions(self) -> dict[str, Any]:

@@ -15,13 +15,14 @@ import msgspec
 
 from ..cron.timeline import EPOCH
 from ..execution import State
+from ..reading import Fault, Invalid
 from ..retries.policy import ATTEMPTS
 from ..schedules.schedule import SECOND
 from ..schedules.task import TaskRef
 from ..texts.moments import say_moment
 from ..texts.printable import echo, printable
 from ..texts.words import called
-from .archive import Archived, FailureFilter, FieldsInvalid
+from .archive import Archived, FailureFilter
 
 #: Executions a second.
 RATES: Final = (0.01, 1_000.0)
@@ -49,10 +50,6 @@ _PATH: Final = "params."
 LONGEST_PATH: Final = 255
 
 
-class ReplayOrderInvalid(FieldsInvalid):
-    """An order that is refused."""
-
-
 @attrs.frozen(kw_only=True)
 class Pacing:
     """How runs are spread that begin in the background.
@@ -64,7 +61,7 @@ class Pacing:
     who asked.
 
     Raises:
-        ReplayOrderInvalid: with all faults at once.
+        Invalid: with all faults at once.
     """
 
     rate: float = DEFAULT_RATE
@@ -77,15 +74,15 @@ class Pacing:
 
     def __attrs_post_init__(self) -> None:
         if faults := [*self.faults()]:
-            raise ReplayOrderInvalid(faults)
+            raise Invalid(faults)
 
-    def faults(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[Fault]:
         for field, (least, most) in _BOUNDS.items():
             value = getattr(self, field)
             if value is not None and not least <= value <= most:
-                yield field, f"{value} is not {least:g}-{most:,g}"
+                yield Fault(field, f"{value} is not {least:g}-{most:,g}")
         if len(self.author) > LONGEST_AUTHOR or self.author != printable(self.author):
-            yield "author", f"is to be a line of at most {LONGEST_AUTHOR} letters"
+            yield Fault("author", f"is to be a line of at most {LONGEST_AUTHOR} letters")
 
 
 @attrs.frozen(kw_only=True)
@@ -99,17 +96,19 @@ class ReplayOrder(Pacing):
     which: FailureFilter
     key: str | None = None
 
-    def faults(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[Fault]:
         if not self.which.unresolved:
-            yield "which", "only what is unresolved can be replayed"
+            yield Fault("which", "only what is unresolved can be replayed")
         yield from super().faults()
         key = self.key
         if key is None or key in KEYS:
             return
         if not self.reads_params or "" in key.split(".") or key != printable(key):
-            yield "key", f"{echo(key)} is neither {', '.join(KEYS)} nor like params.customer.id"
+            yield Fault(
+                "key", f"{echo(key)} is neither {', '.join(KEYS)} nor like params.customer.id"
+            )
         elif len(key) > LONGEST_PATH:
-            yield "key", f"it has {len(key):,} characters, at most {LONGEST_PATH} are allowed"
+            yield Fault("key", f"it has {len(key):,} characters, {LONGEST_PATH} are allowed")
 
     @property
     def reads_params(self) -> bool:
@@ -162,14 +161,14 @@ class BackfillOrder(Pacing):
     until: datetime
     at_once: int = 1
 
-    def faults(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[Fault]:
         yield from super().faults()
         if self.since.tzinfo is None or self.until.tzinfo is None:
-            yield "since", "a time without an offset"
+            yield Fault("since", "a time without an offset")
         elif self.since < EPOCH:
-            yield "since", f"{say_moment(self.since)} is before 1970"
+            yield Fault("since", f"{say_moment(self.since)} is before 1970")
         elif self.since >= self.until:
-            yield "until", f"{say_moment(self.until)} is not after {say_moment(self.since)}"
+            yield Fault("until", f"{say_moment(self.until)} is not after {say_moment(self.since)}")
 
     @property
     def key(self) -> str:

@@ -11,8 +11,9 @@ import attrs
 import typer
 
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.archive import FailureFilter, FailureFilterInvalid
+from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.messages import LARGEST_ID
+from cronhare.domain.reading import Invalid
 from cronhare.domain.retries.outcome import ErrorClass
 
 from .completion import QUEUES, SCHEDULES, TASKS
@@ -112,8 +113,8 @@ class Asked:
             which = FailureFilter(
                 since=first, until=last, kind=None if kind is None else State(kind), **asked
             )
-        except FailureFilterInvalid as error:
-            faults += [f"--{field.replace('_', '-')}: {why}" for field, why in error.faults]
+        except Invalid as error:
+            faults += [f"--{each.field.replace('_', '-')}: {each.problem}" for each in error.faults]
         if faults:
             raise Refusal("these failures cannot be asked for", faults)
         return which

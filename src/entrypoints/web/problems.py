@@ -13,9 +13,7 @@ from cronhare.application.administration.changing.runs import CannotPause, Canno
 from cronhare.application.administration.changing.schedules import CannotEdit, NameTaken
 from cronhare.application.administration.changing.work import NotDrainable
 from cronhare.application.administration.reading.lookup import NotFound
-from cronhare.domain.lifecycle.archive import FailureFilterInvalid
-from cronhare.domain.lifecycle.orders import ReplayOrderInvalid
-from cronhare.domain.reading import MOST_FAULTS, Fault
+from cronhare.domain.reading import MOST_FAULTS, Fault, Invalid
 from cronhare.domain.schedules.draft import ScheduleInvalid
 from cronhare.domain.texts.printable import shown
 from cronhare.domain.texts.words import first_faults
@@ -149,8 +147,7 @@ _PROBLEMS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
     RequestReused: lambda error: Problem(
         HTTPStatus.UNPROCESSABLE_ENTITY, f"this Idempotency-Key was used before: {error}"
     ),
-    ReplayOrderInvalid: lambda error: invalid_request([Fault(*each) for each in error.faults]),
-    FailureFilterInvalid: lambda error: invalid_request([Fault(*each) for each in error.faults]),
+    Invalid: lambda error: invalid_request(error.faults),
     LedgerUnavailable: _unavailable,
     RequestValidationError: _invalid,
     HTTPException: _of_framework,

@@ -18,7 +18,6 @@ from cronhare.domain.lifecycle.orders import (
     Order,
     Replay,
     ReplayOrder,
-    ReplayOrderInvalid,
 )
 from cronhare.domain.lifecycle.replay import (
     MOST_INSTANTS,
@@ -27,6 +26,7 @@ from cronhare.domain.lifecycle.replay import (
     left_out_by,
 )
 from cronhare.domain.progress import OnProgress, unwatched
+from cronhare.domain.reading import Fault, Invalid
 from cronhare.domain.schedules.conditions import FoundCalendar
 from cronhare.domain.schedules.schedule import Schedule
 from cronhare.domain.schedules.skips import Circumstances
@@ -201,17 +201,17 @@ class Backfills:
 
         Raises:
             NotFound: there is no such schedule.
-            ReplayOrderInvalid: with all faults at once.
+            Invalid: with all faults at once.
         """
         stored = find_schedule(self._schedules, name)
         faults = [*_faults_of_time(until, now), *_faults_of_schedule(stored)]
         asked = {"schedule": stored.name, "scheduler_id": stored.id, "since": since, **rules}
         try:
             order = BackfillOrder(until=until, **asked)
-        except ReplayOrderInvalid as error:
-            raise ReplayOrderInvalid([*faults, *error.faults]) from error
+        except Invalid as error:
+            raise Invalid([*faults, *error.faults]) from error
         if faults:
-            raise ReplayOrderInvalid(faults)
+            raise Invalid(faults)
         schedule = understood(stored)
         assert schedule is not None, "or it would have a fault"
         due = _due(schedule, order, find_calendars(self._schedules, stored))
@@ -254,18 +254,18 @@ class Backfills:
         return ReplayView.of(begun, now=now)
 
 
-def _faults_of_time(until: datetime, now: datetime) -> Iterator[tuple[str, str]]:
+def _faults_of_time(until: datetime, now: datetime) -> Iterator[Fault]:
     if until > now:
-        yield "until", f"{say_moment(until)} is to come: it is {say_moment(now)}"
+        yield Fault("until", f"{say_moment(until)} is to come: it is {say_moment(now)}")
 
 
-def _faults_of_schedule(stored: StoredSchedule) -> Iterator[tuple[str, str]]:
+def _faults_of_schedule(stored: StoredSchedule) -> Iterator[Fault]:
     if stored.draft is None:
-        yield "schedule", f"its row is broken: {stored.problem}"
+        yield Fault("schedule", f"its row is broken: {stored.problem}")
     elif stored.draft.stay_alive:
-        yield "schedule", NOT_BESIDE
+        yield Fault("schedule", NOT_BESIDE)
     elif not stored.draft.has_times:
-        yield "schedule", "it has no times of its own: `cronhare run` runs it"
+        yield Fault("schedule", "it has no times of its own: `cronhare run` runs it")
 
 
 def _due(
@@ -284,7 +284,7 @@ def _due(
             f"more than {MOST_INSTANTS:,} instants are due; those before {until} are as many as "
             "one backfill may have"
         )
-        raise ReplayOrderInvalid([("until", fault)])
+        raise Invalid([Fault("until", fault)])
     if not due:
-        raise ReplayOrderInvalid([("since", "nothing was due between these times")])
+        raise Invalid([Fault("since", "nothing was due between these times")])
     return due

@@ -9,7 +9,8 @@ import typer
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import EVERY_FAILURE, UNRESOLVED, FailureFilter
-from cronhare.domain.lifecycle.orders import ReplayOrder, ReplayOrderInvalid
+from cronhare.domain.lifecycle.orders import ReplayOrder
+from cronhare.domain.reading import Invalid
 from cronhare.domain.retries.policy import ATTEMPTS
 from cronhare.domain.texts.words import counted
 
@@ -244,7 +245,7 @@ def _order(which: FailureFilter, rules: dict[str, Any]) -> ReplayOrder:
         given = rules_given({**rules, "stop_at": None})
     try:
         order = ReplayOrder(which=which, **given)
-    except ReplayOrderInvalid as error:
+    except Invalid as error:
         raise refused_order(what, error, *faults) from error
     if faults:
         raise Refusal(what, faults)

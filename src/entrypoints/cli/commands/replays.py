@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from cronhare.domain.cron import find_zone
-from cronhare.domain.lifecycle.orders import LONGEST_AUTHOR, ReplayOrderInvalid, ReplayState
+from cronhare.domain.lifecycle.orders import LONGEST_AUTHOR, ReplayState
+from cronhare.domain.reading import Invalid
 from cronhare.domain.texts.words import counted
 
 from ...node_identity import this_actor, this_user
@@ -96,9 +97,10 @@ def option_of(field: str) -> str:
     return _CALLED.get(field, f"--{field.replace('_', '-')}")
 
 
-def refused_order(what: str, error: ReplayOrderInvalid, *faults: str) -> Refusal:
+def refused_order(what: str, error: Invalid, *faults: str) -> Refusal:
     """Say what is wrong with an order, by the options that it was made of."""
-    return Refusal(what, [*faults, *(f"{option_of(field)}: {why}" for field, why in error.faults)])
+    found = (f"{option_of(each.field)}: {each.problem}" for each in error.faults)
+    return Refusal(what, [*faults, *found])
 
 
 def this_author(given: str | None) -> str:
@@ -198,7 +200,7 @@ def backfill(
             order, found = backfills.look(
                 name, since=first, until=last, now=now, on_progress=on_progress, **given
             )
-    except ReplayOrderInvalid as error:
+    except Invalid as error:
         raise refused_order("this backfill cannot be ordered", error) from error
     said = _say_instants(found)
     if dry_run:

@@ -20,9 +20,9 @@ from cronhare.application.administration.views.failures import (
 )
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.archive import FailureFilter, FailureFilterInvalid
+from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.lifecycle.orders import ReplayOrder
-from cronhare.domain.reading import Fault
+from cronhare.domain.reading import Fault, Invalid
 from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.retries.policy import ATTEMPTS
 
@@ -168,8 +168,8 @@ def read_selection(body: FailureSelection, *, kind: State | None) -> FailureFilt
     chosen = kind or (State(given["kind"]) if "kind" in given else None)
     try:
         which = FailureFilter(**{**given, "kind": chosen}, **moments)
-    except FailureFilterInvalid as error:
-        faults += [Fault(*each) for each in error.faults]
+    except Invalid as error:
+        faults += error.faults
     if faults:
         raise invalid_request(faults)
     return which

@@ -11,11 +11,11 @@ from cronhare.domain.lifecycle.archive import (
     LARGEST_FAILED,
     Failure,
     FailureFilter,
-    FailureFilterInvalid,
     Unproven,
     read_failed,
 )
 from cronhare.domain.messages import AttemptRef, Signer, Unreadable
+from cronhare.domain.reading import Invalid
 from tests.unit.executions import NOON, execution
 
 BODY = (
@@ -149,7 +149,7 @@ def test_of_no_execution_or_one_of_another_schedule_only_what_is_archived_is_kno
 
 
 def test_a_filter_that_no_row_can_meet_is_refused_with_all_its_faults() -> None:
-    with pytest.raises(FailureFilterInvalid) as refused:
+    with pytest.raises(Invalid) as refused:
         FailureFilter(
             schedule="",
             task="a\0b",
@@ -160,7 +160,7 @@ def test_a_filter_that_no_row_can_meet_is_refused_with_all_its_faults() -> None:
             until=NOON,
         )
 
-    assert [field for field, _ in refused.value.faults] == [
+    assert [each.field for each in refused.value.faults] == [
         "schedule",
         "task",
         "code",

@@ -12,12 +12,12 @@ from cronhare.domain.lifecycle.orders import (
     Halt,
     Release,
     ReplayOrder,
-    ReplayOrderInvalid,
     ReplayProgress,
     ReplayState,
     next_step,
     time_left,
 )
+from cronhare.domain.reading import Invalid
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -94,7 +94,7 @@ def test_what_differs_has_nothing_in_common_however_long_or_odd(
 
 
 def test_an_order_is_refused_with_all_its_faults() -> None:
-    with pytest.raises(ReplayOrderInvalid) as refused:
+    with pytest.raises(Invalid) as refused:
         ReplayOrder(
             which=EVERY_FAILURE,
             rate=float("nan"),
@@ -107,7 +107,7 @@ def test_an_order_is_refused_with_all_its_faults() -> None:
             author="\x1b[2J",
         )
 
-    assert [field for field, _ in refused.value.faults] == [
+    assert [each.field for each in refused.value.faults] == [
         "which",
         "rate",
         "jitter",

@@ -15,8 +15,8 @@ from starlette.routing import BaseRoute
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.archive import By, FailureFilter, FailureFilterInvalid
-from cronhare.domain.reading import Fault
+from cronhare.domain.lifecycle.archive import By, FailureFilter
+from cronhare.domain.reading import Fault, Invalid
 from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.texts.words import counted
 
@@ -197,8 +197,8 @@ def filter_of(asked: Mapping[str, str]) -> FailureFilter:
             error_class=None if error_class is None else ErrorClass(error_class),
             kind=None if kind is None else State(kind),
         )
-    except FailureFilterInvalid as error:
-        faults += [Fault(field, problem) for field, problem in error.faults]
+    except Invalid as error:
+        faults += error.faults
     if faults:
         raise Problem(HTTPStatus.BAD_REQUEST, "what is asked for has faults", faults=faults)
     return which

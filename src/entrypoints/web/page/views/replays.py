@@ -16,9 +16,8 @@ from cronhare.domain.lifecycle.orders import (
     DEFAULT_AT_ONCE,
     DEFAULT_RATE,
     ReplayOrder,
-    ReplayOrderInvalid,
 )
-from cronhare.domain.reading import Fault
+from cronhare.domain.reading import Fault, Invalid
 
 from ...access import actor_of
 from ...problems import Problem
@@ -106,8 +105,8 @@ def order_of(form: Mapping[str, str], *, which: FailureFilter, author: str) -> R
             attempts=attempts,
             author=author,
         )
-    except ReplayOrderInvalid as error:
-        faults += [Fault(field, problem) for field, problem in error.faults]
+    except Invalid as error:
+        faults += error.faults
     if faults:
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "the replay has faults", faults=faults)
     return order
