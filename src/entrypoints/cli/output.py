@@ -90,13 +90,21 @@ def print_line(sentence: str, *, style: str = "", indent: int = 0) -> None:
         _print(Padding(said, (0, 0, 0, indent), expand=False))
 
 
+def print_beside(sentence: str, *, json: bool) -> None:
+    """Print a sentence beside what was asked for: on stderr where that is a JSON document."""
+    if json:
+        sys.stderr.write(f"{printable(sentence)}\n")
+        sys.stderr.flush()
+    else:
+        print_line(sentence)
+
+
 def answer(value: Any, *sentences: str, json: bool) -> None:  # noqa: ANN401 - as `print_json`
     """Print a value as JSON, or what there is to say of it."""
     if json:
         print_json(value)
-    else:
-        for sentence in sentences:
-            print_line(sentence)
+    for sentence in () if json else sentences:
+        print_line(sentence)
 
 
 def print_notes(notes: Iterable[object]) -> None:

@@ -1,6 +1,5 @@
 """`cronhare executions list | show | cancel`, `cronhare run` and `cronhare explain`."""
 
-import sys
 import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
@@ -34,6 +33,7 @@ from ..output import (
     Styled,
     answer,
     local_time,
+    print_beside,
     print_json,
     print_line,
     print_rows,
@@ -77,12 +77,7 @@ def list_(
     queries = open_ledger().queries()
     first, last = read_span(since, until, now=queries.now())
     which = ExecutionFilter(
-        schedule=schedule,
-        task=task,
-        states=tuple(states or ()),
-        since=first,
-        until=last,
-        limit=limit,
+        schedule=schedule, task=task, states=states or (), since=first, until=last, limit=limit
     )
     if watch:
         print_changes(queries.watch(which, pause=time.sleep), _change, json=json)
@@ -199,13 +194,9 @@ def run(
     ledger = f"Ledger: {said_ledger(container.settings())}"
     text = f"Execution {began.id} ({began.key}) is on its way. {follow}"
     if wait:
-        # First, as the wait may be given up; on stderr where the output is for machines.
-        said = f"{text}. Ctrl-C ends the wait, and not the run."
-        if json:
-            sys.stderr.write(f"{said}\n{ledger}\n")
-        else:
-            print_line(said)
-            print_line(ledger)
+        # First, as the wait may be given up.
+        for line in (f"{text}. Ctrl-C ends the wait, and not the run.", ledger):
+            print_beside(line, json=json)
         raise typer.Exit(_wait(container.queries(), began.id, json=json))
     answer(ExecutionView.of(began, now=now), text, ledger, json=json)
     if not json and container.queries().schedule(name).status is False:
@@ -222,11 +213,8 @@ def _wait(queries: "Queries", execution_id: int, *, json: bool) -> Status:
 
 
 def _print_silence(execution: ExecutionView) -> None:
-    # On stderr: the output may be piped on.
-    sys.stderr.write(
-        f"Execution {execution.id} is {execution.state}: nobody has taken it up yet. "
-        "Why, says `cronhare doctor`.\n"
-    )
+    silence = "nobody has taken it up yet. Why, says `cronhare doctor`."
+    print_beside(f"Execution {execution.id} is {execution.state}: {silence}", json=True)
 
 
 def _json(text: str) -> str:

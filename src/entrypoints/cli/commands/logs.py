@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
@@ -59,14 +59,7 @@ def logs(
     line is one of JSON.
     """
     if follow:
-        container = wire()
-        execution_id = once_made(lambda: _number(opened(container).queries(), which, waits=True))
-        looks = Looks()
-        events = container.queries().follow(execution_id, pause=looks.pause)
-        if json or raw:
-            (as_json_lines if json else as_it_was_written)(events)
-        else:
-            under_headings(events, looks.stamp)
+        _follow(which, raw=raw, json=json)
         return
     queries = open_ledger().queries()
     found = queries.output(_number(queries, which, waits=False))
@@ -87,22 +80,22 @@ def logs(
         print_line("Nothing was written.")
 
 
-class Looks:
-    """When a line was seen: what was there at the first look may have been written long before."""
+def _follow(which: str, *, raw: bool, json: bool) -> None:
+    container = wire()
+    execution_id = once_made(lambda: _number(opened(container).queries(), which, waits=True))
+    waited = list[float]()
 
-    def __init__(self) -> None:
-        """Begin with the first look."""
-        self._is_first = True
-
-    def pause(self, seconds: float) -> None:
-        """Wait for the next look."""
-        self._is_first = False
+    def pause(seconds: float) -> None:
+        waited.append(seconds)
         time.sleep(seconds)
 
-    def stamp(self) -> str:
-        """Say when the last look was, for the front of a line."""
+    def stamp() -> str:
+        """Say when a line was seen, unless it was there at the first look, maybe for long."""
         shown = say_time(datetime.now(UTC))
-        return f"{' ' * len(shown) if self._is_first else shown}  "
+        return f"{shown if waited else ' ' * len(shown)}  "
+
+    events = container.queries().follow(execution_id, pause=pause)
+    _print_followed(events, stamp, raw=raw, json=json)
 
 
 def _number(queries: "Queries", which: str, *, waits: bool) -> int:
@@ -165,41 +158,32 @@ def _print_stream(name: str, stream: "Captured") -> None:
 _ENDED: Final = {State.SUCCEEDED: "it has succeeded", State.FAILED: "it has failed for good"}
 
 
-def under_headings(events: Iterable[Followed], stamp: Callable[[], str]) -> None:
-    """Print lines with control characters escaped, a heading where attempt or stream changes.
+def _print_followed(
+    events: Iterable[Followed], stamp: Callable[[], str], *, raw: bool, json: bool
+) -> None:
+    """Print what comes, each line before the next is waited for; on stderr what is no output.
 
-    *stamp* is what stands in front of a line.
+    That may be piped on. A heading says where attempt or stream change.
     """
     heading = None
-    for event in _flushed(events):
-        match event:
-            case Written(attempt=attempt, stream=stream, line=line):
-                if heading != (attempt, stream):
-                    heading = attempt, stream
-                    print_line(f"--- attempt {attempt}, {stream}", style="bold")
-                if line.left_out:
-                    print_line(f"--- [{_lines_left_out(line.left_out)}]", style="bold")
-                sys.stdout.write(f"{stamp()}{printable(line.text.removesuffix(chr(13)))}\n")
-            case _:
-                _print_aside(event)
-
-
-def as_it_was_written(events: Iterable[Followed]) -> None:
-    """Print the output alone, control characters and all."""
-    for event in _flushed(events):
-        match event:
-            case Written(line=line):
-                if line.left_out:
-                    sys.stderr.write(f"[{_lines_left_out(line.left_out)}]\n")
-                sys.stdout.write(line.text + ("\n" if line.is_ended else ""))
-            case _:
-                _print_aside(event)
-
-
-def as_json_lines(events: Iterable[Followed]) -> None:
-    """Print an object for each line of output, and for each state of the execution."""
-    for event in _flushed(events):
-        sys.stdout.write(f"{json_line(_as_object(event))}\n")
+    for event in events:
+        if json:
+            sys.stdout.write(f"{json_line(_as_object(event))}\n")
+        elif not isinstance(event, Written):
+            sys.stderr.write(f"{printable(_said(event))}\n")
+            sys.stderr.flush()
+        elif raw:
+            if event.line.left_out:
+                sys.stderr.write(f"[{_left_out(event.line.left_out)}]\n")
+            sys.stdout.write(event.line.text + ("\n" if event.line.is_ended else ""))
+        else:
+            if heading != (event.attempt, event.stream):
+                heading = event.attempt, event.stream
+                print_line(f"--- attempt {event.attempt}, {event.stream}", style="bold")
+            if event.line.left_out:
+                print_line(f"--- [{_left_out(event.line.left_out)}]", style="bold")
+            sys.stdout.write(f"{stamp()}{printable(event.line.text.removesuffix(chr(13)))}\n")
+        sys.stdout.flush()
 
 
 def _as_object(event: Followed) -> dict[str, Any]:
@@ -218,27 +202,15 @@ def _as_object(event: Followed) -> dict[str, Any]:
             }
 
 
-def _flushed(events: Iterable[Followed]) -> Iterator[Followed]:
-    """Let each line be seen before the next is waited for."""
-    for event in events:
-        yield event
-        sys.stdout.flush()
-
-
-def _lines_left_out(lines: int) -> str:
+def _left_out(lines: int) -> str:
     return f"{counted(lines, 'line')} left out: written faster than they are kept"
 
 
-def _print_aside(event: Followed) -> None:
-    """Say on stderr what is no output: that may be piped on."""
-    match event:
-        case Moved(execution):
-            sys.stderr.write(f"{printable(_said_state(execution))}\n")
-        case CutShort(attempt=attempt, as_of=as_of):
-            at = say_moment(as_of)
-            text = f"Attempt {attempt} was lost: what it wrote after {at} is not known"
-            sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+def _said(event: Moved | CutShort) -> str:
+    if isinstance(event, Moved):
+        return _said_state(event.execution)
+    at = say_moment(event.as_of)
+    return f"Attempt {event.attempt} was lost: what it wrote after {at} is not known"
 
 
 def _said_state(execution: Execution) -> str:
@@ -281,13 +253,10 @@ def once_made(
                 if isinstance(error, NotFound):
                     raise
                 until = monotonic() + MOST_WAITED
-                _say_waits_for_ledger(error)
+                waits = f"that is waited for, up to {MOST_WAITED:.0f} s; Ctrl-C ends that"
+                text = f"{printable(str(error))}. `cronhare up` may be making it: {waits}.\n"
+                sys.stderr.write(text)
+                sys.stderr.flush()
             elif monotonic() >= until:
                 raise
         pause(_LOOK_EVERY)
-
-
-def _say_waits_for_ledger(error: LedgerUnmade) -> None:
-    waits = f"`cronhare up` may be making it: that is waited for, up to {MOST_WAITED:.0f} s"
-    sys.stderr.write(f"{printable(str(error))}. {waits}; Ctrl-C ends that.\n")
-    sys.stderr.flush()

@@ -25,11 +25,19 @@ from ...node_identity import this_actor, this_user
 from ..described import say_pause, show_due
 from ..jobs_files import load
 from ..options import ScheduleName, ScheduleNames
-from ..output import Columns, Json, Styled, facts, json_line, print_json, print_line, print_rows
+from ..output import (
+    Columns,
+    Json,
+    Styled,
+    facts,
+    json_line,
+    print_beside,
+    print_json,
+    print_line,
+    print_rows,
+)
 from ..times import read_future
 from ..wiring import open_ledger, said_ledger
-
-_NONE = "No schedules. `cronhare init` begins a jobs file, `cronhare apply` puts one here."
 
 
 def list_(*, search: str | None, limit: int, json: bool) -> None:
@@ -48,31 +56,17 @@ def list_(*, search: str | None, limit: int, json: bool) -> None:
         "LEFT": lambda schedule: _left(schedule, now),
         "STATUS": _short_status,
     }
-    print_rows(
-        found,
-        columns,
-        json=json,
-        empty=_NONE
-        if search is None
-        else f"No schedule has {echo(search)} in its name or description.",
-        spare=("ZONE",),
-        elastic=("STATUS", "SCHEDULE"),
-    )
+    empty = "No schedules. `cronhare init` begins a jobs file, `cronhare apply` puts one here."
+    if search is not None:
+        empty = f"No schedule has {echo(search)} in its name or description."
+    elastic = ("STATUS", "SCHEDULE")
+    print_rows(found, columns, json=json, empty=empty, spare=("ZONE",), elastic=elastic)
     if page.after is not None:
-        _tell_of_more(len(found), json=json)
+        first = f"The first {len(found)} by name; there are more"
+        print_beside(f"{first}: --limit shows more, --search looks for some.", json=json)
     if not json and (unseen := [each.name for each in found if each.status and not each.planned]):
-        print_line(
-            f"No scheduler has looked at {listed(unseen)} yet: `cronhare up` does, or "
-            "`cronhare scheduler`"
-        )
-
-
-def _tell_of_more(shown: int, *, json: bool) -> None:
-    more = f"The first {shown} by name; there are more: --limit shows more, --search looks for some"
-    if json:  # which stays one document
-        sys.stderr.write(f"{more}.\n")
-    else:
-        print_line(f"{more}.")
+        who = "`cronhare up` does, or `cronhare scheduler`"
+        print_line(f"No scheduler has looked at {listed(unseen)} yet: {who}")
 
 
 def _next(schedule: ScheduleView, now: datetime) -> object:
@@ -182,23 +176,18 @@ def _facts(schedule: ScheduleView) -> list[tuple[str, object]]:
 
 
 def _when(schedule: ScheduleView) -> str | None:
-    if schedule.every_seconds is not None:
-        return f"every {say_duration(timedelta(seconds=schedule.every_seconds))}"
-    if schedule.date_time is not None:
-        return f"once, {say_due(schedule.date_time)}"
-    text = schedule.schedule
-    if text is None or schedule.status is None or not names_matter(text):
-        return text or (None if schedule.status is None else _without_times(schedule))
-    return f"{text}, which is {CronExpression.parse(text, schedule.name).plain} by its name"
-
-
-def _without_times(schedule: ScheduleView) -> str:
-    short = say_no_times(source=schedule.source, stay_alive=schedule.stay_alive)
+    """Say all that the list says, and what a name or the want of times makes of it."""
+    short, text = _short_when(schedule), schedule.schedule
+    if schedule.status is None:
+        return short
+    if text is not None and names_matter(text):
+        return f"{text}, which is {CronExpression.parse(text, schedule.name).plain} by its name"
+    if text is not None or schedule.date_time is not None or schedule.every_seconds is not None:
+        return short
     if schedule.stay_alive:
         return f"{short}: begun again whenever it has ended"
-    if schedule.source is None:
-        return short
-    return f"{short}: {say_ways(schedule.source)} (`cronhare explain`)"
+    ways = f": {say_ways(schedule.source)} (`cronhare explain`)" if schedule.source else ""
+    return f"{short}{ways}"
 
 
 def _status(schedule: ScheduleView) -> object:

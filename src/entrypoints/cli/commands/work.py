@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +14,7 @@ from ...node_identity import this_actor
 from ..completion import NODES, TASKS
 from ..errors import file_refusal
 from ..options import one_of
-from ..output import Columns, Json, Styled, answer, moment, print_line, print_rows
+from ..output import Columns, Json, Styled, answer, moment, print_beside, print_rows
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
@@ -77,11 +77,8 @@ def nodes(*, json: Json = False) -> None:
         spare=("VERSION", "CLOCK S", "STARTED"),
         elastic=("QUEUES",),
     )
-    for line in (*_left_runs(found), *_left_out(found)):
-        if json:
-            sys.stderr.write(f"{line}\n")
-        else:
-            print_line(line)
+    for line in _left(found):
+        print_beside(line, json=json)
 
 
 Node = Annotated[
@@ -115,13 +112,10 @@ def undrain(name: Node, *, json: Json = False) -> None:
     answer(node, f"{node.name} takes work again, within 3 s.", json=json)
 
 
-def _left_runs(found: "NodesView") -> Iterator[str]:
+def _left(found: "NodesView") -> Iterator[str]:
     for run in found.left_runs:
         lost = "" if run.lease_until is None else f"; lost at {say_moment(run.lease_until)}"
         yield f"{run.node} left execution {run.execution_id} ({run.schedule_name}){lost}"
-
-
-def _left_out(found: "NodesView") -> Iterator[str]:
     if found.unread:
         known = len(found.nodes) + found.broken + found.unread
         others = f"{counted(found.unread, 'other')} of {known:,} in all"
@@ -144,19 +138,9 @@ def budgets(*, json: Json = False) -> None:
         "DEFERRED UNTIL": "deferred_until",
         "SPENT SINCE": "spent_since",
     }
-    found = open_ledger().limit_views().budgets()
-    print_rows(
-        found,
-        columns,
-        json=json,
-        empty="No queue was asked for a retry of late.",
-        spare=("SPENT SINCE",),
-    )
+    found, empty = open_ledger().limit_views().budgets(), "No queue was asked for a retry of late."
+    print_rows(found, columns, json=json, empty=empty, spare=("SPENT SINCE",))
 
-
-_NO_BREAKER: Final = (
-    "No circuit breaker counts: no attempt has failed while CRON_CIRCUIT_BREAKER was on."
-)
 
 Task = Annotated[
     list[str],
@@ -178,7 +162,8 @@ def breakers(*, json: Json = False) -> None:
         "PROBE": "probe",
     }
     found = open_ledger().limit_views().breakers()
-    print_rows(found, columns, json=json, empty=_NO_BREAKER, spare=("PROBE", "OPEN SINCE"))
+    empty = "No circuit breaker counts: no attempt has failed while CRON_CIRCUIT_BREAKER was on."
+    print_rows(found, columns, json=json, empty=empty, spare=("PROBE", "OPEN SINCE"))
 
 
 def reset(task: Task, *, json: Json = False) -> None:
