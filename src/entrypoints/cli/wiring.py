@@ -111,9 +111,7 @@ def said_ledger(settings: "Settings") -> str:
 
     ledger = settings.ledger
     if isinstance(ledger, LedgerFile) and not Path(ledger.path).is_absolute():
-        from cronhare.adapters.sql.dialects.sqlite_file import located
-
-        return f"{ledger} ({located(Path(ledger.path))})"
+        return f"{ledger} ({Path(ledger.path).absolute()})"
     return str(ledger)
 
 

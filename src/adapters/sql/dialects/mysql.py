@@ -6,6 +6,7 @@ from functools import lru_cache, partial
 from hashlib import sha256
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
+import attrs
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy import text
@@ -32,7 +33,7 @@ from ..tables.executions import (
     new_values,
 )
 from ..tables.tables import FOUND_BY_KEY, by_id, executions, metadata
-from ..tables.types import IsOneOf, UtcDateTime, row_maker, to_text
+from ..tables.types import IsOneOf, UtcDateTime, row_maker
 from .batches import FRESH, PLAN_COLUMNS, ColumnTypes, Rows, rows_of, type_name, with_columns
 from .mysql_sessions import NUMBERS_END, MysqlSessions, read_moment
 from .servers import MIGRATION_SECONDS, REQUIREMENTS, ServerDialect
@@ -210,13 +211,17 @@ def _set_plans(differing: tuple[str, ...]) -> str:
     )
 
 
+#: MySQL, to which it is a comment, knows no shorter wait than a second, nor one of a statement.
+_HURRY: Final = "/*M! SET STATEMENT innodb_lock_wait_timeout = 0 FOR */ "
+
+
 @lru_cache(maxsize=64)
 def _succeed(differing: tuple[str, ...]) -> str:
     value = {name: f"{FRESH}.{name}" if name in differing else f"%({name})s" for name in SUCCESS}
     rows = _table(f"%({_ROWS})s", {name: SUCCESS_TYPES[name] for name in differing})
     said = ", ".join(f"a.{name} = {value[name]}" for name in SUCCESS[1:])
     return (
-        f"UPDATE {rows + ' STRAIGHT_JOIN' if differing else ''} "  # noqa: S608 - names of our own
+        f"{_HURRY}UPDATE {rows + ' STRAIGHT_JOIN' if differing else ''} "  # noqa: S608 - names of our own
         f"`SchedulerExecution` AS e {FOUND_BY_KEY} "
         f"STRAIGHT_JOIN `ExecutionAttempt` AS a {FOUND_BY_KEY} "
         f"SET {SUCCEEDS.format(e='e')}, e.finished_at = %(now)s, "
@@ -308,11 +313,22 @@ def _as_json(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
     return column
 
 
+# What it says of itself, for `cronhare doctor`
+
+_VARIABLES: Final = text(
+    "SHOW SESSION VARIABLES WHERE Variable_name IN "
+    "('read_only', 'innodb_flush_log_at_trx_commit', 'max_allowed_packet')"
+)
+_ENGINES: Final = text(
+    "SELECT table_name, engine FROM information_schema.tables "
+    "WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE'"
+)
+
+
 # The dialect
 
 
 _UNLOCKED: Final = by_id(sa.select(executions.c.id)).with_for_update(skip_locked=True)
-_HURRY: Final = "SET STATEMENT innodb_lock_wait_timeout = 0 FOR "
 
 
 class MysqlDialect(ServerDialect):
@@ -322,6 +338,9 @@ class MysqlDialect(ServerDialect):
     parameters = staticmethod(_parameters)
     join = staticmethod(_join)
     plan_statement = staticmethod(_set_plans)
+    success_statement = staticmethod(_succeed)
+    version = "SELECT VERSION()"
+    settings = _VARIABLES
 
     def read(
         self, connection: sa.Connection, statement: sa.Select[Any], parameters: Mapping[str, Any]
@@ -350,8 +369,7 @@ class MysqlDialect(ServerDialect):
         before = connection.scalars(_NEWEST).one()
         if before >= LARGEST_ID:  # MySQL gives it again, to be taken for a key that others claimed
             raise LedgerUnavailable(NUMBERS_END, changed_nothing=True)
-        # MySQL knows no shorter wait than a second, and no statement with a wait of its own.
-        hurry = _HURRY if self.hurries and cast("Any", connection.dialect).is_mariadb else ""
+        hurry = _HURRY if self.hurries else ""
         inserted = sum(
             connection.exec_driver_sql(hurry + statement, parameters).rowcount
             for statement, parameters in inserts([new_values(one) for one in wanted])
@@ -373,18 +391,11 @@ class MysqlDialect(ServerDialect):
         node: str,
     ) -> int:
         """Write both tables at once. Where no UPDATE can but wait, the rows are locked before."""
-        is_mariadb = cast(Any, connection.dialect).is_mariadb
-        if not is_mariadb:
+        if not cast(Any, connection.dialect).is_mariadb:
             free = connection.scalars(_UNLOCKED, {"ids": [end[0] for end in ends]}).all()
             if len(free) < len(ends):
                 return 0
-        rows, known = rows_of(SUCCESS, ends), {"now": to_text(now), "node": node}
-        statement = (_HURRY if is_mariadb else "") + _succeed(rows.differing)
-        changed = sum(
-            connection.exec_driver_sql(statement, {**parameters, **known}).rowcount
-            for parameters in _parameters(rows)
-        )
-        return changed // 2  # of each table one row
+        return super().succeed(connection, ends, now=now, node=node) // 2  # of each table one row
 
     def keep_outputs(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         connection.execute(REPLACE, rows)
@@ -432,43 +443,22 @@ class MysqlDialect(ServerDialect):
         """The columns do so by themselves, at any UPDATE; ours keep them where it is no edit."""
 
     def facts(self, connection: sa.Connection) -> DatabaseFacts:
-        product, requirements = self.product(connection)
         ours = {name.lower() for name in metadata.tables}
-        return DatabaseFacts(
-            product=product,
-            version=str(connection.scalar(text("SELECT VERSION()"))),
-            requirements=requirements,
-            settings={str(name): str(value) for name, value in connection.execute(_VARIABLES)},
-            link=_link(connection),
-            plain_tables=tuple(
-                name
-                for name, engine in connection.execute(_ENGINES)
-                if name.lower() in ours and engine != "InnoDB"
-            ),
+        plain = (
+            name
+            for name, engine in connection.execute(_ENGINES)
+            if name.lower() in ours and engine != "InnoDB"
         )
+        return attrs.evolve(super().facts(connection), plain_tables=tuple(plain))
 
-
-# What it says of itself, for `cronhare doctor`
-
-_VARIABLES: Final = text(
-    "SHOW SESSION VARIABLES WHERE Variable_name IN "
-    "('read_only', 'innodb_flush_log_at_trx_commit', 'max_allowed_packet')"
-)
-_ENGINES: Final = text(
-    "SELECT table_name, engine FROM information_schema.tables "
-    "WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE'"
-)
-
-
-def _link(connection: sa.Connection) -> Link:
-    """Tell how this very connection is encrypted, as server and driver see it."""
-    session: Any = connection.connection.dbapi_connection
-    [(_, version)] = connection.execute(text("SHOW SESSION STATUS LIKE 'Ssl_version'"))
-    context = getattr(session, "ctx", None)
-    host = Host(str(session.host), int(session.port))
-    return Link(
-        host=str(host),
-        local=bool(session.unix_socket) or host.is_local,
-        tls=str(version) or None,
-        verified=bool(version) and context is not None and context.check_hostname,
-    )
+    def link(self, connection: sa.Connection) -> Link:
+        session: Any = connection.connection.dbapi_connection
+        [(_, version)] = connection.execute(text("SHOW SESSION STATUS LIKE 'Ssl_version'"))
+        context = getattr(session, "ctx", None)
+        host = Host(str(session.host), int(session.port))
+        return Link(
+            host=str(host),
+            local=bool(session.unix_socket) or host.is_local,
+            tls=str(version) or None,
+            verified=bool(version) and context is not None and context.check_hostname,
+        )

@@ -1,7 +1,6 @@
 """PostgreSQL 14 or newer: any number of hosts. Row locks keep them apart."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import datetime
 from functools import lru_cache, partial
 from hashlib import sha256
 from typing import Any, Final, cast
@@ -16,7 +15,7 @@ from sqlalchemy.types import TypeEngine
 from cronhare.adapters.addresses import LedgerServer
 from cronhare.domain.addresses import Host
 from cronhare.domain.execution import Execution
-from cronhare.ports.inspection import DatabaseFacts, Link, Requirements
+from cronhare.ports.inspection import Link, Requirements
 
 from ..dialect import Columns, with_dialect
 from ..tables.executions import (
@@ -28,7 +27,7 @@ from ..tables.executions import (
     new_values,
 )
 from ..tables.tables import executions, outputs
-from ..tables.types import IsOneOf, to_text
+from ..tables.types import IsOneOf
 from .batches import FRESH, PLAN_COLUMNS, ColumnTypes, Rows, rows_of, type_name, with_columns
 from .postgresql_sessions import COLLATION, PostgresqlSessions
 from .servers import MIGRATION_SECONDS, REQUIREMENTS, ServerDialect
@@ -226,6 +225,17 @@ def _succeed(differing: tuple[str, ...]) -> str:
     )
 
 
+# What it says of itself, for `cronhare doctor`
+
+_SETTINGS: Final = text(
+    "SELECT name, current_setting(name) FROM pg_settings WHERE name IN ('server_encoding', "
+    "'transaction_read_only', 'synchronous_commit', 'fsync', 'full_page_writes', "
+    "'max_connections') UNION ALL "
+    "SELECT 'in_recovery', CASE WHEN pg_is_in_recovery() THEN 'on' ELSE 'off' END"
+)
+_TLS: Final = text("SELECT version FROM pg_stat_ssl WHERE pid = pg_backend_pid() AND ssl")
+
+
 # The dialect
 
 
@@ -236,6 +246,9 @@ class PostgresqlDialect(ServerDialect):
     parameters = staticmethod(_parameters)
     join = staticmethod(_join)
     plan_statement = staticmethod(_set_plans)
+    success_statement = staticmethod(_succeed)
+    version = "SHOW server_version"
+    settings = _SETTINGS
 
     def insert_executions(
         self, connection: sa.Connection, wanted: Sequence[Execution]
@@ -248,21 +261,6 @@ class PostgresqlDialect(ServerDialect):
             inserted = connection.exec_driver_sql(_insert(rows.differing), parameters)
             ids = {(scheduler_id, key): id_ for id_, scheduler_id, key in inserted}
         return [ids.pop((one.scheduler_id, one.key), 0) for one in wanted]
-
-    def succeed(
-        self,
-        connection: sa.Connection,
-        ends: Sequence[tuple[Any, ...]],
-        *,
-        now: datetime,
-        node: str,
-    ) -> int:
-        rows, known = rows_of(SUCCESS, ends), {"now": to_text(now), "node": node}
-        statement = _succeed(rows.differing)
-        return sum(
-            connection.exec_driver_sql(statement, {**parameters, **known}).rowcount
-            for parameters in _parameters(rows)
-        )
 
     def keep_outputs(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         connection.execute(_KEEP_OUTPUT, list(rows))
@@ -299,38 +297,15 @@ class PostgresqlDialect(ServerDialect):
         connection.exec_driver_sql(_FUNCTION)
         connection.exec_driver_sql(_TRIGGER.format(", ".join(editable)))
 
-    def facts(self, connection: sa.Connection) -> DatabaseFacts:
-        product, requirements = self.product(connection)
-        return DatabaseFacts(
-            product=product,
-            version=str(connection.scalar(text("SHOW server_version"))),
-            requirements=requirements,
-            settings={str(name): str(value) for name, value in connection.execute(_SETTINGS)},
-            link=_link(connection),
+    def link(self, connection: sa.Connection) -> Link:
+        session: Any = connection.connection.dbapi_connection
+        info = session.info
+        on_socket = info.host.startswith("/")
+        host = Host("localhost" if on_socket else info.host, info.port)
+        version = connection.scalar(_TLS)
+        return Link(
+            host=str(host),
+            local=on_socket or host.is_local,
+            tls=version,
+            verified=bool(version) and info.get_parameters().get("sslmode") == "verify-full",
         )
-
-
-# What it says of itself, for `cronhare doctor`
-
-_SETTINGS: Final = text(
-    "SELECT name, current_setting(name) FROM pg_settings WHERE name IN ('server_encoding', "
-    "'transaction_read_only', 'synchronous_commit', 'fsync', 'full_page_writes', "
-    "'max_connections') UNION ALL "
-    "SELECT 'in_recovery', CASE WHEN pg_is_in_recovery() THEN 'on' ELSE 'off' END"
-)
-_TLS: Final = text("SELECT version FROM pg_stat_ssl WHERE pid = pg_backend_pid() AND ssl")
-
-
-def _link(connection: sa.Connection) -> Link:
-    """Tell how this very connection is encrypted, as server and driver see it."""
-    session: Any = connection.connection.dbapi_connection
-    info = session.info
-    on_socket = info.host.startswith("/")
-    host = Host("localhost" if on_socket else info.host, info.port)
-    version = connection.scalar(_TLS)
-    return Link(
-        host=str(host),
-        local=on_socket or host.is_local,
-        tls=version,
-        verified=bool(version) and info.get_parameters().get("sslmode") == "verify-full",
-    )

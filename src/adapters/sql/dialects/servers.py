@@ -18,12 +18,13 @@ from cronhare.adapters.addresses import LedgerServer
 from cronhare.application.logs import say
 from cronhare.domain.addresses import Host
 from cronhare.ports import LedgerUnavailable
-from cronhare.ports.inspection import Need, Requirements, Severity
+from cronhare.ports.inspection import DatabaseFacts, Link, Need, Requirements, Severity
 from cronhare.ports.system import ClockPort
 
 from ..database import connect
 from ..dialect import Connect, Errors, Meaning, dialect_of, with_dialect
-from ..tables.types import named_rows
+from ..tables.executions import SUCCESS
+from ..tables.types import named_rows, to_text
 from .batches import PLAN_COLUMNS, Join, Rows, as_texts, joined, parameters_of, rows_of
 
 log = logging.getLogger(__name__)
@@ -163,8 +164,14 @@ class ServerDialect(ABC):
 
     join: Join
 
-    #: Writes the statement that inserts or replaces plans, for the columns that differ in them.
+    #: Write a statement for the columns that differ in rows: it inserts or replaces plans, or ends
+    #: attempts that succeeded.
     plan_statement: Callable[[tuple[str, ...]], str]
+    success_statement: Callable[[tuple[str, ...]], str]
+
+    #: What it says of itself, for `cronhare doctor`.
+    version: str
+    settings: sa.TextClause
 
     def __init__(self, sessions: Sessions) -> None:
         self.sessions = sessions
@@ -219,6 +226,31 @@ class ServerDialect(ABC):
         for parameters in self.parameters(fresh):
             connection.execute(statement, parameters)
 
+    def succeed(
+        self,
+        connection: sa.Connection,
+        ends: Sequence[tuple[Any, ...]],
+        *,
+        now: datetime,
+        node: str,
+    ) -> int:
+        rows, known = rows_of(SUCCESS, ends), {"now": to_text(now), "node": node}
+        statement = self.success_statement(rows.differing)
+        return sum(
+            connection.exec_driver_sql(statement, {**parameters, **known}).rowcount
+            for parameters in self.parameters(rows)
+        )
+
+    def facts(self, connection: sa.Connection) -> DatabaseFacts:
+        product, requirements = self.product(connection)
+        return DatabaseFacts(
+            product=product,
+            version=str(connection.exec_driver_sql(self.version).scalar()),
+            requirements=requirements,
+            settings={str(name): str(value) for name, value in connection.execute(self.settings)},
+            link=self.link(connection),
+        )
+
     @contextmanager
     def migrating(self, engine: sa.Engine) -> Iterator[sa.Connection]:
         """Migrate without a bound for answers: tables may be large."""
@@ -242,6 +274,10 @@ class ServerDialect(ABC):
         """
 
     @abstractmethod
+    def link(self, connection: sa.Connection) -> Link:
+        """Tell how this very connection is encrypted, as server and driver see it."""
+
+    @abstractmethod
     def product(self, connection: sa.Connection) -> tuple[str, Requirements]:
         """Tell which product it is, and what that must be."""
 
@@ -256,12 +292,14 @@ _LAST_CLAIMS: Final = "the last claims may be gone, and their instants run twice
 _NOTHING: Final = "nothing can be claimed or recorded"
 
 
-def _must(setting: str, holds: Callable[[str], bool], without: str, cure: str) -> Need:
-    return Need(setting=setting, holds=holds, without=without, cure=cure)
-
-
-def _should(setting: str, holds: Callable[[str], bool], without: str, cure: str) -> Need:
-    return Need(setting=setting, holds=holds, without=without, cure=cure, severity=Severity.WARNING)
+def _need(
+    setting: str,
+    holds: Callable[[str], bool],
+    without: str,
+    cure: str,
+    severity: Severity = Severity.ERROR,
+) -> Need:
+    return Need(setting=setting, holds=holds, without=without, cure=cure, severity=severity)
 
 
 def _is(*allowed: str) -> Callable[[str], bool]:
@@ -273,53 +311,56 @@ def _at_least(least: int) -> Callable[[str], bool]:
 
 
 _MYSQL: Final = (
-    _must(
+    _need(
         "read_only",
         lambda said: said.upper() in {"0", "OFF"},
         _NOTHING,
         "name the primary in CRON_DATABASE_URL, or `SET GLOBAL read_only = 0`",
     ),
-    _should(
+    _need(
         "innodb_flush_log_at_trx_commit",
         _is("1"),
         f"after a power loss {_LAST_CLAIMS}",
         "`SET GLOBAL innodb_flush_log_at_trx_commit = 1`, and in the server's configuration",
+        Severity.WARNING,
     ),
-    _should(
+    _need(
         "max_allowed_packet",
         _at_least(SMALLEST_PACKET),
         "a busy minute with large params may not fit into one statement",
         f"`SET GLOBAL max_allowed_packet = {SMALLEST_PACKET}`, and in its configuration",
+        Severity.WARNING,
     ),
 )
 
 _POSTGRESQL: Final = (
-    _must(
+    _need(
         "server_encoding",
         _is("UTF8"),
         "params and output with other letters than its own cannot be kept",
         "make the database anew: `CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0`",
     ),
-    _must(
+    _need(
         "in_recovery",
         _is("off"),
         f"it is a standby: {_NOTHING}",
         "name the primary in CRON_DATABASE_URL, or all hosts: the primary is found",
     ),
-    _must(
+    _need(
         "transaction_read_only",
         _is("off"),
         _NOTHING,
         "name the primary, or `ALTER DATABASE name RESET default_transaction_read_only`",
     ),
-    _should(
+    _need(
         "synchronous_commit",
         lambda said: said != "off",
         f"after a crash {_LAST_CLAIMS}",
         "`ALTER DATABASE name SET synchronous_commit = on`",
+        Severity.WARNING,
     ),
     *(
-        _must(
+        _need(
             setting,
             _is("on"),
             "a power loss may damage the whole database",
@@ -327,20 +368,22 @@ _POSTGRESQL: Final = (
         )
         for setting in ("fsync", "full_page_writes")
     ),
-    _should(
+    _need(
         "max_connections",
         _at_least(FEW_CONNECTIONS),
         "some processes may find no connection: each keeps five, and up to fifteen",
         "raise max_connections, and restart the server",
+        Severity.WARNING,
     ),
 )
 
 _SQLITE: Final = (
-    _should(
+    _need(
         "journal_mode",
         _is("wal"),
         "readers and the writer wait for each other",
         "keep the file on a local disk: WAL needs shared memory, which network disks lack",
+        Severity.WARNING,
     ),
 )
 

@@ -33,7 +33,7 @@ from ..tables.executions import (
 from ..tables.tables import executions
 from ..tables.types import LENGTH, HandWritten, UtcDateTime, named_rows, to_text
 from .batches import PLAN_COLUMNS, as_texts
-from .sqlite_file import BUSY_SECONDS, connect, is_there, located, make_file, prepare
+from .sqlite_file import BUSY_SECONDS, connect, is_there, make_file, prepare
 
 # Tables
 
@@ -302,7 +302,6 @@ class SqliteDialect:
 def open_engine(file: LedgerFile) -> sa.Engine:
     """Make the engine for a file. Opens nothing yet, and makes nothing: see `make_file`."""
     path = Path(file.path)
-    located(path)  # without a working directory a relative path leads nowhere
     engine = sa.create_engine(
         sa.URL.create("sqlite", database=file.path), creator=partial(connect, path)
     )

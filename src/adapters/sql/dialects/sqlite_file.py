@@ -21,26 +21,13 @@ from ..dialect import UPGRADE
 BUSY_SECONDS: Final = 10.0
 
 
-def located(path: Path) -> Path:
-    """Give a file's absolute path."""
-    try:
-        return path.absolute()
-    except FileNotFoundError as error:
-        raise LedgerUnavailable(
-            f"looking for the ledger {path}: the folder that this command was started in is gone"
-        ) from error
-
-
 def is_there(path: Path) -> bool:
     """Whether there is a file."""
     try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+        return path.exists()
     except OSError as error:
-        where = shown(str(located(path)))
+        where = shown(str(path.absolute()))
         raise LedgerUnavailable(f"looking for the ledger {where}: {error.strerror}") from error
-    return True
 
 
 def make_file(path: Path) -> None:
@@ -64,10 +51,10 @@ def connect(path: Path) -> sqlite3.Connection:
     """Open a file that is there: a reader makes none."""
     if not is_there(path):
         raise LedgerUnmade(
-            f"there is no ledger at {located(path)}. To use another, set CRON_DATABASE_URL, or "
+            f"there is no ledger at {path.absolute()}. To use another, set CRON_DATABASE_URL, or "
             f"database_url in a settings file; to make one here: {UPGRADE}, or start `cronhare up`"
         )
-    uri = f"{located(path).as_uri()}?mode=rw"
+    uri = f"{path.absolute().as_uri()}?mode=rw"
     return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, check_same_thread=False)
 
 
