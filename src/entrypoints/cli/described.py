@@ -38,7 +38,6 @@ if TYPE_CHECKING:
         PauseView,
         ScheduleView,
     )
-    from cronhare.application.administration.views.values import ErrorView
 
 
 def say_progress(progress: float | None, text: str | None) -> str | None:
@@ -72,26 +71,16 @@ _SHORT: Final = {
 
 def show_due(found: Sequence["DueView"], timezone: str) -> None:
     """Print when they are, in UTC and in *timezone*, what the clock does, and which do not run."""
-    columns = [("UTC", _utc), (timezone, _local)]
-    if any(due.clock for due in found):
-        columns.append(("CLOCK", _clock))
-    if any(due.why_not for due in found):
-        columns.append(("SKIPPED", lambda due: due.why_not or ""))
-    rows = [[show(due) for _, show in columns] for due in found]
-    table(*(name for name, _ in columns), rows=rows, empty="")
-
-
-def _utc(due: "DueView") -> str:
-    return say_due(due.utc) if due.runs else "-"
-
-
-def _local(due: "DueView") -> str:
-    seconds = ":%S" if due.local.second else ""
-    return due.local.strftime(f"%a %Y-%m-%d %H:%M{seconds} %Z (%z)")
-
-
-def _clock(due: "DueView") -> str:
-    return ", ".join(f"{effect.meant[-5:]} {_SHORT[effect.kind]}" for effect in due.clock)
+    headings, rows = ["UTC", timezone], []
+    has_clock, has_skipped = any(due.clock for due in found), any(due.why_not for due in found)
+    headings += ["CLOCK"] * has_clock + ["SKIPPED"] * has_skipped
+    for due in found:
+        seconds = ":%S" if due.local.second else ""
+        local = due.local.strftime(f"%a %Y-%m-%d %H:%M{seconds} %Z (%z)")
+        clock = ", ".join(f"{effect.meant[-5:]} {_SHORT[effect.kind]}" for effect in due.clock)
+        row = [say_due(due.utc) if due.runs else "-", local]
+        rows.append(row + [clock] * has_clock + [due.why_not or ""] * has_skipped)
+    table(*headings, rows=rows, empty="")
 
 
 #: Letters of a result that are printed; `--json` has all of it.
@@ -100,12 +89,12 @@ LONGEST_RESULT = 2_000
 
 def show_execution(execution: "ExecutionView", attempts: Sequence["AttemptView"]) -> None:
     """Print one execution's facts, and a table of its attempts."""
-    claimed = f"{moment(execution.executed_at)} by {execution.container_id}"
+    result = None if execution.result is None else json_line(execution.result)
     facts(
         [
             ("execution", execution.id),
             ("schedule", f"{execution.schedule_name} (id {execution.scheduler_id})"),
-            ("task", _said_task(execution)),
+            ("task", _called(execution)),
             ("topic", execution.topic),
             ("key", execution.key),
             ("by", execution.trigger.value),
@@ -113,7 +102,7 @@ def show_execution(execution: "ExecutionView", attempts: Sequence["AttemptView"]
             ("waits for", execution.waits_for),
             ("concurrency key", execution.concurrency_key),
             ("due", execution.due_at),
-            ("claimed", claimed),
+            ("claimed", f"{moment(execution.executed_at)} by {execution.container_id}"),
             ("queue", execution.queue),
             ("published", execution.published_at),
             ("sent again", counted(execution.resends, "time") if execution.resends else None),
@@ -127,7 +116,7 @@ def show_execution(execution: "ExecutionView", attempts: Sequence["AttemptView"]
             ("retries", execution.deaths),
             ("params", json_line(execution.params)),
             ("progress", say_progress(execution.progress, execution.progress_text)),
-            ("result", _said_result(execution)),
+            ("result", result and shortened(result, LONGEST_RESULT)),  # of a long one both ends
             ("error", execution.last_error),
             ("problem", execution.problem),
         ]
@@ -137,47 +126,36 @@ def show_execution(execution: "ExecutionView", attempts: Sequence["AttemptView"]
 
 def show_attempts(attempts: Sequence["AttemptView"]) -> None:
     """Print a table of attempts."""
-    table(
-        "ATTEMPT",
-        "STARTED",
-        "ENDING",
-        "EXIT",
-        "NODE",
-        "SECONDS",
-        "PEAK MB",
-        "CPU S",
-        rows=[_attempt_row(attempt) for attempt in attempts],
-        empty="It has not been started.",
-    )
+    rows = [_attempt_row(attempt) for attempt in attempts]
+    headings = ("ATTEMPT", "STARTED", "ENDING", "EXIT", "NODE", "SECONDS", "PEAK MB", "CPU S")
+    table(*headings, rows=rows, empty="It has not been started.")
     for attempt in attempts:
+        which = f"attempt {attempt.attempt}"
         if attempt.left_running:
             left = counted(attempt.left_running, "process")
-            text = f"Attempt {attempt.attempt} left {left} running, killed when it ended."
-            print_line(text, style="yellow")
+            print_line(f"A{which[1:]} left {left} running, killed when it ended.", style="yellow")
         if attempt.result_problem is not None:
-            text = f"The result of attempt {attempt.attempt} is not kept: {attempt.result_problem}"
-            print_line(text, style="yellow")
+            why = attempt.result_problem
+            print_line(f"The result of {which} is not kept: {why}", style="yellow")
 
 
-def _said_task(execution: "ExecutionView") -> str:
-    return called_in_full(execution.task, name=execution.task_name, source=execution.source)
-
-
-def _said_result(execution: "ExecutionView") -> str | None:
-    """Write a result on one line; of a long one both ends."""
-    if execution.result is None:
-        return None
-    return shortened(json_line(execution.result), LONGEST_RESULT)
+def _called(one: "ExecutionView | FailureView") -> str:
+    return called_in_full(one.task, name=one.task_name, source=one.source)
 
 
 def _attempt_row(attempt: "AttemptView") -> tuple[object, ...]:
-    seconds = None if attempt.run_seconds is None else f"{attempt.run_seconds:.2f}"
     exit_ = f"signal {attempt.signal}" if attempt.signal else attempt.exit_code
-    memory = attempt.peak_memory_bytes
-    peak = None if memory is None else f"{memory / 1e6:.1f}"
-    cpu = None if attempt.cpu_seconds is None else f"{attempt.cpu_seconds:.2f}"
-    ending = Styled(attempt.ending or "running")
-    return (attempt.attempt, attempt.started_at, ending, exit_, attempt.node, seconds, peak, cpu)
+    seconds, cpu, memory = attempt.run_seconds, attempt.cpu_seconds, attempt.peak_memory_bytes
+    return (
+        attempt.attempt,
+        attempt.started_at,
+        Styled(attempt.ending or "running"),
+        exit_,
+        attempt.node,
+        None if seconds is None else f"{seconds:.2f}",
+        None if memory is None else f"{memory / 1e6:.1f}",
+        None if cpu is None else f"{cpu:.2f}",
+    )
 
 
 Row = TypeVar("Row")
@@ -269,25 +247,31 @@ def show_failure(found: "FailureWithDetails", *, json: bool) -> None:
 
 
 def _failure_facts(archived: "FailureView") -> list[tuple[str, object]]:
+    said, crashes, error = None, None, archived.error
+    if error is not None:
+        code, stack = f" ({error.code})" if error.code else "", f"\n{error.stack}"
+        said = f"{error.message}{code}{stack if error.stack else ''}"
+    if archived.crash_count is not None:
+        crashes = f"{archived.crash_count} from {moment(archived.first_crash_at)} on"
     return [
         ("failure", archived.id),
         ("execution", archived.execution_id),
         ("schedule", f"{archived.schedule_name} (id {archived.scheduler_id})"),
-        ("task", called_in_full(archived.task, name=archived.task_name, source=archived.source)),
+        ("task", _called(archived)),
         ("topic", archived.topic),
         ("key", archived.execution_key),
         ("kind", Styled(archived.kind)),
         ("queue", archived.queue),
         ("failed at", archived.failed_at),
         ("reason", archived.failed_reason),
-        ("crashes", _crashes(archived)),
+        ("crashes", crashes),
         ("attempts", archived.attempts),
         ("params", json_line(archived.params)),
         ("options", None if archived.options is None else json_line(archived.options)),
         ("resolved", archived.resolved_at),
         ("resolution", archived.resolution),
         ("note", archived.note or None),
-        ("error", None if archived.error is None else _said(archived.error)),
+        ("error", said),
     ]
 
 
@@ -299,12 +283,6 @@ def _reason(archived: "FailureView") -> str:
     return reason.partition("\n")[0]
 
 
-def _crashes(archived: "FailureView") -> str | None:
-    if archived.crash_count is None:
-        return None
-    return f"{archived.crash_count} from {moment(archived.first_crash_at)} on"
-
-
 def _whose(schedule: "ScheduleView | None") -> list[tuple[str, object]]:
     if schedule is None:
         return [("now", "the schedule is no more")]
@@ -314,9 +292,3 @@ def _whose(schedule: "ScheduleView | None") -> list[tuple[str, object]]:
         ("user", schedule.user_id),
         ("group", schedule.group_id),
     ]
-
-
-def _said(error: "ErrorView") -> str:
-    code = f" ({error.code})" if error.code else ""
-    stack = f"\n{error.stack}" if error.stack else ""
-    return f"{error.message}{code}{stack}"

@@ -61,13 +61,9 @@ def jobs_file(jobs: Path | None, settings: Settings, *, without: str = FAILS) ->
     path = named(jobs, settings, state, how="--jobs jobs.toml", why=why)
     file = load(path, settings, state=state)
     if not file.tasks:  # an editor empties a file before it writes it
-        raise Refusal(
-            f"{file.path} has no task at all: {without}",
-            advice=(
-                "Nothing was started. Was it being written? Then start again. To switch off all "
-                f"that it had: cronhare apply {file.path}"
-            ),
-        )
+        written = f"{state} Was it being written? Then start again."
+        advice = f"{written} To switch off all that it had: cronhare apply {file.path}"
+        raise Refusal(f"{file.path} has no task at all: {without}", advice=advice)
     return file
 
 
@@ -92,11 +88,8 @@ def occupy_ledger(settings: Settings) -> None:
         occupy(Path(ledger.path), alone=alone)
     except Occupied as other:
         # An exclusive request is refused while others share the ledger.
-        others = (
-            "another `cronhare up`, a scheduler or a worker works"
-            if alone
-            else "another `cronhare up`, whose broker is its own, works"
-        )
+        who = ", a scheduler or a worker" if alone else ", whose broker is its own,"
+        others = f"another `cronhare up`{who} works"
         raise Refusal(
             f"{others} on {ledger.path}",
             advice=(
@@ -161,17 +154,15 @@ def run_worker(
 
     settings = read_settings()
     refuse_memory_broker(settings)
-    if standalone is not None:
-        beside = {"--queues": queues, "--concurrency": concurrency}
-        if given := [option for option, value in beside.items() if value is not None]:
-            raise Refusal(
-                f"--standalone: such a worker serves one queue, one run at a time; "
-                f"{' and '.join(given)} cannot be given as well",
-                advice="Nothing was started.",
-            )
-        served: Mapping[str, int] = {standalone_queue(standalone): DEFAULT_WEIGHT}
-    else:
+    served: Mapping[str, int]
+    if standalone is None:
         served = _served(queues) if queues else settings.served
+    elif queues is None and concurrency is None:
+        served = {standalone_queue(standalone): DEFAULT_WEIGHT}
+    else:
+        what = "--standalone: such a worker serves one queue, one run at a time"
+        advice = "Nothing was started. Leave out --queues and --concurrency."
+        raise Refusal(what, advice=advice)
     if foreign := [name for name in served if name in settings.foreign_queues]:
         # What arrives there has ended for us.
         raise Refusal(
@@ -202,29 +193,29 @@ def run_worker(
             "on_boot = true runs once per boot of the host"
         )
         say(log, logging.WARNING, "jobs.on-start", text)
-    begin = partial(process.run, container, shutdown, life.state)
-    kept = () if standalone is None else (standalone,)
-    on_boot = () if kept else file.on_boot
     run = partial(
-        begin,
+        process.run,
+        container,
+        shutdown,
+        life.state,
         concurrency=at_a_time,
         read_again=reloading.reload_if_changed,
-        on_boot=on_boot,
-        standalone=kept,
+        on_boot=file.on_boot if standalone is None else (),
+        standalone=() if standalone is None else (standalone,),
     )
     life.run(with_ledger(container, shutdown, run), on_hangup=reloading.reload)
 
 
 def _served(queues: str) -> Mapping[str, int]:
+    state = "Nothing was started."
     try:
         served = forms.served_queues(queues)
     except ValueError as error:
-        raise Refusal(f"--queues: {error}", advice="Nothing was started.") from error
+        raise Refusal(f"--queues: {error}", advice=state) from error
     if own := [name for name in served if is_standalone(name)]:
-        raise Refusal(
-            f"--queues: {listed(own)}: the schedule of such a queue has a worker of its own",
-            advice="Start it with --standalone NAME.",
-        )
+        why = "the schedule of such a queue has a worker of its own"
+        advice = f"{state} Start it with --standalone NAME."
+        raise Refusal(f"--queues: {listed(own)}: {why}", advice=advice)
     return served
 
 
@@ -266,10 +257,11 @@ def run_up(jobs: Path | None, concurrency: int | None, *, web: bool) -> None:
         take=partial(embedded.take, container),
     )
 
-    def has_begun() -> bool:
-        looked_at, _ = container.dispatcher().outlook
-        return looked_at is not None
-
+    beside = None
+    if web:
+        beside = WebBeside(
+            container, has_begun=lambda: container.dispatcher().outlook[0] is not None
+        )
     on_hangup = shutdown.hang_up if on_a_terminal() else reloading.reload
     process = embedded.run(
         container,
@@ -278,7 +270,7 @@ def run_up(jobs: Path | None, concurrency: int | None, *, web: bool) -> None:
         concurrency=at_a_time,
         read_again=reloading.reload_if_changed,
         on_boot=file.on_boot,
-        beside=WebBeside(container, has_begun=has_begun) if web else None,
+        beside=beside,
     )
     life.run(process, on_hangup=on_hangup)
 
@@ -296,13 +288,9 @@ def run_web(jobs: Path | None) -> None:
     from ..web import server
 
     file = jobs_file(jobs, settings, without=_WITHOUT_TASKS)
+    told = file.subscriptions
     container = usable(
-        Container(
-            settings=settings,
-            tasks=file.tasks,
-            subscriptions=file.subscriptions,
-            jobs_file=file,
-        )
+        Container(settings=settings, tasks=file.tasks, subscriptions=told, jobs_file=file)
     )
     with suppress(LedgerUnavailable):  # then it is asked before anything is answered
         refuse_without_token(container)

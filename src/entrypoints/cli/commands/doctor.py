@@ -2,26 +2,22 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import attrs
 import typer
 
 from cronhare.adapters.addresses import LedgerFile
 from cronhare.application.doctor.finding import DiagnosisView, Finding, Seen, SettingsFacts, grouped
 from cronhare.domain.events.targets import Subscriptions
-from cronhare.domain.schedules.catalog import FileVersion
 from cronhare.domain.texts.words import counted
 from cronhare.ports.inspection import Severity
 
 from ... import logs
 from ...settings.settings import Settings, SettingsInvalid
-from ..errors import Status
+from ..errors import Refusal, Status
+from ..jobs_files import load
 from ..output import Json, Styled, print_json, print_line, table
 from ..wiring import close_at_exit, faults_of
-
-if TYPE_CHECKING:
-    from cronhare.domain.schedules.task import Task
 
 SIGNS = {
     Severity.OK: ("✓", "green"),
@@ -29,16 +25,6 @@ SIGNS = {
     Severity.WARNING: ("!", "yellow"),
     Severity.ERROR: ("✗", "red"),
 }
-
-
-@attrs.frozen
-class Jobs:
-    """The tasks and targets of the jobs file, None without a file; or its faults."""
-
-    tasks: tuple["Task", ...] | None = None
-    subscriptions: Subscriptions = attrs.field(factory=Subscriptions)
-    faults: tuple[str, ...] = ()
-    version: FileVersion | None = None
 
 
 def doctor(
@@ -66,47 +52,35 @@ def doctor(
 
     container = Container(settings=settings, queues=settings.queues)
     path = jobs or settings.jobs
-    read = _read_jobs(path, settings)
+    file, wrong = None, list[str]()
+    if path is not None:
+        try:
+            file = load(path, settings, state="Nothing was changed.")
+        except Refusal as refusal:
+            wrong = [f"{path}: {fault}" for fault in refusal.details] or [refusal.what]
     if faults := _faults("settings", faults_of(container)):
-        _print([*faults, *_faults("tasks", read.faults)], json=json)
+        _print([*faults, *_faults("tasks", wrong)], json=json)
         raise typer.Exit(Status.WRONG_INPUT)
     close_at_exit(container)
     findings = [
-        *_faults("tasks", read.faults),
+        *_faults("tasks", wrong),
         *container.doctor().examine(
             Seen(
                 settings=_facts(settings),
                 queues=settings.queues,
-                tasks=read.tasks,
-                jobs=None if path is None else str(path),
-                file=read.version,
-                subscriptions=read.subscriptions,
+                tasks=file.tasks if file else None,
+                jobs=str(path) if path else None,
+                file=file.version if file else None,
+                subscriptions=file.subscriptions if file else Subscriptions(),
             ),
             retry_delay=settings.retry_delay,
             probe=probe,
         ),
     ]
-    is_healthy = _print(findings, json=json).healthy
-    if read.faults:
+    is_healthy = _print(findings, json=json)
+    if wrong:
         raise typer.Exit(Status.WRONG_INPUT)
     raise typer.Exit(Status.DONE if is_healthy else Status.UNREACHABLE)
-
-
-def _read_jobs(path: Path | None, settings: Settings) -> Jobs:
-    if path is None:
-        return Jobs()
-    from cronhare.adapters.jobs.reader import (  # noqa: PLC0415 - without a file nothing is read
-        JobsFileInvalid,
-        read_jobs,
-    )
-
-    try:
-        file = read_jobs(path, policy=settings.policy)
-        return Jobs(tasks=file.tasks, subscriptions=file.subscriptions, version=file.version)
-    except JobsFileInvalid as error:
-        return Jobs(faults=tuple(f"{path}: {fault}" for fault in error.faults))
-    except OSError as error:
-        return Jobs(faults=(f"{path}: {error.strerror or error}",))
 
 
 def _faults(subject: str, faults: Iterable[str]) -> Sequence[Finding]:
@@ -130,28 +104,24 @@ def _facts(settings: Settings) -> SettingsFacts:
     )
 
 
-def _print(findings: Sequence[Finding], *, json: bool) -> DiagnosisView:
-    found = DiagnosisView.of(findings)
+def _print(findings: Sequence[Finding], *, json: bool) -> bool:
+    """Print what was found; tells whether nothing must be mended."""
+    found, told = DiagnosisView.of(findings), grouped(findings)
     if json:
         print_json(found)
-        return found
-    told = grouped(findings)
+        return found.healthy
     rows = [(_sign(each.severity), each.subject, each.what) for each in told]
     table("", "SUBJECT", "FINDING", rows=rows, empty="Nothing was looked at.")
-    _print_cures(told)
+    for each in told:
+        if each.cure:
+            print_line("")
+            print_line(f"{_sign(each.severity)} {each.subject}: {each.what}")
+            print_line(f"  → {each.cure}", style="bold")
+    print_line("")
     summary = f"{counted(found.errors, 'error')}, {counted(found.warnings, 'warning')}."
     is_fine = not (found.errors or found.warnings)
     print_line("Nothing is wrong." if is_fine else summary, style="bold")
-    return found
-
-
-def _print_cures(findings: Sequence[Finding]) -> None:
-    for finding in findings:
-        if finding.cure:
-            print_line("")
-            print_line(f"{_sign(finding.severity)} {finding.subject}: {finding.what}")
-            print_line(f"  → {finding.cure}", style="bold")
-    print_line("")
+    return found.healthy
 
 
 def _sign(severity: Severity) -> Styled:

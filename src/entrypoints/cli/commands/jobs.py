@@ -64,7 +64,7 @@ def check(jobs: JobsArguments = None) -> None:
             files.append(load(path, settings, state=state))
         except Refusal as refusal:
             refused.append(refusal)
-    refused += [*_beside_each_other(files), *_unknown_users(files), *_misunderstood(files)]
+    refused += [*_beside_each_other(files), *_unusable_here(files)]
     if refused:
         raise Refusals(refused)
     for file in files:
@@ -98,8 +98,11 @@ def _beside_each_other(files: Sequence[JobsFile]) -> Iterator[Refusal]:
         yield clash_refusal(found)
 
 
-def _unknown_users(files: Sequence[JobsFile]) -> Iterator[Refusal]:
-    """Refuse users that this host does not have. A worker's host may: only `check` asks."""
+def _unusable_here(files: Sequence[JobsFile]) -> Iterator[Refusal]:
+    """Refuse what only `check` asks: users of this host, and services that Apprise understands.
+
+    A worker's host may have other users.
+    """
     for file in files:
         faults = [
             f"tasks.{task.name}: user: this host has no user {task.user}; where its worker runs, "
@@ -110,21 +113,6 @@ def _unknown_users(files: Sequence[JobsFile]) -> Iterator[Refusal]:
         if faults:
             what = f"{file.path}: {counted(len(faults), 'task')} cannot run on this host"
             yield Refusal(what, faults, "Check it where the worker runs, or correct the name.")
-
-
-def _is_known(user: str) -> bool:
-    import pwd  # noqa: PLC0415 - most tasks name none
-
-    try:
-        pwd.getpwnam(user)
-    except (KeyError, ValueError):
-        return False
-    return True
-
-
-def _misunderstood(files: Sequence[JobsFile]) -> Iterator[Refusal]:
-    """Refuse addresses of services that Apprise does not understand: only `check` loads it."""
-    for file in files:
         faults = [
             f"notify.{target.name}: apprise: {service}: {fault}"
             for target in file.subscriptions.targets.values()
@@ -137,10 +125,18 @@ def _misunderstood(files: Sequence[JobsFile]) -> Iterator[Refusal]:
             yield Refusal(what, faults, "https://github.com/caronc/apprise/wiki says how they are.")
 
 
+def _is_known(user: str) -> bool:
+    import pwd  # noqa: PLC0415 - most tasks name none
+
+    try:
+        pwd.getpwnam(user)
+    except (KeyError, ValueError):
+        return False
+    return True
+
+
 def _understanding(means: ByApprise) -> Iterator[tuple[object, str | None]]:
-    from cronhare.adapters.notify.apprise import (  # noqa: PLC0415 - most files name none
-        misunderstood,
-    )
+    from cronhare.adapters.notify.apprise import misunderstood  # noqa: PLC0415 - most name none
 
     return zip(means.services, misunderstood(means.services, within=DEFAULT_TIMEOUT), strict=True)
 
@@ -227,16 +223,17 @@ def _print_changes(
 
 
 def _counted(changes: Sequence[ScheduleChange]) -> str:
-    counts = Counter(change.change for change in changes if change.kind is ChangedKind.SCHEDULE)
-    calendars = Counter(change.change for change in changes if change.kind is ChangedKind.CALENDAR)
+    counts = Counter((change.kind, change.change) for change in changes)
+    schedule, calendar = ChangedKind.SCHEDULE, ChangedKind.CALENDAR
     said = {Change.ADD: "added", Change.CHANGE: "changed", Change.DISABLE: "removed"}
     return (
-        f"{counts[Change.ADD]} added, {counts[Change.CHANGE]} changed, "
-        f"{counts[Change.DISABLE]} disabled, {counts[Change.KEEP]} as they were"
+        f"{counts[schedule, Change.ADD]} added, {counts[schedule, Change.CHANGE]} changed, "
+        f"{counts[schedule, Change.DISABLE]} disabled, "
+        f"{counts[schedule, Change.KEEP]} as they were"
         + "".join(
-            f"; {counted(calendars[kind], 'calendar')} {verb}"
+            f"; {counted(counts[calendar, kind], 'calendar')} {verb}"
             for kind, verb in said.items()
-            if calendars[kind]
+            if counts[calendar, kind]
         )
     )
 
@@ -276,7 +273,8 @@ def export(
         path = output or Path(chosen.source or "jobs.toml")
         written = write_jobs(
             chosen.drafts,
-            source=_writable(chosen.source),
+            # One that cannot stand in a file is the name of the file itself.
+            source=chosen.source if re.fullmatch(NAME, chosen.source or "") else None,
             path=path,
             policy=policy,
             calendars=chosen.calendars,
@@ -305,11 +303,6 @@ def export(
         sys.stdout.write(written.text)
     for line in _remarks(view, chosen, file, output):
         sys.stderr.write(f"{printable(line)}\n")
-
-
-def _writable(source: str | None) -> str | None:
-    """Give a source that can stand in a file; another one is the name of the file itself."""
-    return source if source is not None and re.fullmatch(NAME, source) else None
 
 
 def _remarks(
