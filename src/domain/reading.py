@@ -149,8 +149,7 @@ def faults_within(name: str, error: ValueError) -> Iterator[Fault]:
 class _Plan:
     """How tables of a kind are read, by the names of its fields in a table.
 
-    All are converted at once by *whole*, which knows no others, and each by its own of *kinds* if
-    one is wrong.
+    All are converted at once by *whole*, which knows no others; each by its own if one is wrong.
     """
 
     whole: type[msgspec.Struct]

@@ -21,13 +21,8 @@ WITHOUT_BODY: Final = frozenset({"GET", "HEAD", "DELETE"})
 #: Headers that say which attempt it is, in small letters: ours to say.
 OUR_HEADERS: Final = frozenset(
     {
-        "idempotency-key",
-        "cron-execution-id",
-        "cron-execution-key",
-        "cron-attempt",
-        "cron-due-at",
-        "cron-fence",
-        "cron-topic",
+        *("idempotency-key", "cron-execution-id", "cron-execution-key", "cron-attempt"),
+        *("cron-due-at", "cron-fence", "cron-topic"),
     }
 )
 
@@ -44,17 +39,8 @@ _VALUE: Final = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 #: They frame a message or say whom it is for: ours alone, or one request could hide another.
 _FRAMING: Final = frozenset(
     {
-        "connection",
-        "content-length",
-        "expect",
-        "host",
-        "keep-alive",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
+        *("connection", "content-length", "expect", "host", "keep-alive", "proxy-authorization"),
+        *("proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"),
     }
 )
 
@@ -106,7 +92,7 @@ def class_of_status(status: int) -> ErrorClass:
 
 
 def code_of_status(status: int) -> str:
-    """Name a status as an error's code, by which a jobs file can give it another class."""
+    """Name a status as an error's code, by which a jobs file gives it another class."""
     return f"HTTP{status}"
 
 
@@ -129,12 +115,8 @@ def _statuses(value: object) -> frozenset[int]:
     return frozenset(statuses)
 
 
-def fault_of_name(name: str) -> str | None:
-    """Say why no caller may send a header of that name; None if one may.
-
-    >>> fault_of_name("X-Shop"), fault_of_name("Expect")
-    (None, 'frames the message or says whom it is for: cronhare alone sets it')
-    """
+def _fault_of_name(name: str) -> str | None:
+    """Say why a task may not give a header of that name; None if it may."""
     if not _TOKEN.fullmatch(name):
         return f"is no header's name: letters, digits and -, {LONGEST_HEADER} at most"
     if name.lower() in _FRAMING:
@@ -142,12 +124,8 @@ def fault_of_name(name: str) -> str | None:
     return None
 
 
-def fault_of_value(value: str) -> str | None:
-    r"""Say why a header may not have that value; None if it may. It may be secret: no quote.
-
-    >>> fault_of_value("a\r\nb")
-    'has a line end, a control character or one beyond Latin-1'
-    """
+def _fault_of_value(value: str) -> str | None:
+    """Say why a header may not have that value; None if it may. It may be secret: no quote."""
     if len(value) > LONGEST_VALUE:
         return f"is longer than {LONGEST_VALUE:,} characters"
     if not _VALUE.fullmatch(value):
@@ -161,7 +139,7 @@ def _headers(
     def checked(headers: dict[str, str]) -> Mapping[str, str]:
         faults = list[Fault]()
         for name, value in headers.items():
-            if (why := fault_of_name(name)) is not None:
+            if (why := _fault_of_name(name)) is not None:
                 faults.append(Fault("", f"{echo(name)} {why}"))
             elif name.lower() in OUR_HEADERS:
                 faults.append(Fault("", f"{name} is said by cronhare itself"))
@@ -182,6 +160,6 @@ def _fault_of_variable(value: str) -> str | None:
 _Texts = Annotated[
     dict[str, str], Meta(max_length=MOST_HEADERS, description="a table of texts, by their names")
 ]
-Headers = Annotated[_Texts, Reads(_headers(fault_of_value))]
+Headers = Annotated[_Texts, Reads(_headers(_fault_of_value))]
 HeadersFromEnv = Annotated[_Texts, Reads(_headers(_fault_of_variable))]
 Statuses = Annotated[Any, Reads(_statuses)]

@@ -22,14 +22,9 @@ from ..texts.moments import say_duration, say_moment
 #: The most characters of any key, in a message or a row.
 LONGEST_KEY = 255
 
-#: How the keys of manual runs and of runs at a start or a boot begin.
-MANUAL, START, BOOT = "manual-", "start-", "boot-"
-
-#: How the keys of runs begin that are to stay alive; the run before follows.
-ALIVE = "alive-"
-
-#: How the keys of runs begin that a backfill asks for.
-BACKFILL = "backfill-"
+#: How keys begin: of manual runs, of runs at a start or a boot, of those that are to stay alive,
+#: and of those that a backfill asks for.
+MANUAL, START, BOOT, ALIVE, BACKFILL = "manual-", "start-", "boot-", "alive-", "backfill-"
 
 #: How the keys of due instants begin: schedulers alone claim those.
 CRON, ONCE, EVERY = DUE = "cron-", "once-", "every-"
@@ -45,11 +40,7 @@ def cron_key(due: datetime) -> str:
 
 
 def once_key(due: datetime) -> str:
-    """Name the only run of a schedule with a date-time.
-
-    >>> once_key(datetime(2025, 12, 15, 15, 0, tzinfo=UTC))
-    'once-2025-12-15-15-0'
-    """
+    """Name the only run of a schedule with a date-time."""
     return f"{ONCE}{_minute(due)}"
 
 
@@ -94,20 +85,12 @@ def trigger_of(key: str) -> Trigger:
 
 
 def alive_key(last: int) -> str:
-    """Name the run that follows the execution *last* of what stays alive; 0 if there is none.
-
-    >>> alive_key(7)
-    'alive-7'
-    """
+    """Name the run that follows the execution *last* of what stays alive; 0 if there is none."""
     return f"{ALIVE}{last}"
 
 
 def backfill_key(due: datetime) -> str:
-    """Name the run of a past instant that is asked for: one for each, however often it is.
-
-    >>> backfill_key(datetime(2025, 12, 12, 8, 0, tzinfo=UTC))
-    'backfill-2025-12-12T08:00:00Z'
-    """
+    """Name the run of a past instant that is asked for: one for each, however often it is."""
     return f"{BACKFILL}{_second(due)}"
 
 
@@ -126,15 +109,6 @@ def manual_key(uuid: UUID) -> str:
 def start_key(uuid: UUID) -> str:
     """Name a run at a start of `cronhare up`; *uuid* is random, and the caller's."""
     return f"{START}{uuid}"
-
-
-def boot_key(boot: str) -> str:
-    """Name a schedule's run at a boot; *boot* is the kernel's name for it.
-
-    >>> boot_key("0b5c8f7e")
-    'boot-0b5c8f7e'
-    """
-    return f"{BOOT}{boot}"
 
 
 def reported_key(body: bytes) -> str:
@@ -165,7 +139,7 @@ class Boot:
 
     @property
     def key(self) -> str:
-        return boot_key(self.name)
+        return f"{BOOT}{self.name}"
 
     def why_not(self, changed_at: datetime, *, now: datetime) -> str | None:
         """Say why a boot is none of a schedule's; None if its run is due.
@@ -230,11 +204,7 @@ def is_standalone(queue: str) -> bool:
 
 
 def began_to_stay_alive(*, key: str, queue: str) -> bool:
-    """Tell whether a run was begun as one that stays alive: one of an ordinary schedule was not.
-
-    >>> began_to_stay_alive(key="every-2025-12-12T08:00:30Z", queue="cron_scheduler")
-    False
-    """
+    """Tell whether a run was begun as one that stays alive: one of an ordinary schedule was not."""
     return is_standalone(queue) or trigger_of(key) is Trigger.ALIVE
 
 

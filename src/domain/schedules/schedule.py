@@ -115,11 +115,7 @@ _FIRST, _LAST = moment_of(FIRST_MINUTE), moment_of(LAST_MINUTE)
 
 
 def fault_of_period(period: timedelta) -> str | None:
-    """Say why schedules cannot have an interval; None if they can.
-
-    >>> fault_of_period(timedelta(milliseconds=1500))
-    '1s500ms is no interval; whole seconds from 1s to 366d are'
-    """
+    """Say why schedules cannot have an interval; None if they can."""
     if SHORTEST_INTERVAL <= period <= LONGEST_INTERVAL and not period % SECOND:
         return None
     shortest, longest = say_duration(SHORTEST_INTERVAL), say_duration(LONGEST_INTERVAL)
@@ -170,11 +166,6 @@ class Every:
         return every_key(due)
 
     def __str__(self) -> str:
-        """Write it as in a jobs file.
-
-        >>> str(Every(timedelta(seconds=90)))
-        'every 1m30s'
-        """
         return f"every {say_duration(self.period)}"
 
 
@@ -255,12 +246,7 @@ class Concurrency(msgspec.Struct, frozen=True, kw_only=True):
         return _bounded(_PART.sub(lambda part: _value(known, part[1]), self.key))
 
     def lacking(self, params: str) -> tuple[str, ...]:
-        """Name the parts that a run with these *params* leaves empty.
-
-        >>> key = Concurrency(key="{params.shop.id}-{params.customer}", limit=5)
-        >>> key.lacking('{"shop": {"id": 7}, "custmer": 42}')
-        ('params.customer',)
-        """
+        """Name the parts that a run with these *params* leaves empty: `params.customer`."""
         known = _decoded(params)
         paths = dict.fromkeys(part[1] for part in _PART.finditer(self.key))
         return tuple(f"params{path}" for path in paths if not _value(known, path).strip())

@@ -59,51 +59,29 @@ def say_duration(duration: timedelta) -> str:
     return "".join(words) or "0s"
 
 
-_MINUTE: Final = timedelta(minutes=1)
-_HOUR: Final = timedelta(hours=1)
-_DAY: Final = timedelta(days=1)
-#: From here on the day of the week says less than the date.
-_WEEK: Final = timedelta(days=6)
-
-#: Further away a date says more than a number of days.
+_SECOND, _MINUTE, _HOUR, _DAY = (UNITS[unit] for unit in "smhd")
+#: From here on the day of the week says less than the date; and further away a number of days.
+_WEEK: Final = 6 * _DAY
 _FAR: Final = 60 * _DAY
 
 
 def say_moment(moment: datetime) -> str:
-    """Print a moment to the second.
-
-    >>> say_moment(datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC))
-    '2026-03-02 12:00:30Z'
-    """
+    """Print a moment to the second: `2026-03-02 12:00:30Z`."""
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
 
 
 def iso_moment(moment: datetime) -> str:
-    """Write a moment in ISO 8601, for programs; without a fraction where there is none.
-
-    >>> iso_moment(datetime(2026, 3, 2, 12, 0, tzinfo=UTC))
-    '2026-03-02T12:00:00Z'
-    """
+    """Write a moment in ISO 8601, for programs; without a fraction where there is none."""
     return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat()}Z"
 
 
 def say_due(moment: datetime) -> str:
-    """Print a due instant: to the minute, unless it is none.
-
-    >>> say_due(datetime(2026, 3, 2, 12, 0, tzinfo=UTC))
-    '2026-03-02 12:00Z'
-    >>> say_due(datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC))
-    '2026-03-02 12:00:30Z'
-    """
+    """Print a due instant, to the minute unless it is none: `2026-03-02 12:00Z`."""
     return say_moment(moment) if moment.second else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}Z"
 
 
 def say_time(moment: datetime) -> str:
-    """Print the time of day, for a moment of today.
-
-    >>> say_time(datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC))
-    '12:00:30Z'
-    """
+    """Print the time of day, for a moment of today: `12:00:30Z`."""
     return f"{moment.astimezone(UTC):%H:%M:%S}Z"
 
 
@@ -114,7 +92,7 @@ def say_left(length: timedelta) -> str:
     ('3 min', '2 d')
     """
     if length < _MINUTE:
-        return f"{length // timedelta(seconds=1)} s"
+        return f"{length // _SECOND} s"
     if length < _HOUR:
         return f"{length // _MINUTE} min"
     if length < 2 * _DAY:
@@ -128,7 +106,7 @@ def say_took(length: timedelta) -> str:
     >>> say_took(timedelta(milliseconds=120)), say_took(timedelta(seconds=200))
     ('0.12 s', '3 min 20 s')
     """
-    seconds = length / timedelta(seconds=1)
+    seconds = length / _SECOND
     if length < _MINUTE:
         return f"{seconds:.2g} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -148,7 +126,7 @@ def say_beside(moment: datetime, now: datetime) -> str:
     length = moment - now
     if abs(length) >= _FAR:
         return f"{moment.astimezone(UTC):%Y-%m-%d}"
-    if abs(length) < timedelta(seconds=1):
+    if abs(length) < _SECOND:
         return "now"
     return f"in {say_left(length)}" if length > timedelta(0) else f"{say_left(-length)} ago"
 
@@ -166,7 +144,7 @@ def say_near(moment: datetime, now: datetime) -> str:
         return f"{due:%Y-%m-%d}"
     if abs(moment - now) >= _WEEK:
         return f"{due:%m-%d}"
-    time = f"{due:%H:%M:%S}Z" if due.second else f"{due:%H:%M}Z"
+    time = say_time(due) if due.second else f"{due:%H:%M}Z"
     return time if due.date() == now.astimezone(UTC).date() else f"{due:%a} {time}"
 
 
@@ -201,11 +179,7 @@ def read_iso(text: str) -> datetime:
 
 
 def read_time_of_day(text: str) -> time:
-    """Read a time of the day, as `read_iso` does.
-
-    Raises:
-        ValueError: it is none, or too long.
-    """
+    """Read a time of the day, as `read_iso` does."""
     return time.fromisoformat(_checked(text, _TIME_OF_DAY))
 
 

@@ -27,8 +27,6 @@ def called_in_full(ref: object, *, name: str | None, source: str | None) -> str:
 
     >>> called_in_full("worker 1", name="backup", source="jobs.toml")
     'backup of jobs.toml (worker 1)'
-    >>> called_in_full("report 25", name=None, source=None)
-    'report 25'
     """
     of_source = f" of {source}" if source else ""
     return f"{name}{of_source} ({ref})" if name else f"{ref}{of_source}"
@@ -66,11 +64,7 @@ def listed(names: Sequence[str], *, most: int = MOST_LISTED, total: int | None =
 
 
 def first_faults(faults: Sequence[F], most: int, *, as_fault: Callable[[str], F]) -> tuple[F, ...]:
-    """Give the first of many faults, and one more that says there are others.
-
-    >>> first_faults(["a is missing", "b is missing"], 1, as_fault=str)
-    ('a is missing', 'these are the first 1 faults; there are more')
-    """
+    """Give the first of many faults, and one more that says there are others."""
     if len(faults) <= most:
         return tuple(faults)
     return (*faults[:most], as_fault(f"these are the first {most} faults; there are more"))
@@ -99,11 +93,7 @@ def meant(name: str, known: Sequence[str]) -> str | None:
 
 
 def ended(text: str) -> str:
-    """End a text with a full stop, unless it asks something.
-
-    >>> ended("it is late"), ended("did you mean mail?")
-    ('it is late.', 'did you mean mail?')
-    """
+    """End a text with a full stop, unless it asks something."""
     return text if text.endswith("?") else f"{text}."
 
 
@@ -112,12 +102,6 @@ def say_no_times(*, source: str | None, stay_alive: bool | None) -> str:
 
     Whether a jobs file has it begin at a start or a boot too, no row says.
 
-    >>> say_no_times(source=None, stay_alive=False)
-    'by hand'
-    >>> say_no_times(source="jobs.toml", stay_alive=False)
-    'no times of its own'
-    >>> say_no_times(source="jobs.toml", stay_alive=True)
-    'always'
     """
     if stay_alive:
         return "always"
@@ -125,9 +109,5 @@ def say_no_times(*, source: str | None, stay_alive: bool | None) -> str:
 
 
 def say_ways(source: str) -> str:
-    """Say what begins a schedule of a jobs file that has no times.
-
-    >>> say_ways("jobs.toml")
-    'begun by hand; or at a boot or start, as jobs.toml says'
-    """
+    """Say what begins a schedule of a jobs file that has no times."""
     return f"begun by hand; or at a boot or start, as {source} says"
