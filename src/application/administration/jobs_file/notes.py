@@ -1,6 +1,5 @@
 """Notes on jobs files: what is allowed, and probably not meant."""
 
-import enum
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
@@ -28,30 +27,10 @@ from .difference import Change, ChangedKind, FileContent, ScheduleChange, unknow
 MOST_CLOCK_NOTES = 20
 
 
-class NoteReason(enum.Enum):
-    """Why something is noted."""
-
-    NO_TASK = "no-task"
-    PAST = "past"
-    ON_START = "on-start"
-    ON_BOOT = "on-boot"
-    CRON_TEXT = "cron-text"
-    CLOCK = "clock"
-    JITTER = "jitter"
-    ALL_REPLACED = "all-replaced"
-    SHARED_QUEUE = "shared-queue"
-    CALENDAR = "calendar"
-    UNSERVED = "unserved"
-    UNHEARD = "unheard"
-    KEY = "key"
-    TARGET = "target"
-
-
 @attrs.frozen
 class Note:
     """What is allowed and probably not meant; *place* names a part of the file."""
 
-    reason: NoteReason
     text: str
     place: str | None = None
 
@@ -63,18 +42,18 @@ def notes_on(file: FileContent, *, now: datetime) -> Iterator[Note]:
     """Note what is probably not meant in a file by itself."""
     if not file.tasks:
         text = "it has no task at all: no worker starts with it, nor does `cronhare up`"
-        yield Note(NoteReason.NO_TASK, text)
+        yield Note(text)
     for draft in file.drafts:
         place = f"schedules.{draft.name}"
         if draft.name in file.on_start:
             text = "on_start runs at each start of `cronhare up`, and of no worker"
-            yield Note(NoteReason.ON_START, text, place)
+            yield Note(text, place)
         if draft.name in file.on_boot:
             text = (
                 "on_boot runs once for each boot of a host with `cronhare up` or a worker of this "
                 "file; whichever worker takes it, on any host"
             )
-            yield Note(NoteReason.ON_BOOT, text, place)
+            yield Note(text, place)
         yield from notes_on_times(draft, now=now)
     yield from notes_on_keys(file)
 
@@ -100,29 +79,29 @@ def notes_on_times(draft: ScheduleDraft, *, now: datetime) -> Iterator[Note]:
     place = f"schedules.{draft.name}"
     if draft.date_time is not None and draft.date_time <= now:
         text = "date_time is in the past: it will not run"
-        yield Note(NoteReason.PAST, text, place)
+        yield Note(text, place)
     if draft.every is not None and draft.jitter > draft.every:
         text = "jitter is longer than every: runs may begin in another order"
-        yield Note(NoteReason.JITTER, text, place)
+        yield Note(text, place)
     if draft.schedule is not None:
         yield from _on_cron_text(draft, CronExpression.parse(draft.schedule, draft.name), place)
 
 
 def _on_cron_text(draft: ScheduleDraft, expression: CronExpression, place: str) -> Iterator[Note]:
     for warning in expression.warnings:
-        yield Note(NoteReason.CRON_TEXT, f"schedule: {warning}", place)
+        yield Note(f"schedule: {warning}", place)
     if expression.wildcard and clock_changes(draft.gap, draft.fold) is not AS_CRON:
         text = (
             "gap and fold say nothing of a minute or an hour that begins with *: it runs at each "
             "real minute that matches"
         )
-        yield Note(NoteReason.CLOCK, text, place)
+        yield Note(text, place)
 
 
 def notes_on_clocks(changes: Sequence[ScheduleChange], *, now: datetime) -> Iterator[Note]:
     """Note what the next changes of the clock do to what is added or changed."""
     noted = [
-        Note(NoteReason.CLOCK, f"{effect.meant:%Y-%m-%d} {effect}", f"schedules.{change.name}")
+        Note(f"{effect.meant:%Y-%m-%d} {effect}", f"schedules.{change.name}")
         for change in changes
         if change.draft is not None and change.change is not Change.KEEP
         for effect in next_effects(change.draft, now=now)
@@ -130,7 +109,7 @@ def notes_on_clocks(changes: Sequence[ScheduleChange], *, now: datetime) -> Iter
     yield from noted[:MOST_CLOCK_NOTES]
     if (left := len(noted) - MOST_CLOCK_NOTES) > 0:
         text = f"{left} more of what changes of the clock do: `cronhare next` shows it of each text"
-        yield Note(NoteReason.CLOCK, text)
+        yield Note(text)
 
 
 def notes_on_changes(
@@ -142,7 +121,7 @@ def notes_on_changes(
         gone = [change.name for change in changes if change.change is Change.DISABLE]
         verb = "are" if applied else "would be"
         text = f"all of its former schedules {verb} {say_disabled(gone, source)}"
-        yield Note(NoteReason.ALL_REPLACED, text)
+        yield Note(text)
 
 
 def notes_on_calendars(files: Sequence[FileContent]) -> Iterator[Note]:
@@ -152,7 +131,7 @@ def notes_on_calendars(files: Sequence[FileContent]) -> Iterator[Note]:
     faults = (fault for draft in drafts for fault in unknown_calendars(draft, known))
     for fault in islice(faults, MOST_FAULTS):
         text = f"{fault.problem}. If another jobs file has it, apply that one first"
-        yield Note(NoteReason.CALENDAR, text, fault.field)
+        yield Note(text, fault.field)
 
 
 def notes_on_topics(files: Sequence[FileContent]) -> Iterator[Note]:
@@ -160,7 +139,7 @@ def notes_on_topics(files: Sequence[FileContent]) -> Iterator[Note]:
     heard = {topic for file in files for task in file.tasks for topic in task.topics}
     of = "these jobs files" if len(files) > 1 else "this jobs file"
     found = (
-        Note(NoteReason.UNHEARD, text, f"schedules.{draft.name}")
+        Note(text, f"schedules.{draft.name}")
         for file in files
         for draft in file.drafts
         if (text := _note_unheard(draft.topic, heard, of=of)) is not None
@@ -173,7 +152,7 @@ def notes_on_served(
 ) -> Iterator[Note]:
     """Note the queues that those who serve these do not: *by* names them."""
     found = (
-        Note(NoteReason.UNSERVED, text, f"schedules.{draft.name}")
+        Note(text, f"schedules.{draft.name}")
         for file in files
         for draft in file.drafts
         if (text := _note_unserved(_queue_of(draft), served, by=by)) is not None
@@ -234,21 +213,21 @@ def _on_key(draft: ScheduleDraft) -> Iterator[Note]:
     for part in concurrency.lacking(draft.params):
         alike = f"each run has the key {echo(concurrency.key_of(draft.params))}"
         text = f"concurrency.key: {part} is no text or whole number in its params: {alike}"
-        yield Note(NoteReason.KEY, text, f"schedules.{draft.name}")
+        yield Note(text, f"schedules.{draft.name}")
 
 
 def notes_on_targets(subscriptions: Subscriptions, *, has_mail: bool) -> Iterator[Note]:
     """Note the targets that this process could not tell: whoever tells them may be another one."""
     for name, why in untellable(subscriptions, has_mail=has_mail).items():
         text = f"{why} here; whoever tells this target needs it: a worker, or `cronhare up`"
-        yield Note(NoteReason.TARGET, text, f"notify.{name}")
+        yield Note(text, f"notify.{name}")
 
 
 def notes_on_queues(shared: Mapping[str, Sequence[str]]) -> Iterator[Note]:
     """Note the queues that several files have schedules on; see `shared_queues`."""
     for queue, sources in shared.items():
         text = f"{say_shared(queue, sources)}: {ONE_FILE_EACH}"
-        yield Note(NoteReason.SHARED_QUEUE, text)
+        yield Note(text)
 
 
 @attrs.define(kw_only=True, eq=False)
