@@ -18,7 +18,6 @@ from cronhare.domain.retries.retry import Complete, Quarantine
 from cronhare.domain.schedules.keys import (
     alive_key,
     backfill_key,
-    boot_key,
     manual_key,
     start_key,
 )
@@ -462,7 +461,7 @@ def test_only_a_due_instant_arrives(ledger: Ledger) -> None:
     ledger.clock.advance(MINUTE)
     [due] = ledger.claim_due().claimed
     name = UUID(int=7)
-    others = [manual_key(name), start_key(name), boot_key("x"), alive_key(1)]
+    others = [manual_key(name), start_key(name), "boot-x", alive_key(1)]
     for key in (*others, backfill_key(ledger.now)):
         ledger.records.run_now(id_, key=key, params=None, now=ledger.now, node="ant")
 

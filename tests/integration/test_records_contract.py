@@ -21,7 +21,7 @@ from cronhare.domain.messages import AttemptRef, FailedMessage
 from cronhare.domain.retries.limits import ACTIVATED
 from cronhare.domain.retries.outcome import ErrorClass, TaskError
 from cronhare.domain.retries.retry import Complete, Fail, Quarantine
-from cronhare.domain.schedules.keys import boot_key, manual_key
+from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.task import ClassRetention, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
@@ -951,7 +951,7 @@ def test_a_run_at_boot_is_known_for_a_day_however_many_follow_it(ledger: Ledger)
         return ledger.succeeded(run)
 
     scheduler_id = ledger.add("busy", status=False)
-    at_boot, oldest, *newest = [succeed(key) for key in (boot_key("a"), *"bcd")]
+    at_boot, oldest, *newest = [succeed(key) for key in ("boot-a", *"bcd")]
     ledger.clock.advance(DAY)
 
     ledger.records.clean_up(now=ledger.now, retention=Retention(completed_rows=2))

@@ -5,7 +5,7 @@ year x 12 + month - 1, and a *shape* is all that the layout of a month depends o
 the week day of its first. There are 28 shapes, so what is worked out for one serves four centuries.
 """
 
-from collections.abc import Iterator
+from calendar import monthrange
 from datetime import date
 from functools import lru_cache
 from typing import Final, Protocol
@@ -18,17 +18,9 @@ EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 LAST_MONTH: Final = date.max.year * 12 + 11
 FIRST_MONTH: Final = date.min.year * 12
 
-#: How many days each month may have.
-LENGTHS: Final = ((31,), (28, 29), *((n,) for n in (31, 30, 31, 30, 31, 31, 30, 31, 30, 31)))
-_BEFORE = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
-
 
 def shape_of(first: int, length: int) -> int:
-    """Number the shape of a month; *first* is the week day of its first, Sunday is 0.
-
-    >>> [(first_of(shape), length_of(shape)) for shape in (shape_of(0, 28), shape_of(6, 31))]
-    [(0, 28), (6, 31)]
-    """
+    """Number the shape of a month; *first* is the week day of its first, Sunday is 0."""
     return (length - 28) * 7 + first
 
 
@@ -43,34 +35,18 @@ def length_of(shape: int) -> int:
 
 @lru_cache(maxsize=4096)
 def month_at(number: int) -> tuple[int, int]:
-    """The first day of a month, and its shape.
-
-    >>> month_at(1970 * 12)
-    (0, 25)
-    """
+    """The first day of a month, and its shape."""
     year, month = divmod(number, 12)
-    first = date(year, month + 1, 1).toordinal() - EPOCH_DAY
-    leap = month == 1 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    return first, shape_of((first + 4) % 7, LENGTHS[month][-1 if leap else 0])
+    week_day, length = monthrange(year, month + 1)  # Monday is 0
+    return date(year, month + 1, 1).toordinal() - EPOCH_DAY, shape_of((week_day + 1) % 7, length)
 
 
 @lru_cache(maxsize=4096)
 def civil(day: int) -> tuple[int, int, int, int]:
-    """Where a day lies: month number, month from 0, day of month from 0, shape.
-
-    >>> civil(31)
-    (23641, 1, 0, 0)
-    """
+    """Where a day lies: month number, month from 0, day of month from 0, shape."""
     found = date.fromordinal(day + EPOCH_DAY)
     number = found.year * 12 + found.month - 1
     return number, found.month - 1, found.day - 1, month_at(number)[1]
-
-
-def shapes_of_year(first: int, *, leap: bool) -> Iterator[int]:
-    """The shapes of the twelve months of a year whose 1 January is the week day *first*."""
-    for month, before in enumerate(_BEFORE):
-        day = first + before + (leap and month > 1)
-        yield shape_of(day % 7, LENGTHS[month][-1 if leap else 0])
 
 
 SUNDAY: Final = 0
@@ -168,12 +144,7 @@ class DayRule:
 
 @lru_cache(maxsize=16_384)
 def days_of(rule: DayRule, shape: int) -> int:
-    """The days of a month of that shape on which the rule holds; bit 0 is the first.
-
-    >>> mondays = DayRule(month_days=2**31 - 1, week_days=0b10, either=False)
-    >>> bin(days_of(mondays, shape=0))  # 28 days, the first is a Sunday
-    '0b10000001000000100000010'
-    """
+    """The days of a month of that shape on which the rule holds; bit 0 is the first."""
     turned = (rule.week_days | rule.week_days << 7) >> first_of(shape) & 0x7F
     by_month = rule.month_days
     for word in rule.month_words:
@@ -185,27 +156,24 @@ def days_of(rule: DayRule, shape: int) -> int:
     return days & ((1 << length_of(shape)) - 1)
 
 
+#: Each of the 14 kinds of year is among these, and each shape that a month may have.
+_YEARS: Final = range(2000, 2028)
+
+
 @lru_cache(maxsize=4096)
 def fires(rule: DayRule, months: int) -> bool:
     """Whether any date of the 400 years after which the calendar repeats satisfies the rule."""
-    return any(
-        days_of(rule, shape_of(first, length))  # each length meets each week day
-        for month in range(12)
-        if months >> month & 1
-        for length in LENGTHS[month]
-        for first in range(7)
-    )
+    return any(_fires_in(year, rule, months) for year in _YEARS)
 
 
 def fires_every_year(rule: DayRule, months: int) -> bool:
-    """Whether each of the 14 kinds of year has such a date."""
-    return all(
-        any(
-            months >> month & 1 and days_of(rule, shape)
-            for month, shape in enumerate(shapes_of_year(first, leap=leap))
-        )
-        for leap in (False, True)
-        for first in range(7)
+    """Whether each kind of year has such a date."""
+    return all(_fires_in(year, rule, months) for year in _YEARS)
+
+
+def _fires_in(year: int, rule: DayRule, months: int) -> bool:
+    return any(
+        months >> month & 1 and days_of(rule, month_at(year * 12 + month)[1]) for month in range(12)
     )
 
 
@@ -213,11 +181,7 @@ NEVER: Final = 1 << 62
 
 
 def lowest(bits: int) -> int:
-    """The number of the lowest set bit.
-
-    >>> lowest(0b1100)
-    2
-    """
+    """The number of the lowest set bit."""
     return (bits & -bits).bit_length() - 1
 
 

@@ -138,7 +138,7 @@ class CronExpression:
         self, after: datetime, zone: ZoneInfo, changes: ClockChanges = AS_CRON
     ) -> Iterator[datetime]:
         """The runs after *after*, one by one, for as long as there are any."""
-        return self._runs(minute_of(after), _timeline(zone, changes))
+        return map(moment_of, self.minutes(minute_of(after) + 1, LAST_MINUTE + 1, zone, changes))
 
     def minutes(
         self, first: int, last: int, zone: ZoneInfo, changes: ClockChanges = AS_CRON
@@ -155,12 +155,6 @@ class CronExpression:
         while self.fires and (wall := self._pattern.first(wall)) != NEVER:
             yield wall
             wall += 1
-
-    def _runs(self, minute: int, timeline: Timeline) -> Iterator[datetime]:
-        found = self._next(minute + 1, timeline)
-        while found is not None:
-            yield moment_of(found)
-            found = self._next(found + 1, timeline)
 
     def _next(self, minute: int, timeline: Timeline) -> int | None:
         """The first run at or after *minute*.

@@ -107,11 +107,7 @@ class FieldKind:
         return (1 << self.size) - 1
 
     def bit(self, value: int) -> int:
-        """The mask of one value; bit 0 is the least.
-
-        >>> WEEK_DAY.bit(7), MONTH.bit(2)
-        (1, 2)
-        """
+        """The mask of one value; bit 0 is the least."""
         return 1 << (value - self.least) % self.size
 
 
@@ -156,11 +152,6 @@ class Field:
 
 def split_fields(text: str) -> list[str]:
     """Split a text into its five fields, in lower case.
-
-    >>> split_fields("  0 8 * * MON-FRI ")
-    ['0', '8', '*', '*', 'mon-fri']
-    >>> split_fields("@Daily")
-    ['0', '0', '*', '*', '*']
 
     Raises:
         CronExpressionError: the text as a whole is not what we read.
@@ -319,9 +310,6 @@ def _expand(position: int, numbers: str) -> int:
     """Have croniter list the values of a plain stepped range, at its place among the five fields.
 
     Only ranges of two values or more come here: croniter reads `5-5` as the whole field.
-
-    >>> bin(_expand(0, "0-10/5"))
-    '0b10000100001'
     """
     from croniter import croniter  # noqa: PLC0415 - who reads no range does without it
 
@@ -389,9 +377,6 @@ def resolve(
     """Put the numbers of the schedule called *name* for each H; if there are faults, in vain.
 
     `H/15` becomes, say, `7-59/15`: another number for each name and field, the same for ever.
-
-    >>> resolve(["h", "h(8-17)", "*", "*", "h/2"], "nightly")
-    (('21', '14', '*', '*', '0-6/2'), ())
     """
     faults: list[CronFault] = []
     resolved: list[str] = []

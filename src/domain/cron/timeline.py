@@ -49,11 +49,7 @@ AS_CRON: Final = ClockChanges()
 
 @cache
 def clock_changes(gap: Gap, fold: Fold) -> ClockChanges:
-    """Give the one value that says both.
-
-    >>> clock_changes(Gap.AFTER, Fold.FIRST) is AS_CRON
-    True
-    """
+    """Give the one value that says both."""
     changes = ClockChanges(gap, fold)
     return AS_CRON if changes == AS_CRON else changes
 
@@ -106,9 +102,6 @@ def _for_ever(offset: int) -> Stretch:
 
 def minute_of(moment: datetime) -> int:
     """The minute that an aware moment lies in.
-
-    >>> minute_of(datetime(1970, 1, 1, 1, 0, 59, tzinfo=UTC))
-    60
 
     Raises:
         ValueError: the moment is naive: it could be any of many instants.
@@ -195,10 +188,15 @@ class Timeline:
         return change
 
     def _after_change(self, reached: int, wall: int) -> tuple[int, int]:
-        missed, resume = _after_change(reached, wall)
+        """What is missed, and where fixed-time jobs resume, once the clock shows *wall*.
+
+        *reached* is the first wall minute that has not been seen yet.
+        """
+        if abs(wall - reached) >= CORRECTION:
+            return wall, wall
         return (
-            wall if self._rule.gap is Gap.SKIP else missed,
-            resume if self._rule.fold is Fold.FIRST else wall,
+            wall if self._rule.gap is Gap.SKIP else min(reached, wall),
+            max(reached, wall) if self._rule.fold is Fold.FIRST else wall,
         )
 
     def _changes(self, start: int, end: int) -> Iterator[int]:
@@ -223,21 +221,6 @@ class Timeline:
         offset = moment_of(inside).astimezone(self._zone).utcoffset()
         assert offset is not None
         return offset // MINUTE
-
-
-def _after_change(reached: int, wall: int) -> tuple[int, int]:
-    """What is missed, and where fixed-time jobs resume, once the clock shows *wall*.
-
-    *reached* is the first wall minute that has not been seen yet.
-
-    >>> _after_change(reached=120, wall=180), _after_change(reached=120, wall=60)
-    ((120, 180), (60, 120))
-    >>> _after_change(reached=120, wall=300), _after_change(reached=240, wall=60)
-    ((300, 300), (60, 60))
-    """
-    if abs(wall - reached) >= CORRECTION:
-        return wall, wall
-    return min(reached, wall), max(reached, wall)
 
 
 @lru_cache(maxsize=1024)

@@ -190,11 +190,7 @@ def standalone_queue(schedule: str) -> str:
 
 
 def schedule_on(queue: str) -> str | None:
-    """Name the schedule whose queue this is; None if it is hashed.
-
-    >>> schedule_on(standalone_queue("mail-pump")), schedule_on(standalone_queue("mail pump"))
-    ('mail-pump', None)
-    """
+    """Name the schedule whose queue this is; None if it is hashed."""
     name = queue.removeprefix(PREFIX)
     return None if re.fullmatch(_HASH, name) else name
 

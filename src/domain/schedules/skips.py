@@ -90,11 +90,7 @@ _KINDS: Final = {
 
 
 def skip_kind(reason: str) -> SkipKind:
-    """Tell the kind of a reason.
-
-    >>> skip_kind("overlap: execution 7 has not ended (overlap policy skip)")
-    <SkipKind.OVERLAP: 'overlap'>
-    """
+    """Tell the kind of a reason."""
     kinds = [*_KINDS.items(), *((kind.value, kind) for kind in SkipKind)]
     found = (kind for begins, kind in kinds if reason.startswith(begins))
     return next(found, SkipKind.OTHER)
@@ -320,12 +316,7 @@ def idle_when_broken(due: datetime | None, before: Idle | None) -> Idle | None:
 
 
 def say_idle(why: Why, *, until: datetime, problem: str | None) -> str:
-    """Say why instants did not run, once it is over; *problem* is why a row was broken.
-
-    >>> from datetime import UTC
-    >>> say_idle(Why.DISABLED, until=datetime(2026, 3, 2, 12, tzinfo=UTC), problem=None)
-    'disabled: it was off, until an edit at 2026-03-02 12:00:00Z'
-    """
+    """Say why instants did not run, once it is over; *problem* is why a row was broken."""
     match why:
         case Why.DISABLED:
             what = "it was off"

@@ -59,11 +59,6 @@ def force_instant(params: Any) -> Any:  # noqa: ANN401 - any JSON value
     """Make a report run in the foreground, so that its errors come back.
 
     Where `options_interface.delivery` exists, its `instant` becomes true; in a copy.
-
-    >>> force_instant({"options_interface": {"delivery": {"to": "me", "instant": False}}})
-    {'options_interface': {'delivery': {'to': 'me', 'instant': True}}}
-    >>> force_instant({"controller": "X"})
-    {'controller': 'X'}
     """
     match params:
         case {"options_interface": {"delivery": dict() as delivery} as options}:
@@ -164,12 +159,7 @@ class TaskPolicy:
     keep: Keep | None = None
 
     def over(self, farther: "TaskPolicy") -> "TaskPolicy":
-        """Give what counts where *farther* is the policy one step away.
-
-        >>> emails = TaskPolicy(timeout=timedelta(minutes=5))
-        >>> TaskPolicy(retry=RetryPolicy()).over(emails).timeout
-        datetime.timedelta(seconds=300)
-        """
+        """Give what counts where *farther* is the policy one step away."""
         return TaskPolicy(
             retry=self.retry or farther.retry,
             timeout=self.timeout or farther.timeout,
@@ -228,12 +218,7 @@ COLUMN_OF_TYPE: Final = {str(kind): f"{kind}_id" for kind in (*TaskType, SYSTEM)
 
 
 def fault_of_own_type(name: str) -> str | None:
-    """Say why a type of one's own cannot have that name.
-
-    >>> fault_of_own_type("import")
-    >>> fault_of_own_type("Import").partition(", ")[0]
-    'a type is named with a-z'
-    """
+    """Say why a type of one's own cannot have that name."""
     if name == SYSTEM:
         return f"{SYSTEM} is the type of what schedulers run themselves"
     if re.fullmatch(TYPE_NAME, name) is None:
@@ -276,11 +261,6 @@ def assigned_number(source: str, name: str) -> int:
 
     It depends on source and name alone: it is the same on any host, whatever other tasks come and
     go.
-
-    >>> assigned_number("jobs.toml", "backup") == assigned_number("jobs.toml", "backup")
-    True
-    >>> assigned_number("jobs.toml", "backup") == assigned_number("user.toml", "backup")
-    False
     """
     text = f"{source}\0{name}".encode(errors="surrogatepass")
     digest = blake2b(text, digest_size=8).digest()
