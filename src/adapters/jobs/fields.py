@@ -1,19 +1,34 @@
 """The kinds of fields in a jobs file: what may be written, and what is read of it."""
 
 import math
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Meta
 
 from cronhare.domain.cron import resolve_wall_time
+from cronhare.domain.events.rules import LARGEST_FACTOR, LARGEST_OUTPUT, LONGEST_WAIT, Deadline
 from cronhare.domain.reading import Fault, Invalid, Reads, whole_number, written
 from cronhare.domain.schedules.catalog import ALLOWED, TOPIC
 from cronhare.domain.schedules.task import LARGEST_NUMBER, USER_NAME
-from cronhare.domain.texts.moments import parse_duration, read_iso
+from cronhare.domain.texts.moments import (
+    DurationInvalid,
+    parse_duration,
+    read_iso,
+    say_duration,
+)
+
+#: Against what is said farther away.
+_OFF: Final = "off"
+
+_TIME: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
+_SIZE: Final = re.compile(r"([0-9]{1,15}) ?([kKMG]i?)?B?")
+_POWERS: Final = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3}
 
 
 def read_moment(
@@ -105,6 +120,44 @@ def without_nul(*texts: str) -> str:
     return texts[0] if texts else ""
 
 
+def _deadline(value: object) -> Deadline:
+    if value == _OFF:
+        return Deadline()
+    text = value if isinstance(value, str) else ""
+    if _TIME.fullmatch(text):
+        return Deadline(time_of_day=time.fromisoformat(text))
+    with suppress(DurationInvalid):
+        after = parse_duration(text)
+        if timedelta(0) < after <= LONGEST_WAIT:
+            return Deadline(after=after)
+    allowed = f'a time after it is due such as "5m", at most {say_duration(LONGEST_WAIT)}'
+    others = 'nor a time of day "06:30", nor off'
+    raise ValueError(f"{written(value)} is neither {allowed}, {others}")
+
+
+def _factor(value: object) -> float:
+    if value == _OFF:
+        return 0.0
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and 1 < value <= LARGEST_FACTOR:  # type: ignore[operator]
+        return float(value)  # type: ignore[arg-type]
+    most = f"{LARGEST_FACTOR:,.0f}"
+    raise ValueError(f"{written(value)} is no number above 1, at most {most}, nor off")
+
+
+def _size(value: object) -> int:
+    if value == _OFF:
+        return 0
+    text = str(value) if isinstance(value, str | int) else ""
+    if found := _SIZE.fullmatch(text):
+        unit = found[2] or ""
+        base = 1_024 if unit.endswith("i") else 1_000
+        size: int = int(found[1]) * base ** _POWERS[unit[:1]]
+        if 0 < size <= LARGEST_OUTPUT:
+            return size
+    raise ValueError(f'{written(value)} is no size such as 100, "100B", "2kB" or "1MiB", nor off')
+
+
 # What is read has another type than what is written, which `Annotated` names.
 if TYPE_CHECKING:
     SomeTime = timedelta
@@ -117,6 +170,9 @@ Command = Annotated[
     Reads(_command),
 ]
 JsonText = Annotated[Any, Reads(as_json)]
+DeadlineAsWritten = Annotated[Any, Reads(_deadline)]
+FactorAsWritten = Annotated[Any, Reads(_factor)]
+SizeAsWritten = Annotated[Any, Reads(_size)]
 Id = Annotated[int, whole_number(range(1, LARGEST_NUMBER + 1))]
 Folder = Annotated[str, Reads(without_nul)]
 Topic = Annotated[str, Meta(pattern=TOPIC, description=f"a topic: {ALLOWED}")]

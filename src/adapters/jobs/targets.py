@@ -14,13 +14,7 @@ from msgspec import Meta
 from cronhare.adapters.addresses import checked_address
 from cronhare.adapters.extras import ExtraMissing, require
 from cronhare.domain.addresses import AppriseAddress, WebAddress
-from cronhare.domain.events.rules import (
-    AlertConditions,
-    DeadlineAsWritten,
-    FactorAsWritten,
-    Rule,
-    SizeAsWritten,
-)
+from cronhare.domain.events.rules import AlertConditions, Rule
 from cronhare.domain.events.targets import (
     ALL_ALERTS,
     BAD_ENDS,
@@ -51,7 +45,14 @@ from cronhare.domain.texts.moments import parse_duration, say_duration
 from cronhare.domain.texts.printable import echo
 from cronhare.domain.texts.words import hint
 
-from .fields import Command, SomeTime, User
+from .fields import (
+    Command,
+    DeadlineAsWritten,
+    FactorAsWritten,
+    SizeAsWritten,
+    SomeTime,
+    User,
+)
 
 #: What is wrong with asking for an alert of which nobody would be told.
 NOBODY_HEARS = 'nobody would be told: no [notify.NAME] has "alert" among its events'

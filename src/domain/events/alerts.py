@@ -13,7 +13,6 @@ from typing import Any, Final, Self
 import attrs
 
 from ..nodes import was_ahead
-from ..texts.moments import say_duration, say_moment
 from .events import Event
 from .rules import ABOUT, AlertSeverity, Rule
 from .targets import EventKind
@@ -37,11 +36,6 @@ CLEARED_KEPT: Final = timedelta(days=1)
 #: A target that was given up is told anew of what holds after so long: it may hear again, and an
 #: alert may hold for days.
 TOLD_ANEW_AFTER: Final = timedelta(hours=1)
-
-#: Whose numbers are seconds.
-_SECONDS: Final = frozenset(
-    {Rule.SCHEDULER, Rule.NODE, Rule.NOT_STARTED, Rule.NOT_FINISHED, Rule.TOO_LONG}
-)
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PLACE: Final = re.compile(r"(held|over)-(-[0-9]{1,16}|[0-9]{1,17})-(.{1,255})")
@@ -235,27 +229,3 @@ class AlertPlace:
     def __str__(self) -> str:
         micros = (self.at - _EPOCH) // timedelta(microseconds=1)
         return f"{'over' if self.over else 'held'}-{micros}-{self.key}"
-
-
-def say_unjudged(judged_at: datetime | None, now: datetime) -> str | None:
-    """Say that nobody judges the ledger, if so: that nothing is listed says nothing then."""
-    if not nobody_judged(judged_at, now):
-        return None
-    since = "so far" if judged_at is None else f"since {say_moment(judged_at)}"
-    return (
-        f"Nobody has judged the ledger {since}: what is wrong now may not be listed. "
-        "Start `cronhare scheduler` or `cronhare up`"
-    )
-
-
-def say_measured(rule: str, number: float) -> str:
-    """Say a number of an alert, which is a time, a rate, or counts something.
-
-    >>> say_measured("failed", 1_200), say_measured("retry-rate", 0.25), say_measured("node", 90)
-    ('1,200', '25.0%', '1m30s')
-    """
-    if rule == Rule.RETRY_RATE:
-        return f"{number:.1%}"
-    if rule in _SECONDS:
-        return say_duration(timedelta(seconds=round(number)))
-    return f"{number:,g}" if number != int(number) else f"{int(number):,}"

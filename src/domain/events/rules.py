@@ -4,29 +4,17 @@ The ids are lines of docs/compatibility.md.
 """
 
 import enum
-import re
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import datetime, time, timedelta
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 import attrs
-
-from ..reading import Reads, written
-from ..texts.moments import DurationInvalid, parse_duration, say_duration
 
 #: What can be set of one schedule.
 LONGEST_WAIT: Final = timedelta(days=366)
 LARGEST_FACTOR: Final = 1_000.0
 LARGEST_OUTPUT: Final = 1 << 40
-
-#: Against what is said farther away.
-_OFF: Final = "off"
-
-_TIME: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
-_SIZE: Final = re.compile(r"([0-9]{1,15}) ?([kKMG]i?)?B?")
-_POWERS: Final = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3}
 
 
 class Rule(enum.StrEnum):
@@ -146,53 +134,8 @@ class AlertConditions:
 NO_CONDITIONS: Final = AlertConditions()
 
 
-def _deadline(value: object) -> Deadline:
-    if value == _OFF:
-        return Deadline()
-    text = value if isinstance(value, str) else ""
-    if _TIME.fullmatch(text):
-        return Deadline(time_of_day=time.fromisoformat(text))
-    with suppress(DurationInvalid):
-        after = parse_duration(text)
-        if timedelta(0) < after <= LONGEST_WAIT:
-            return Deadline(after=after)
-    allowed = f'a time after it is due such as "5m", at most {say_duration(LONGEST_WAIT)}'
-    others = 'nor a time of day "06:30", nor off'
-    raise ValueError(f"{written(value)} is neither {allowed}, {others}")
-
-
-def _factor(value: object) -> float:
-    if value == _OFF:
-        return 0.0
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and 1 < value <= LARGEST_FACTOR:  # type: ignore[operator]
-        return float(value)  # type: ignore[arg-type]
-    most = f"{LARGEST_FACTOR:,.0f}"
-    raise ValueError(f"{written(value)} is no number above 1, at most {most}, nor off")
-
-
-def _size(value: object) -> int:
-    if value == _OFF:
-        return 0
-    text = str(value) if isinstance(value, str | int) else ""
-    if found := _SIZE.fullmatch(text):
-        unit = found[2] or ""
-        base = 1_024 if unit.endswith("i") else 1_000
-        size: int = int(found[1]) * base ** _POWERS[unit[:1]]
-        if 0 < size <= LARGEST_OUTPUT:
-            return size
-    raise ValueError(f'{written(value)} is no size such as 100, "100B", "2kB" or "1MiB", nor off')
-
-
-#: The kinds of what people write of these.
-DeadlineAsWritten = Annotated[Any, Reads(_deadline)]
-FactorAsWritten = Annotated[Any, Reads(_factor)]
-SizeAsWritten = Annotated[Any, Reads(_size)]
-
-
-LONGEST_RUNBOOK: Final = 2_048
-
 #: Bounds of what can be set, and what is set by default.
+LONGEST_RUNBOOK: Final = 2_048
 LARGEST: Final = 1_000_000
 DEFAULT_FAILED, DEFAULT_WARNING, DEFAULT_CRITICAL = 5, 10, 100
 DEFAULT_RETRIES: Final = 2

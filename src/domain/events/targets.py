@@ -328,27 +328,6 @@ def without_programs(subscriptions: Subscriptions) -> Subscriptions:
     return attrs.evolve(subscriptions, targets=kept, schedules={}, tasks={}, pings={})
 
 
-def why_untold(
-    subscriptions: Subscriptions, rule: str, schedule: str | None, task: str | None
-) -> Mapping[str, str]:
-    """Say of each target of a file why it was not told of an alert, if it was not.
-
-    An alert of no *schedule* is of the whole ledger; *task* names that of a schedule of no file.
-    """
-    told = subscriptions.told_of_alert(EventKind.ALERT, rule, schedule, task)
-
-    def why(target: Target) -> str:
-        if EventKind.ALERT not in target.events:
-            return f"its events have no {EventKind.ALERT}"
-        if rule not in target.alerts:
-            return f"its alerts leave out {rule}"
-        if target not in told:
-            return f"{schedule}, or its task, names others in its notify"
-        return "no process that tells has found the alert yet: a worker looks once a minute"
-
-    return {name: why(target) for name, target in subscriptions.targets.items()}
-
-
 @attrs.define(eq=False)
 class Subscribers:
     """The subscriptions of this process: *current* is replaced by a reload of the jobs file.

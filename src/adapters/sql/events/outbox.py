@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, Final
 
+import attrs
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy import Engine
@@ -198,32 +199,25 @@ class SqlEventStore(Store, Findings):
 
     @repeatable
     def tell_anew(self, rows: Collection[OutboxRow], *, before: datetime, now: datetime) -> int:
-        payloads = {_key(row): row.payload for row in rows}
+        new = {_key(row): attrs.evolve(row, occurred_at=now) for row in rows}
         is_long_ago = sa.or_(_ROW.finished_at < before, _ROW.finished_at > now + CLOCKS_DIFFER)
         given_up = sa.select(_ROW.id, _ROW.event_key, _ROW.target).where(_IS_UNTOLD, is_long_ago)
         with self._database.read("looking for who was given up") as connection:
             found = {
-                row.id: payloads[row.event_key, row.target]
-                for keys in batches(sorted({key for key, _ in payloads}), STEP)
+                row.id: new[row.event_key, row.target]
+                for keys in batches(sorted({key for key, _ in new}), STEP)
                 for row in connection.execute(given_up.where(_ROW.event_key.in_(keys)))
-                if (row.event_key, row.target) in payloads
+                if (row.event_key, row.target) in new
             }
         if not found:  # most often
             return 0
-        anew = sa.update(outbox).values(
-            state=OutboxState.WAITING.value,
-            tries=0,
-            occurred_at=now,
-            next_try_at=now,
-            finished_at=None,
-            owner=None,
-        )
-        told = 0
         with self._database.write("telling anew who was given up") as connection:
-            for id_ in sorted(found)[:STEP]:  # in one order, so that two do not deadlock
-                this = anew.where(_ROW.id == id_, _IS_UNTOLD).values(payload=found[id_])
-                told += connection.execute(this).rowcount
-        return told
+            # In one order, so that two do not deadlock.
+            anew = (
+                sa.update(outbox).where(_ROW.id == id_, _IS_UNTOLD).values(_values(found[id_]))
+                for id_ in sorted(found)[:STEP]
+            )
+            return sum(connection.execute(each).rowcount for each in anew)
 
     @repeatable
     def expected(self, *, source: str, after: int, limit: int) -> Sequence[OutboxRow]:
@@ -240,14 +234,7 @@ class SqlEventStore(Store, Findings):
         this = sa.and_(_ROW.id == expected.id, _IS_EXPECTED)
         still = sa.select(_ROW.id).where(this, _ROW.occurred_at == expected.occurred_at)
         told = sa.select(_ROW.id).where(_ROW.event_key == event.id, _ROW.target == expected.target)
-        waits = {
-            "event_key": event.id,
-            "occurred_at": event.at,
-            "execution_id": event.execution_id,
-            "payload": event.document,
-            "state": OutboxState.WAITING.value,
-            "next_try_at": now,
-        }
+        row = OutboxRow.of(event, expected.target, source=expected.source, now=now)
 
         @repeatable
         def tell() -> bool:
@@ -257,7 +244,7 @@ class SqlEventStore(Store, Findings):
                 if connection.scalar(told) is not None:
                     connection.execute(sa.delete(outbox).where(this))
                     return False
-                connection.execute(sa.update(outbox).where(this).values(waits))
+                connection.execute(sa.update(outbox).where(this).values(_values(row)))
                 return True
 
         try:
@@ -345,6 +332,10 @@ def _key(row: OutboxRow) -> tuple[str, str]:
     return row.event_key, row.target
 
 
+def _values(row: OutboxRow) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in _WRITTEN}
+
+
 def _due_for(target: str, source: str, due_by: datetime) -> sa.Select[Any]:
     """Select what is due for a target, the earliest first."""
     return (
@@ -375,8 +366,7 @@ def _insert_new(connection: sa.Connection, wanted: Sequence[OutboxRow]) -> int:
         for row in connection.execute(asked):
             new.pop((row.event_key, row.target), None)
         if new:
-            rows = [{name: getattr(one, name) for name in _WRITTEN} for one in new.values()]
-            connection.execute(sa.insert(outbox), rows)
+            connection.execute(sa.insert(outbox), [_values(one) for one in new.values()])
         added += len(new)
     return added
 

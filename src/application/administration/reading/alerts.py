@@ -7,9 +7,10 @@ from itertools import chain
 
 import attrs
 
-from cronhare.domain.events.alerts import Alert, AlertFilter, AlertPlace, say_unjudged
+from cronhare.domain.events.alerts import Alert, AlertFilter, AlertPlace, nobody_judged
 from cronhare.domain.events.outbox import OutboxRow, OutboxState
-from cronhare.domain.events.targets import EventKind, Subscribers, Subscriptions, why_untold
+from cronhare.domain.events.targets import EventKind, Subscribers, Subscriptions, Target
+from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.events import AlertStorePort, EventStorePort
 
 from ...events.alerting import schedules_of_no_file
@@ -71,7 +72,13 @@ class AlertDesk:
 
     def _page(self, shown: Sequence[AlertView], *, after: str | None) -> AlertPage:
         judged_at = self._alerts.judged_at()
-        unjudged = say_unjudged(judged_at, self._now())
+        unjudged = None
+        if nobody_judged(judged_at, self._now()):
+            since = "so far" if judged_at is None else f"since {say_moment(judged_at)}"
+            unjudged = (
+                f"Nobody has judged the ledger {since}: what is wrong now may not be listed. "
+                "Start `cronhare scheduler` or `cronhare up`"
+            )
         return AlertPage(alerts=shown, after=after, judged_at=judged_at, unjudged=unjudged)
 
     def _expect(self, schedule: str) -> None:
@@ -116,3 +123,24 @@ class AlertDesk:
         if elsewhere.issuperset(each.told_as_of for each in found):
             return {}
         return {id_: task for id_, (_, task) in schedules_of_no_file(self._alerts, ours).items()}
+
+
+def why_untold(
+    subscriptions: Subscriptions, rule: str, schedule: str | None, task: str | None
+) -> Mapping[str, str]:
+    """Say of each target of a file why it was not told of an alert, if it was not.
+
+    An alert of no *schedule* is of the whole ledger; *task* names that of a schedule of no file.
+    """
+    told = subscriptions.told_of_alert(EventKind.ALERT, rule, schedule, task)
+
+    def why(target: Target) -> str:
+        if EventKind.ALERT not in target.events:
+            return f"its events have no {EventKind.ALERT}"
+        if rule not in target.alerts:
+            return f"its alerts leave out {rule}"
+        if target not in told:
+            return f"{schedule}, or its task, names others in its notify"
+        return "no process that tells has found the alert yet: a worker looks once a minute"
+
+    return {name: why(target) for name, target in subscriptions.targets.items()}

@@ -1,16 +1,23 @@
 """Alerts and events: what holds, since when, and who was told."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any, Self
+from datetime import datetime, timedelta
+from typing import Any, Final, Self
 
 import attrs
 
 from cronhare.domain.events.alerts import Alert
 from cronhare.domain.events.outbox import OutboxRow, OutboxState, say_next_try
+from cronhare.domain.events.rules import Rule
+from cronhare.domain.texts.moments import say_duration
 from cronhare.domain.texts.words import counted
 
 from .values import json_value, same
+
+#: Whose numbers are seconds.
+_SECONDS: Final = frozenset(
+    {Rule.SCHEDULER, Rule.NODE, Rule.NOT_STARTED, Rule.NOT_FINISHED, Rule.TOO_LONG}
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -91,6 +98,14 @@ class AlertView:
             "untold": tuple(UntoldView(target=name, why=why) for name, why in untold.items()),
         }
         return cls(**same(cls, alert) | new)
+
+    def measured(self, number: float) -> str:
+        """Say a number of it, which is a time, a rate, or counts something."""
+        if self.rule == Rule.RETRY_RATE:
+            return f"{number:.1%}"
+        if self.rule in _SECONDS:
+            return say_duration(timedelta(seconds=round(number)))
+        return f"{number:,g}" if number != int(number) else f"{int(number):,}"
 
 
 @attrs.frozen(kw_only=True)

@@ -10,7 +10,7 @@ from uuid import uuid4
 import attrs
 import typer
 
-from cronhare.domain.events.alerts import AlertFilter, say_measured
+from cronhare.domain.events.alerts import AlertFilter
 from cronhare.domain.events.events import Event
 from cronhare.domain.events.outbox import OutboxRow, OutboxState, say_next_try
 from cronhare.domain.events.rules import AlertSeverity, Rule
@@ -130,7 +130,7 @@ def _facts(view: "AlertView") -> Iterator[tuple[str, object]]:
     yield "what", view.message
     for name, number in (("value", view.value), ("threshold", view.threshold)):
         if number is not None:
-            yield name, say_measured(view.rule, number)
+            yield name, view.measured(number)
     for name, at in (
         ("since", view.raised_at),
         ("held last", view.held_at),

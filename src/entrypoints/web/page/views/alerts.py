@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute
 
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.views.alerts import AlertView
-from cronhare.domain.events.alerts import AlertFilter, AlertPlace, nobody_judged, say_measured
+from cronhare.domain.events.alerts import AlertFilter, AlertPlace, nobody_judged
 from cronhare.domain.events.rules import AlertSeverity, Rule
 from cronhare.domain.texts.printable import echo
 
@@ -130,7 +130,6 @@ def _look(pages: Pages, which: AlertFilter, after: AlertPlace | None) -> dict[st
         "now": container.queries().now(),
         "is_unjudged": nobody_judged,
         "look_at": look_at,
-        "measured": say_measured,
     }
 
 

@@ -2,6 +2,7 @@
 
 import attrs
 
+from cronhare.application.administration.reading.alerts import why_untold
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.events.rules import Rule
 from cronhare.domain.events.targets import (
@@ -14,7 +15,6 @@ from cronhare.domain.events.targets import (
     Subscriptions,
     Target,
     untellable,
-    why_untold,
     without,
     without_programs,
 )
