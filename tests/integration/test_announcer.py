@@ -32,10 +32,6 @@ def announcer(ledger: Ledger, *targets: Target) -> Announcer:
     subscriptions = Subscriptions(
         source=SHOP,
         targets={each.name: each for each in targets},
-        schedules={},
-        tasks={},
-        task_of={},
-        refs={},
     )
     return Announcer(
         store=ledger.events,

@@ -45,9 +45,7 @@ def test_a_scheduler_judges_without_a_jobs_file_or_a_worker(
 def test_who_stands_in_gives_up_what_no_worker_was_there_to_tell(on_sqlite: Settings) -> None:
     container = WorkingContainer(settings=on_sqlite)
     own = target("own", EventKind.ALERT)
-    container.subscribers().current = Subscriptions(
-        source="shop", targets={"own": own}, schedules={}, tasks={}, task_of={}, refs={}
-    )
+    container.subscribers().current = Subscriptions(source="shop", targets={"own": own})
     long_ago = container.claims().now() - EXPIRES_AFTER - timedelta(minutes=1)
     event = trial("own", now=long_ago, id_="0")
     container.events().add([OutboxRow.of(event, "own", source="shop", now=long_ago)], now=long_ago)

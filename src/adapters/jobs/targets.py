@@ -141,9 +141,14 @@ class Subscribers:
             source=source,
             pings=self.pings,
             targets=self.targets,
-            schedules=self.schedules,
+            schedules={
+                name: _over(
+                    self.schedules.get(name, NO_NOTIFICATION_SETTINGS),
+                    self.tasks.get(task, NO_NOTIFICATION_SETTINGS),
+                )
+                for name, task in task_of.items()
+            },
             tasks=self.tasks,
-            task_of=task_of,
             refs={task.ref: task.name for task in tasks.values()},
         )
 

@@ -175,7 +175,7 @@ class AlertWatch:
         strays = schedules_of_no_file(self._alerts, subscriptions)
         found = [
             *((id_, watched[name]) for id_, name in ids.items()),
-            *((id_, subscriptions.conditions(*those)) for id_, those in strays.items()),
+            *((id_, subscriptions.settings(*those).conditions) for id_, those in strays.items()),
         ]
         self._watched = dict(found[:MOST_WATCHED])
         self._tasks = {id_: task for id_, (_, task) in strays.items()}

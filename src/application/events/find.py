@@ -18,7 +18,7 @@ from cronhare.domain.events.outbox import (
     RunEnd,
     ping_of,
 )
-from cronhare.domain.events.targets import EventKind, Subscriptions
+from cronhare.domain.events.targets import DEFAULT_LATE_AFTER, EventKind, Subscriptions
 from cronhare.domain.execution import Execution
 from cronhare.domain.nodes import has_passed
 from cronhare.ports.events import EventStorePort, Page
@@ -96,7 +96,10 @@ class Finder:
         if not ids:
             sweep.after, sweep.is_over = 0, True
             return
-        allowed = {id_: subscriptions.late_after(name) for id_, name in ids.items()}
+        allowed = {
+            id_: subscriptions.settings(name, None).late_after or DEFAULT_LATE_AFTER
+            for id_, name in ids.items()
+        }
         query, maker, at_once = self._ways(kind, allowed, now)
         found = 0
         for _ in range(PAGES):

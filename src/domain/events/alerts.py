@@ -66,7 +66,6 @@ class Alert:
 
     @property
     def rule(self) -> str:
-        """The rule by which it was raised."""
         return self.key.partition(":")[0]
 
     @property
@@ -81,22 +80,18 @@ class Alert:
 
     @property
     def message(self) -> str:
-        """What is said of it."""
         return str(self.data.get("alert", {}).get("message", ""))
 
     @property
     def severity(self) -> AlertSeverity:
-        """How bad it is."""
         return ABOUT[self.rule].severity
 
     @property
     def title(self) -> str:
-        """What it is called in a list."""
         return str(self._growing.get("title", ABOUT[self.rule].title))
 
     @property
     def runbook(self) -> str:
-        """Where to read on."""
         return str(self._growing.get("runbook") or ABOUT[self.rule].runbook)
 
     @property
@@ -212,7 +207,6 @@ class AlertPlace:
 
     @classmethod
     def of(cls, alert: Alert) -> Self:
-        """Give the place of an alert."""
         return cls(alert.cleared_at is not None, alert.cleared_at or alert.raised_at, alert.key)
 
     @classmethod

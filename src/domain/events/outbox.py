@@ -82,7 +82,6 @@ class OutboxRow:
 
     @classmethod
     def of(cls, event: Event, target: str, *, source: str, now: datetime) -> "OutboxRow":
-        """Tell a target of an event from *now* on."""
         return cls(
             event_key=event.id,
             event=str(event.kind),
@@ -274,7 +273,6 @@ class _Document(msgspec.Struct, frozen=True):
 
 
 def read_event(row: OutboxRow) -> EventData:
-    """Read what an event says."""
     return msgspec.json.decode(row.payload, type=_Document).data
 
 
@@ -323,7 +321,6 @@ class _PingDocument(msgspec.Struct):
 
 
 def read_ping(row: OutboxRow) -> Ping:
-    """Read what is asked."""
     return msgspec.json.decode(row.payload, type=_PingDocument).data
 
 

@@ -122,7 +122,6 @@ class AlertConditions:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing alerts."""
         return not any(attrs.astuple(self, recurse=False))
 
     def over(self, far: "AlertConditions") -> "AlertConditions":

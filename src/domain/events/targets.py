@@ -153,7 +153,6 @@ class Target:
 
     @property
     def in_order(self) -> bool:
-        """Whether it is told of one event after the other."""
         return isinstance(self.means, ByPing)
 
 
@@ -175,11 +174,10 @@ NO_NOTIFICATION_SETTINGS: Final = NotificationSettings()
 
 @attrs.frozen(kw_only=True)
 class Subscriptions:
-    """Who is told of what, by one jobs file; *task_of* names the task of each of its schedules.
+    """Who is told of what, by one jobs file.
 
-    *refs* names tasks by their numbers: rows that people write know no name. *pings* are the
-    addresses that hear of each run of a schedule. What a schedule says goes before what its task
-    says.
+    What its *tasks* say holds for schedules of no file as well. *refs* names those by their
+    numbers: rows that people write know no name. *pings* hear of each run of a schedule.
     """
 
     source: str | None = None
@@ -188,21 +186,16 @@ class Subscriptions:
         factory=dict[str, NotificationSettings]
     )
     tasks: Mapping[str, NotificationSettings] = attrs.field(factory=dict[str, NotificationSettings])
-    task_of: Mapping[str, str] = attrs.field(factory=dict[str, str])
     refs: Mapping[TaskRef, str] = attrs.field(factory=dict[TaskRef, str])
     pings: Mapping[str, Target] = attrs.field(factory=dict[str, Target])
 
-    def _said(
-        self, schedule: str, task: str | None
-    ) -> tuple[NotificationSettings, NotificationSettings]:
-        """Give what a schedule says, and its task."""
-        name = task or self.task_of.get(schedule, "")
-        own = self.schedules.get(schedule, NO_NOTIFICATION_SETTINGS)
-        return own, self.tasks.get(name, NO_NOTIFICATION_SETTINGS)
+    def settings(self, schedule: str, task: str | None) -> NotificationSettings:
+        """Give what holds for a schedule, or for one of no file with a task of this one."""
+        of_task = self.tasks.get(task or "", NO_NOTIFICATION_SETTINGS)
+        return self.schedules.get(schedule, of_task)
 
     @cached_property
     def is_empty(self) -> bool:
-        """Whether nobody is told of anything."""
         named = any(each.notify for each in (*self.schedules.values(), *self.tasks.values()))
         return not (named or self.alerted or self._commands)
 
@@ -234,8 +227,8 @@ class Subscriptions:
     @property
     def watched(self) -> Mapping[str, AlertConditions]:
         """The schedules of this file whose runs may alert, by what."""
-        found = {name: self.conditions(name, None) for name in self.task_of}
-        return {name: each for name, each in found.items() if not each.is_empty}
+        found = self.schedules.items()
+        return {name: it.conditions for name, it in found if not it.conditions.is_empty}
 
     @property
     def watched_tasks(self) -> Mapping[TaskRef, str]:
@@ -246,31 +239,18 @@ class Subscriptions:
             if name in self.tasks and not self.tasks[name].conditions.is_empty
         }
 
-    def conditions(self, schedule: str, task: str | None) -> AlertConditions:
-        """Say when a schedule's runs alert."""
-        own, its = self._said(schedule, task)
-        return own.conditions.over(its.conditions)
-
-    def late_after(self, schedule: str) -> timedelta:
-        """Say how much later than due a run may begin."""
-        own, its = self._said(schedule, None)
-        return own.late_after or its.late_after or DEFAULT_LATE_AFTER
-
     def knows(self, schedule: str, task: str | None) -> bool:
         """Tell whether this file can say who is told of a schedule's events."""
-        return schedule in self.task_of or task in self.tasks
+        return schedule in self.schedules or task in self.tasks
 
     def recipients(self, kind: str, schedule: str, task: str | None) -> tuple[Target, ...]:
-        """Give the targets that are told of an event."""
-        own, its = self._said(schedule, task)
-        names = its.notify if own.notify is None else own.notify
-        command = own.on_failure or its.on_failure
-        told = (*(self.targets[name] for name in names or ()), *((command,) if command else ()))
-        return tuple(target for target in told if kind in target.events)
+        its = self.settings(schedule, task)
+        told = (*(self.targets[name] for name in its.notify or ()), its.on_failure)
+        return tuple(target for target in told if target and kind in target.events)
 
     def wanting(self, kind: EventKind) -> Mapping[str, tuple[Target, ...]]:
         """Give the schedules of this file of which somebody is told such an event."""
-        found = ((name, self.recipients(kind, name, None)) for name in self.task_of)
+        found = ((name, self.recipients(kind, name, None)) for name in self.schedules)
         return {name: targets for name, targets in found if targets}
 
     def target(self, name: str) -> Target | None:
@@ -279,7 +259,6 @@ class Subscriptions:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of all targets."""
         return (*self.targets, *self._commands)
 
     @cached_property
@@ -310,7 +289,6 @@ def untellable(subscriptions: Subscriptions, *, has_mail: bool) -> Mapping[str, 
 
 
 def without(names: Collection[str], subscriptions: Subscriptions) -> Subscriptions:
-    """Leave out targets."""
     kept = {name: each for name, each in subscriptions.targets.items() if name not in names}
     return attrs.evolve(subscriptions, targets=kept)
 

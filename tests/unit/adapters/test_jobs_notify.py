@@ -11,7 +11,6 @@ from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.events.targets import (
     BAD_ENDS,
-    DEFAULT_LATE_AFTER,
     NO_MAIL_SERVER,
     ByCommand,
     ByEmail,
@@ -96,10 +95,8 @@ def test_a_file_says_who_is_told_of_what(read: Read, tmp_path: Path) -> None:
     assert told["schedules.tidy:on_failure"].means == ByCommand(
         command=("page", "me"), cwd=tmp_path
     )
-    assert said.late_after("tidy") == timedelta(minutes=10)
-    assert said.late_after("charge") == DEFAULT_LATE_AFTER
+    assert said.settings("tidy", None).late_after == timedelta(minutes=10)
     assert (said.source, said.refs[TaskRef("worker", 7)]) == ("shop", "charge")
-    assert said.refs[TaskRef("worker", 7)] == "charge"
 
 
 def test_any_target_may_hear_of_each_failure_or_of_the_first(read: Read) -> None:

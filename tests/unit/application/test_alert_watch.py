@@ -48,7 +48,6 @@ def subscriptions() -> Subscriptions:
         targets={each.name: each for each in targets},
         schedules={"report": named},
         tasks={TASK.name: NotificationSettings(conditions=conditions)},
-        task_of={"report": TASK.name},
         refs={TASK.ref: TASK.name},
     )
 
@@ -138,7 +137,7 @@ def slow_site(monkeypatch: pytest.MonkeyPatch, *names: str) -> tuple[House, Subs
     made.dispatcher.tick(made.now)
     made.clock.advance(12 * MINUTE)
     schedules = dict.fromkeys(names, asked.schedules["report"])
-    asked = attrs.evolve(asked, schedules=schedules, task_of=dict.fromkeys(names, TASK.name))
+    asked = attrs.evolve(asked, schedules=schedules)
     return made, asked
 
 
@@ -269,7 +268,7 @@ async def test_of_a_schedule_of_no_file_the_list_says_what_the_teller_does() -> 
     """Its task names its targets; nothing else in the file knows it."""
     at_home = subscriptions()
     named = attrs.evolve(at_home.tasks[TASK.name], notify=("own",))
-    theirs = attrs.evolve(at_home, tasks={TASK.name: named}, schedules={}, task_of={})
+    theirs = attrs.evolve(at_home, tasks={TASK.name: named}, schedules={})
     one = Outpost(House(tasks=[TASK]), theirs)
     one.house.add(task=TASK.ref)
     one.house.dispatcher.tick(one.house.now)

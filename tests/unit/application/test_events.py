@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from operator import itemgetter
 from typing import Any
@@ -143,7 +143,6 @@ def subscriptions(*targets: Target, **settings: Any) -> Subscriptions:  # noqa: 
         targets={each.name: each for each in targets},
         schedules={"report": named},
         tasks={TASK.name: NotificationSettings()},
-        task_of={"report": TASK.name},
         refs={TASK.ref: TASK.name},
     )
 
@@ -500,33 +499,6 @@ async def test_an_outage_of_the_ledger_ends_no_loop() -> None:
             await outpost.outbox_relay.run(ending)
 
     assert outpost.notifier.told == [("ops", "failed")]
-
-
-def test_a_schedule_says_more_than_its_task() -> None:
-    ops, dev = target("ops"), target("dev")
-    given: Mapping[str, Target] = {"ops": ops, "dev": dev}
-    said = Subscriptions(
-        source=SHOP,
-        targets=given,
-        schedules={
-            "a": NotificationSettings(notify=("dev",)),
-            "quiet": NotificationSettings(notify=()),
-        },
-        tasks={"t": NotificationSettings(notify=("ops",), on_failure=target("cmd"))},
-        task_of={"a": "t", "b": "t", "quiet": "t"},
-    )
-
-    names = {
-        name: [each.name for each in said.recipients(EventKind.FAILED, name, "t")]
-        for name in ("a", "b", "quiet", "by-hand")
-    }
-
-    assert names == {
-        "a": ["dev", "cmd"],
-        "b": ["ops", "cmd"],
-        "quiet": ["cmd"],
-        "by-hand": ["ops", "cmd"],
-    }
 
 
 def watching(*names: str, source: str = SHOP) -> Subscriptions:

@@ -30,7 +30,6 @@ TARGETS = (
 FILE = Subscriptions(
     targets={each.name: each for each in TARGETS},
     schedules={"ledger": NotificationSettings(notify=("books",))},
-    task_of={"ledger": "book"},
 )
 
 

@@ -119,7 +119,7 @@ class AlertDesk:
 
     def _tasks_of_no_file(self, found: Iterable[Alert], ours: Subscriptions) -> Mapping[int, str]:
         """Name the tasks of schedules of no file, if some of the alerts may be of such."""
-        elsewhere = {None, *ours.task_of}
+        elsewhere = {None, *ours.schedules}
         if elsewhere.issuperset(each.told_as_of for each in found):
             return {}
         return {id_: task for id_, (_, task) in schedules_of_no_file(self._alerts, ours).items()}
