@@ -4,8 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-import attrs
-
 from cronhare.domain.nodes import WORRYING_SKEW, NodeReport, alive, read_node
 from cronhare.domain.schedules.catalog import FileVersion
 from cronhare.domain.texts.moments import say_moment
@@ -34,79 +32,52 @@ def _start(seen: Seen) -> str:
 # What is due
 
 
-@attrs.frozen
-class _Omission:
-    """Schedules that are *late*, the earliest first: what was not *done*, and what they *were*."""
-
-    late: Sequence[Late]
-    was: str
-    done: str
-
-    def __str__(self) -> str:
-        names, first = named([each.name for each in self.late]), say_moment(self.late[0].since)
-        if len(self.late) == 1:
-            return f"{names} was {self.was} at {first} and is not {self.done}"
-        return f"{names} were {self.was}, the first at {first}, and are not {self.done}"
+def _said(late: Sequence[Late], was: str, done: str) -> str:
+    """Say of schedules that are late, the earliest first, what they were and what is not done."""
+    names, first = named([each.name for each in late]), say_moment(late[0].since)
+    if len(late) == 1:
+        return f"{names} was {was} at {first} and is not {done}"
+    return f"{names} were {was}, the first at {first}, and are not {done}"
 
 
-def _omissions(seen: Seen) -> Iterator[_Omission]:
+def _late(seen: Seen) -> Iterator[tuple[Sequence[Late], str, str]]:
     activity = seen.activity
-    for late, was, done in (
-        (activity.overdue, "due", "claimed"),
-        (activity.unplanned, "written", "planned"),
-    ):
-        overdue = [each for each in late if activity.now - each.since > OVERDUE_AFTER]
-        if overdue:
-            yield _Omission(overdue, was, done)
-
-
-def _unseen(seen: Seen) -> _Omission | None:
-    """Find what nobody has looked at: nothing at all was claimed since it was late."""
-    last = seen.activity.last_claim
-    for omission in _omissions(seen):
-        unseen = [each for each in omission.late if last is None or each.since > last.at]
-        if unseen:
-            return attrs.evolve(omission, late=unseen)
-    return None
+    kinds = (activity.overdue, "due", "claimed"), (activity.unplanned, "written", "planned")
+    for late, was, done in kinds:
+        if overdue := [each for each in late if activity.now - each.since > OVERDUE_AFTER]:
+            yield overdue, was, done
 
 
 @NODES.rule("nodes")
 def nothing_is_claimed(seen: Seen) -> Said:
-    if (unseen := _unseen(seen)) is None:
-        return
-    what = f"{unseen}, nor is anything claimed since then"
-    if there := [node.name for node in seen.activity.present if node.schedules]:
-        what = f"{what}: {named(there)} {'is' if len(there) == 1 else 'are'} there"
-        held = "another session holds all that is due, or it is refused"
-        yield error(f"{what}: {held}", LOOK_FOR_HELD)
-        return
-    none = "no scheduler reports itself" if seen.activity.nodes else "no scheduler looks"
-    yield error(
-        f"{what}: {none}, or another session holds all that is due",
-        f"{_start(seen)}; if one is running, its log says why it cannot. Of `schedule.held` "
-        "end the transaction that was left open",
-    )
-
-
-@NODES.rule("schedules")
-def passed_over(seen: Seen) -> Said:
-    last = seen.activity.last_claim
-    for omission in _omissions(seen):
-        if last is not None and all(each.since <= last.at for each in omission.late):
-            whose = "its" if len(omission.late) == 1 else "their"
+    """Tell nobody's looking from being passed over: was anything claimed since it was late?"""
+    activity, last, is_told = seen.activity, seen.activity.last_claim, False
+    there = [node.name for node in activity.present if node.schedules]
+    for late, was, done in _late(seen):
+        unseen = [each for each in late if last is None or each.since > last.at]
+        if not unseen:
+            whose = "its" if len(late) == 1 else "their"
             yield error(
-                f"{omission}, though schedulers claim others (the last {last}): {whose} rows are "
-                "held by another session, or refused",
+                f"{_said(late, was, done)}, though schedulers claim others (the last {last}): "
+                f"{whose} rows are held by another session, or refused",
                 f"{LOOK_FOR_HELD}. If no scheduler runs any more, {_start(seen)}",
             )
-
-
-@NODES.rule("nodes")
-def no_scheduler(seen: Seen) -> Said:
-    """While no node reports itself nothing can be said."""
-    activity = seen.activity
-    is_there = any(node.schedules for node in activity.present)
-    if activity.nodes and not is_there and _unseen(seen) is None:
+        elif not is_told:
+            is_told, what = True, f"{_said(unseen, was, done)}, nor is anything claimed since then"
+            held = "another session holds all that is due"
+            if there:
+                verb = "is" if len(there) == 1 else "are"
+                who = f"{named(there)} {verb} there: {held}, or it is refused"
+                yield error(f"{what}: {who}", LOOK_FOR_HELD)
+                continue
+            none = "no scheduler reports itself" if activity.nodes else "no scheduler looks"
+            yield error(
+                f"{what}: {none}, or {held}",
+                f"{_start(seen)}; if one is running, its log says why it cannot. Of "
+                "`schedule.held` end the transaction that was left open",
+            )
+    # While no node reports itself nothing can be said.
+    if activity.nodes and not there and not is_told:
         what = "No scheduler reports itself: what falls due is not claimed"
         yield warning(what, _start(seen))
 
@@ -115,7 +86,7 @@ def no_scheduler(seen: Seen) -> Said:
 def next_due(seen: Seen) -> Said:
     activity = seen.activity
     due, count = activity.next_due, len(activity.unplanned)
-    if any(_omissions(seen)):
+    if any(_late(seen)):
         return
     if due is None:
         if count and not activity.nodes:
@@ -127,11 +98,9 @@ def next_due(seen: Seen) -> Said:
     elif due < seen.now:
         ago = (seen.now - due).total_seconds()
         yield ok(f"What was due at {say_moment(due)}, {ago:.0f} s ago, is not claimed yet")
-    elif activity.nodes:
-        yield ok(f"Nothing is overdue; the next is due at {say_moment(due)}")
     else:
-        what = f"Nothing is overdue; the next is due at {say_moment(due)}; no node reports itself"
-        yield note(what, _start(seen))
+        what = f"Nothing is overdue; the next is due at {say_moment(due)}"
+        yield ok(what) if activity.nodes else note(f"{what}; no node reports itself", _start(seen))
 
 
 # The nodes by their reports, and by the leases of what they run

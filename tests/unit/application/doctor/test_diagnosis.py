@@ -404,25 +404,6 @@ def test_a_row_that_cannot_be_planned_is_a_warning() -> None:
     assert worst(of_schedules([ScheduleFacts(name="daily", task=REPORT)], None, "schedules")) is OK
 
 
-def test_without_a_jobs_file_schedules_are_not_held_against_tasks() -> None:
-    finding = only(of_schedules([ScheduleFacts(name="daily", task=REPORT)], None), NOTE)
-
-    assert "--jobs" in finding.cure
-
-
-@pytest.mark.parametrize("enabled", [True, False])
-def test_a_file_whose_tasks_no_schedule_asks_for_is_not_said_to_serve_them(
-    *, enabled: bool
-) -> None:
-    mine = ScheduleFacts(name="daily", task=REPORT, enabled=enabled)
-
-    [finding] = of_schedules([mine], [task()])
-
-    assert finding.severity is OK
-    assert ("every schedule of this file has its own" in finding.what) is enabled
-    assert ("which no schedule that is on asks for" in finding.what) is not enabled
-
-
 def test_an_enabled_schedule_whose_task_is_in_no_file_is_a_warning() -> None:
     homeless = ScheduleFacts(name="daily", task=TaskRef("worker", 3), queue="cron_scheduler")
 
@@ -549,29 +530,11 @@ def test_runs_that_were_never_sent_are_an_outage() -> None:
         assert "no scheduler runs" in only(of_runs(unsent, consumers=consumers), ERROR).what
 
 
-def test_runs_for_a_queue_that_is_not_there_are_nobodys_and_no_outage_of_the_broker() -> None:
-    finding = only(of_runs(waiting(sent=False), consumers={"reports": 1}), ERROR)
-
-    assert "nobody serves mails" in finding.what
-    assert "--queues mails" in finding.cure
-    assert "`cronhare executions cancel ID`" in finding.cure
-
-
 @pytest.mark.parametrize("consumers", [{}, InMemory(), Unreachable(Cause.ABSENT, "nobody answers")])
 def test_where_nothing_waits_all_is_well(
     consumers: Mapping[str, int] | InMemory | Unreachable,
 ) -> None:
     assert worst(of_runs(consumers=consumers)) is OK
-
-
-@pytest.mark.parametrize(("seconds", "is_at_work"), [(1, True), (0, False)])
-def test_who_runs_something_is_at_work_until_its_lease_ends(
-    seconds: int, *, is_at_work: bool
-) -> None:
-    owner = Owner(name="ant", running=1, lease_until=NOON + timedelta(seconds=seconds))
-
-    assert Activity(now=NOON, owners=[owner]).is_at_work is is_at_work
-    assert not Activity(now=NOON, owners=[attrs.evolve(owner, lease_until=None)]).is_at_work
 
 
 @pytest.mark.parametrize(

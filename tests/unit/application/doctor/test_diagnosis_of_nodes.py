@@ -14,7 +14,6 @@ from cronhare.ports.inspection import (
     Cause,
     DatabaseFacts,
     InMemory,
-    LastClaim,
     Late,
     LedgerFacts,
     Owner,
@@ -70,13 +69,6 @@ def test_a_node_at_work_is_listed_with_what_it_runs() -> None:
     ]
 
 
-def test_an_owner_that_reports_itself_is_listed_once() -> None:
-    owner = Owner(name=BEE, running=1, lease_until=NOON + 20 * SECOND)
-    activity = Activity(now=NOON, nodes=[node(BEE, "up", running=1)], owners=[owner])
-
-    assert len(judge_activity(activity)) == 1
-
-
 def test_an_owner_that_reports_itself_has_not_vanished() -> None:
     owner = Owner(name=BEE, running=1, lease_until=NOON - timedelta(minutes=2))
 
@@ -107,14 +99,6 @@ def test_a_silent_node_is_told_and_is_no_scheduler_any_more() -> None:
     assert silent == (Severity.NOTE, f"{ANT} (up) is silent since {since}")
 
 
-def test_a_scheduler_that_ended_in_good_order_has_no_report_and_is_missed() -> None:
-    claimed = LastClaim(NOON - timedelta(minutes=30), "gone-5")
-
-    [(found, _)] = told(node(), last_claim=claimed)
-
-    assert found is Severity.WARNING
-
-
 def test_of_a_ledger_where_nobody_has_reported_yet_nothing_is_said() -> None:
     owner = Owner(name="ant-7", running=1, lease_until=NOON + SECOND)
 
@@ -132,12 +116,6 @@ def test_what_is_late_is_held_back_from_a_scheduler_that_reports_itself() -> Non
     held = "another session holds all that is due"
     assert looked.endswith(f": {ANT} is there: {held}, or it is refused")
     assert unlooked.endswith(f": no scheduler reports itself, or {held}")
-
-
-def test_without_a_scheduler_what_is_late_says_so_once() -> None:
-    found = told(node(), overdue=[Late("tick", NOON - timedelta(minutes=2))])
-
-    assert [severity for severity, _ in found] == [Severity.ERROR]
 
 
 def test_hosts_whose_clocks_are_off_are_named_once_each() -> None:
