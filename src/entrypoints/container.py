@@ -58,13 +58,12 @@ with imported_late(__name__):
     from cronhare.application.administration.names import Names
     from cronhare.application.administration.reading.alerts import AlertDesk, Outbox
     from cronhare.application.administration.reading.limits import LimitViews
-    from cronhare.application.administration.reading.now import (
+    from cronhare.application.administration.reading.measures import (
         AuditQueries,
-        Days,
         Metrics,
-        Overview,
         Statistics,
     )
+    from cronhare.application.administration.reading.now import Days, Overview
     from cronhare.application.administration.reading.output import OutputPages
     from cronhare.application.administration.reading.queries import Queries
     from cronhare.application.administration.reading.schedules import (

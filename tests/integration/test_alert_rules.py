@@ -255,7 +255,7 @@ def test_the_dashboard_has_panels_beside_each_other_and_names_its_source() -> No
 def test_what_a_process_answers_is_as_prometheus_wants_it() -> None:
     registry = make_registry(
         Vitals(running=lambda: 1, slots=lambda: 8, clock_offset=lambda: 0.5, measures_ledger=True),
-        lambda: MetricsView.of([], total=0, depth=0, loads=[]),
+        MetricsView,
     )
     metrics = PrometheusMetrics(registry, now=lambda: NOON)
     metrics.claimed([execution()], now=NOON)

@@ -19,7 +19,7 @@ from cronhare.adapters.sql import database
 from cronhare.adapters.sql.dialects import servers as server_sessions
 from cronhare.adapters.sql.tables.schedules import LONGEST_RETENTION
 from cronhare.application import bell
-from cronhare.application.administration.views import work as metrics
+from cronhare.application.administration.reading import measures as metrics
 from cronhare.application.events import announce, relay
 from cronhare.application.worker import strategy as own_strategy
 from cronhare.application.worker import unhandled as parking

@@ -36,10 +36,10 @@ def test_the_page_lists_each_metric_as_the_code_describes_it() -> None:
 
 def test_what_is_described_is_exported_and_nothing_else() -> None:
     vitals = Vitals(running=lambda: 1, slots=lambda: 1, clock_offset=lambda: 0.0)
-    registry = make_registry(vitals, lambda: MetricsView.of([], total=0, depth=0, loads=[]))
+    registry = make_registry(vitals, MetricsView)
     PrometheusMetrics(registry, now=lambda: NOON)
     ledgers = CollectorRegistry(auto_describe=False)
-    ledgers.register(LedgerCollector(MetricsView.of([], total=0, depth=0, loads=[])))
+    ledgers.register(LedgerCollector(MetricsView()))
 
     families = [*registry.collect(), *ledgers.collect()]
     exported = {

@@ -6,10 +6,16 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cronhare.adapters.prometheus.metrics import exposition, write_textfile
-from cronhare.application.administration.views.work import MOST_SERIES, OTHERS, MetricsView
+from cronhare.application.administration.reading.measures import (
+    MOST_SERIES,
+    OTHERS,
+    dead_letters,
+    unfinished,
+)
+from cronhare.application.administration.views.work import MetricsView
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import By, FailureCount
-from cronhare.ports.records import QueueLoad, Unheard
+from cronhare.ports.records import QueueLoad
 from tests.unit.executions import NOON
 
 
@@ -38,8 +44,10 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
 
 
 def test_the_metrics_have_the_original_names_and_labels() -> None:
-    view = MetricsView.of(
-        [count("cron_scheduler", "report 25", 3)], total=3, depth=2, loads=[load("mails", 4)]
+    view = MetricsView(
+        dead_letters=dead_letters([count("cron_scheduler", "report 25", 3)], total=3),
+        depth=2,
+        unfinished=unfinished([load("mails", 4)]),
     )
 
     text = exposition(view)
@@ -54,7 +62,7 @@ def test_the_metrics_have_the_original_names_and_labels() -> None:
     "name", ['a"b\\c', "two\nlines", "}", "\x1b[31m", "\ud800", "ß" * 1_000, "# HELP x", ""]
 )
 def test_a_name_is_one_label_whatever_it_holds(name: str) -> None:
-    view = MetricsView.of([count(name, name, 1)], total=1, depth=0, loads=[])
+    view = MetricsView(dead_letters=dead_letters([count(name, name, 1)], total=1))
 
     text = exposition(view)
     found = samples(text)
@@ -68,29 +76,30 @@ def test_a_name_is_one_label_whatever_it_holds(name: str) -> None:
 
 
 def test_events_that_nobody_heard_are_counted_by_topic() -> None:
-    unheard = [Unheard(topic="user.created", count=3, last_at=NOON)]
-    view = MetricsView.of([], total=0, depth=0, loads=[], unheard=unheard)
+    view = MetricsView(unheard={("user.created",): 3})
 
     assert samples(exposition(view))["app_schedule_job_no_listener_total", "user.created"] == 3
 
 
 def test_what_has_no_series_of_its_own_is_counted_with_the_others() -> None:
     loads = [load(f"queue-{n}", 1) for n in range(MOST_SERIES + 5)]
-    view = MetricsView.of([count("q", "job", 7)], total=10, depth=0, loads=loads)
+    view = MetricsView(
+        dead_letters=dead_letters([count("q", "job", 7)], total=10), unfinished=unfinished(loads)
+    )
 
     found = samples(exposition(view))
 
     assert found["job_queue_dlq_jobs_total", OTHERS, OTHERS] == 3
     assert found["cronhare_executions_unfinished", OTHERS, "running"] == 5
-    unfinished = [key for key in found if key[0] == "cronhare_executions_unfinished"]
-    assert len(unfinished) == MOST_SERIES + 1
+    series = [key for key in found if key[0] == "cronhare_executions_unfinished"]
+    assert len(series) == MOST_SERIES + 1
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     path = tmp_path / "cronhare.prom"
     path.write_text("old\n" * 10_000)
 
-    write_textfile(MetricsView.of([], total=0, depth=1, loads=[]), path)
+    write_textfile(MetricsView(depth=1), path)
 
     assert samples(path.read_text())["job_queue_dlq_depth",] == 1
     assert [each.name for each in tmp_path.iterdir()] == ["cronhare.prom"]

@@ -12,7 +12,7 @@ from cronhare.application.administration.changing.replays import RequestReused
 from cronhare.application.administration.changing.runs import CannotPause
 from cronhare.application.administration.changing.schedules import NameTaken, ScheduleDesk
 from cronhare.application.administration.reading.lookup import NotFound
-from cronhare.application.administration.reading.now import AuditQueries
+from cronhare.application.administration.reading.measures import AuditQueries
 from cronhare.application.administration.views.access import AuditView
 from cronhare.domain.audit import MOST_ENTRIES, Action, Intent, Result
 from cronhare.domain.schedules.draft import ScheduleDraft

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import attrs
 
-from cronhare.application.administration.views.work import MetricsView
+from cronhare.application.administration.reading.measures import at_work
 from cronhare.domain.nodes import DISCONNECTED_AFTER, PRESUMED_DEAD_AFTER, NodeReport
 from tests.unit.executions import NOON
 
@@ -25,10 +25,10 @@ def test_a_node_that_stood_still_for_a_while_is_no_silent_one() -> None:
     slow = report("ant", PRESUMED_DEAD_AFTER)
     dead = report("bee", PRESUMED_DEAD_AFTER + timedelta(seconds=1))
 
-    view = MetricsView.of([], total=0, depth=0, loads=[]).with_nodes([slow, dead], (), NOON)
+    nodes, workers = at_work([slow, dead], NOON, waited_for=())
 
-    assert view.nodes == {("worker", "alive"): 1, ("worker", "silent"): 1}
-    assert view.queue_workers == {("mails",): 1}
+    assert nodes == {("worker", "alive"): 1, ("worker", "silent"): 1}
+    assert workers == {("mails",): 1}
 
 
 def test_a_worker_that_is_cut_off_from_its_broker_serves_no_queue() -> None:
@@ -36,7 +36,7 @@ def test_a_worker_that_is_cut_off_from_its_broker_serves_no_queue() -> None:
     long_ago = NOON - DISCONNECTED_AFTER - timedelta(seconds=1)
     cut_off = attrs.evolve(report("bee", timedelta(0)), consumed_at=long_ago)
 
-    view = MetricsView.of([], total=0, depth=0, loads=[]).with_nodes([there, cut_off], (), NOON)
+    nodes, workers = at_work([there, cut_off], NOON, waited_for=())
 
-    assert view.nodes == {("worker", "alive"): 2}
-    assert view.queue_workers == {("mails",): 1}
+    assert nodes == {("worker", "alive"): 2}
+    assert workers == {("mails",): 1}

@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from cronhare.application.administration.changing.schedules import NameTaken, ScheduleDesk
-from cronhare.application.administration.reading.now import AuditQueries
+from cronhare.application.administration.reading.measures import AuditQueries
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
 from tests.actors import ADA

@@ -281,7 +281,7 @@ def test_those_who_say_nothing_keep_nobody_from_an_answer_and_are_cut_off(
 
 
 def view(depth: int) -> MetricsView:
-    return MetricsView.of([], total=0, depth=depth, loads=[])
+    return MetricsView(depth=depth)
 
 
 def depth_in(measuring: LedgerMeasuring) -> float | None:

@@ -1,6 +1,5 @@
-"""What happens now, a day at a glance, and what monitoring, statistics and the audit are asked."""
+"""What happens now, and a day at a glance."""
 
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from threading import Lock
@@ -11,28 +10,19 @@ import attrs
 from cronhare.application.reports.load import DayLoad, day_load
 from cronhare.application.reports.overlaps import LaneBy, Overlaps, overlaps
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.archive import EVERY_FAILURE, UNRESOLVED, By, FailureFilter
-from cronhare.domain.nodes import MOST_REPORTS, has_passed
-from cronhare.ports.attempts import NodeStorePort
+from cronhare.domain.lifecycle.archive import UNRESOLVED
+from cronhare.domain.nodes import has_passed
 from cronhare.ports.inspection import OVERDUE_AFTER
 from cronhare.ports.records import (
-    AuditFilter,
-    AuditStorePort,
     ExecutionFilter,
     OverviewPort,
     RecordsPort,
     Run,
-    StatisticsPort,
     TimelineStorePort,
 )
 from cronhare.ports.schedules import TimingStorePort
 
-from ..names import Names
-from ..views.access import AuditView
-from ..views.failures import ExecutionCountView, FailureCountView
 from ..views.overview import ComingMinute, FailingView, OverviewView
-from ..views.work import MOST_SERIES, MetricsView
-from .limits import LimitViews
 from .queries import Queries
 
 #: So much of each kind is listed, and so much is counted.
@@ -177,93 +167,3 @@ class Days:
                     complete_since=found.since,
                 )
         return seen
-
-
-@attrs.frozen(kw_only=True)
-class Metrics:
-    """Answers a question, and changes nothing. It may raise `LedgerUnavailable`.
-
-    *now* is the ledger's clock. So many *schedules* have series of their own.
-    """
-
-    _statistics: StatisticsPort
-    _records: RecordsPort
-    _nodes: NodeStorePort
-    _limits: LimitViews
-    _now: Callable[[], datetime]
-    _schedules: int
-
-    def measure(self) -> MetricsView:
-        now, loads = self._now(), self._records.queues()
-        unresolved = self._unresolved()
-        view = MetricsView.of(
-            self._statistics.failures(EVERY_FAILURE, by=(By.QUEUE, By.TASK), limit=MOST_SERIES),
-            total=self._records.count_failures(EVERY_FAILURE),
-            depth=sum(unresolved.values()),
-            loads=loads,
-            unheard=self._records.unheard(limit=MOST_SERIES),
-        )
-        reports = self._nodes.nodes(now=now, limit=MOST_REPORTS).reports
-        waited_for = {load.queue for load in loads}
-        view = view.waiting_at(now, loads).with_nodes(reports, waited_for, now)
-        view = view.with_limits(self._limits.budgets(), self._limits.breakers())
-        view = view.with_results(self._statistics.last_results(limit=self._schedules))
-        return attrs.evolve(
-            view,
-            unresolved={(state.value,): count for state, count in unresolved.items()},
-            rows={(table,): count for table, count in self._statistics.rows().items()},
-        )
-
-    def _unresolved(self) -> Counter[State]:
-        found = self._statistics.failures(UNRESOLVED, by=(By.TYPE,), limit=MOST_SERIES)
-        quarantined = sum(each.quarantined for each in found)
-        failed = self._records.count_failures(UNRESOLVED) - quarantined
-        return Counter({State.FAILED: failed, State.QUARANTINED: quarantined})
-
-
-@attrs.frozen
-class Statistics:
-    """Answers questions, and changes nothing; may raise `LedgerUnavailable` and `NotFound`."""
-
-    _statistics: StatisticsPort
-    _names: Names
-
-    def failures(
-        self, which: FailureFilter, *, by: Sequence[By], limit: int
-    ) -> Sequence[FailureCountView]:
-        found = self._statistics.failures(self._names.resolved(which), by=by, limit=limit)
-        if not found:
-            self._names.refuse_unknown(which)
-        return [FailureCountView.of(each) for each in found]
-
-    def executions(
-        self, *, since: datetime, until: datetime | None, by: Sequence[By], limit: int
-    ) -> Sequence[ExecutionCountView]:
-        """Count the executions that were claimed from *since* on, before *until*."""
-        found = self._statistics.executions(since=since, until=until, by=by, limit=limit)
-        return [ExecutionCountView.of(each) for each in found]
-
-
-#: So many entries are listed at most, at a time.
-MOST_LISTED: Final = 1_000
-
-
-@attrs.frozen
-class AuditQueries:
-    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`."""
-
-    _entries: AuditStorePort
-
-    def entries(
-        self,
-        *,
-        since: datetime | None = None,
-        actor: str | None = None,
-        target: str | None = None,
-        before: int | None = None,
-        limit: int = 100,
-    ) -> Sequence[AuditView]:
-        """List entries, newest first; the next page begins *before* the id of the last one."""
-        which = AuditFilter(since=since, actor=actor, target=target)
-        found = self._entries.entries(which, before=before, limit=min(limit, MOST_LISTED))
-        return [AuditView.of(entry) for entry in found]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from cronhare.application.administration.changing.access import TokenNameTaken
-from cronhare.application.administration.reading.now import MOST_LISTED
+from cronhare.application.administration.reading.measures import MOST_LISTED
 from cronhare.application.administration.views.access import AuditView
 from cronhare.domain.access import GIVEN, RANDOM_BYTES, Scope, TokenInvalid
 from cronhare.domain.texts.moments import DurationInvalid, parse_duration

@@ -1,0 +1,217 @@
+"""What monitoring, statistics and the audit are asked."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+import attrs
+
+from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.archive import (
+    EVERY_FAILURE,
+    UNRESOLVED,
+    By,
+    FailureCount,
+    FailureFilter,
+)
+from cronhare.domain.nodes import MOST_REPORTS, NodeReport, present, serving
+from cronhare.domain.retries.limits import BreakerState
+from cronhare.domain.texts.printable import printable
+from cronhare.ports.attempts import NodeStorePort
+from cronhare.ports.records import (
+    AuditFilter,
+    AuditStorePort,
+    QueueLoad,
+    RecordsPort,
+    StatisticsPort,
+)
+
+from ..names import Names
+from ..views.access import AuditView
+from ..views.failures import ExecutionCountView, FailureCountView
+from ..views.work import MetricsView, Series
+from .limits import LimitViews
+
+#: The most series of a metric, and characters of a label's value: each series costs whoever keeps
+#: it for months.
+MOST_SERIES: Final = 1_000
+LONGEST_LABEL: Final = 255
+
+#: The label of what has no series of its own.
+OTHERS: Final = "(others)"
+
+#: What waits for its first start, and is not held back.
+_WAITS: Final = (State.CLAIMED, State.PUBLISHED)
+
+
+@attrs.frozen(kw_only=True)
+class Metrics:
+    """Answers a question, and changes nothing. It may raise `LedgerUnavailable`.
+
+    *now* is the ledger's clock. So many *schedules* have series of their own.
+    """
+
+    _statistics: StatisticsPort
+    _records: RecordsPort
+    _nodes: NodeStorePort
+    _limits: LimitViews
+    _now: Callable[[], datetime]
+    _schedules: int
+
+    def measure(self) -> MetricsView:
+        now, loads = self._now(), self._records.queues()
+        jobs = self._statistics.failures(EVERY_FAILURE, by=(By.QUEUE, By.TASK), limit=MOST_SERIES)
+        unresolved = self._unresolved()
+        reports = self._nodes.nodes(now=now, limit=MOST_REPORTS).reports
+        nodes, workers = at_work(reports, now, waited_for={load.queue for load in loads})
+        budgets, breakers = self._limits.budgets(), self._limits.breakers()
+        last = self._statistics.last_results(limit=self._schedules)
+        unheard = self._records.unheard(limit=MOST_SERIES)
+        return MetricsView(
+            measured_at=now,
+            dead_letters=dead_letters(jobs, total=self._records.count_failures(EVERY_FAILURE)),
+            depth=sum(unresolved.values()),
+            unfinished=unfinished(loads),
+            unheard=_summed((one.topic, one.count) for one in unheard),
+            oldest_waiting=_oldest_waiting(loads, now),
+            unresolved={(state.value,): count for state, count in unresolved.items()},
+            nodes=nodes,
+            queue_workers=workers,
+            budget_limits=_bounded(_labelled({one.queue: one.limit for one in budgets})),
+            budgets_left=_bounded(_labelled({one.queue: one.remaining for one in budgets})),
+            breakers_open=_bounded(
+                _labelled({one.called: one.state != BreakerState.CLOSED.value for one in breakers})
+            ),
+            last_successes=_labelled(
+                {one.schedule: _seconds(one.succeeded_at) for one in last.results}
+            ),
+            last_failures=_labelled(
+                {one.schedule: _seconds(one.failed_at) for one in last.results}
+            ),
+            rows=_labelled(self._statistics.rows()),
+            schedules_left_out=last.unread,
+        )
+
+    def _unresolved(self) -> Mapping[State, int]:
+        found = self._statistics.failures(UNRESOLVED, by=(By.TYPE,), limit=MOST_SERIES)
+        quarantined = sum(each.quarantined for each in found)
+        failed = self._records.count_failures(UNRESOLVED) - quarantined
+        return {State.FAILED: failed, State.QUARANTINED: quarantined}
+
+
+def dead_letters(failures: Iterable[FailureCount], *, total: int) -> Series:
+    """Count by queue and job; of a *total* the largest groups are given."""
+    jobs = Counter[tuple[str, ...]]()
+    for each in failures:
+        jobs[_label(each.group[By.QUEUE]), _label(each.group[By.TASK])] += each.failures
+    if (rest := total - jobs.total()) > 0:
+        jobs[OTHERS, OTHERS] += rest
+    return jobs
+
+
+def unfinished(loads: Iterable[QueueLoad]) -> Series:
+    found = Counter[tuple[str, ...]]()
+    for load in sorted(loads, key=lambda one: -one.executions):
+        place = (_label(load.queue), State(load.state).value)
+        known = place in found or len(found) < MOST_SERIES
+        found[place if known else (OTHERS, place[1])] += load.executions
+    return found
+
+
+def _oldest_waiting(loads: Iterable[QueueLoad], now: datetime) -> Series:
+    waits = dict[tuple[str, ...], float]()
+    for load in loads:
+        if load.state in _WAITS and load.oldest_due_at is not None:
+            label = (_label(load.queue),)
+            waited = max((now - load.oldest_due_at).total_seconds(), 0.0)
+            waits[label] = max(waits.get(label, 0.0), waited)
+    return _bounded(waits)
+
+
+def at_work(
+    reports: Sequence[NodeReport], now: datetime, *, waited_for: Iterable[str]
+) -> tuple[Series, Series]:
+    """Count who reports and who is silent, and how many serve each queue."""
+    there = present(reports, now)
+    nodes = Counter[tuple[str, ...]](
+        (_label(report.role), "alive" if report in there else "silent") for report in reports
+    )
+    workers = Counter[tuple[str, ...]]({(_label(queue),): 0 for queue in waited_for})
+    for report in serving(there, now):
+        workers.update((_label(queue),) for queue in report.queues)
+    return _bounded(nodes), _bounded(workers)
+
+
+def _summed(found: Iterable[tuple[str, int]]) -> Series:
+    sums = Counter[tuple[str, ...]]()
+    for name, count in found:
+        sums[_label(name),] += count
+    return sums
+
+
+def _labelled(found: Mapping[str, float]) -> Series:
+    return {(_label(name),): value for name, value in found.items()}
+
+
+def _seconds(moment: datetime | None) -> float:
+    return 0.0 if moment is None else moment.timestamp()
+
+
+def _bounded(series: Series) -> Series:
+    """Leave out what is beyond the bound, smallest numbers first: no sum would be right."""
+    if len(series) <= MOST_SERIES:
+        return series
+    return dict(sorted(series.items(), key=lambda one: -one[1])[:MOST_SERIES])
+
+
+def _label(text: str) -> str:
+    return printable(text[:LONGEST_LABEL], keep="")[:LONGEST_LABEL]
+
+
+@attrs.frozen
+class Statistics:
+    """Answers questions, and changes nothing; may raise `LedgerUnavailable` and `NotFound`."""
+
+    _statistics: StatisticsPort
+    _names: Names
+
+    def failures(
+        self, which: FailureFilter, *, by: Sequence[By], limit: int
+    ) -> Sequence[FailureCountView]:
+        found = self._statistics.failures(self._names.resolved(which), by=by, limit=limit)
+        if not found:
+            self._names.refuse_unknown(which)
+        return [FailureCountView.of(each) for each in found]
+
+    def executions(
+        self, *, since: datetime, until: datetime | None, by: Sequence[By], limit: int
+    ) -> Sequence[ExecutionCountView]:
+        """Count the executions that were claimed from *since* on, before *until*."""
+        found = self._statistics.executions(since=since, until=until, by=by, limit=limit)
+        return [ExecutionCountView.of(each) for each in found]
+
+
+#: So many entries are listed at most, at a time.
+MOST_LISTED: Final = 1_000
+
+
+@attrs.frozen
+class AuditQueries:
+    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`."""
+
+    _entries: AuditStorePort
+
+    def entries(
+        self,
+        *,
+        since: datetime | None = None,
+        actor: str | None = None,
+        target: str | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> Sequence[AuditView]:
+        """List entries, newest first; the next page begins *before* the id of the last one."""
+        which = AuditFilter(since=since, actor=actor, target=target)
+        found = self._entries.entries(which, before=before, limit=min(limit, MOST_LISTED))
+        return [AuditView.of(entry) for entry in found]
