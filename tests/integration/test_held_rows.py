@@ -10,7 +10,7 @@ from cronhare.adapters.sql.gauges import overdue
 from cronhare.application.administration.explain import explain
 from cronhare.application.doctor.finding import Finding, Seen
 from cronhare.application.doctor.nodes import NODES
-from cronhare.application.scheduling.reconcile import LockedLeases
+from cronhare.application.scheduling.lapses import LockedLeases
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import UNRESOLVED
 from cronhare.domain.lifecycle.orders import ReplayOrder

@@ -14,7 +14,8 @@ from cronhare.application.heartbeat import LEAVING
 from cronhare.application.logs import say
 from cronhare.application.scheduling.chores import probe_lanes
 from cronhare.application.scheduling.dispatch import Dispatcher
-from cronhare.application.scheduling.reconcile import GapDetector, Reconciler
+from cronhare.application.scheduling.lapses import GapDetector
+from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.events.targets import Subscribers, Subscriptions, without, without_programs
 from cronhare.domain.nodes import CLOSING
 from cronhare.domain.texts.moments import say_due, say_time

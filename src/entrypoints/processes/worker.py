@@ -10,7 +10,7 @@ import attrs
 
 from cronhare.application.heartbeat import LEAVING, LedgersClock
 from cronhare.application.logs import say
-from cronhare.application.scheduling.predecessors import PredecessorCleanup
+from cronhare.application.scheduling.lapses import PredecessorCleanup
 from cronhare.application.worker.delivery import Places
 from cronhare.application.worker.leases import LeaseKeeper, OutputKeeper, read_new_output
 from cronhare.application.worker.unhandled import WaitingRoom

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.application.scheduling.predecessors import LOOKS, PredecessorCleanup
+from cronhare.application.scheduling.lapses import LOOKS, PredecessorCleanup
 from cronhare.domain.execution import State
 from cronhare.domain.nodes import Node, silence
 from cronhare.ports import LedgerUnavailable

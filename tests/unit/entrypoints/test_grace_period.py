@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from cronhare.adapters.system.clock import HostClock, LedgerClock
-from cronhare.application.scheduling.reconcile import MOST_IN_A_ROW
+from cronhare.application.scheduling.lapses import MOST_IN_A_ROW
 from cronhare.domain.execution import State
 from cronhare.domain.nodes import measured_every, renewed_every
 from cronhare.entrypoints.processes.scheduler import RECONCILE_EVERY, SchedulerRound
