@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import attrs
 import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, read_jobs
@@ -51,11 +50,6 @@ class House:
         self._reloading = self._made(jobs)
         self.found_meanwhile: list[bool] = []
         self.unheard: list[str] = []
-
-    def without_schedules(self) -> None:
-        """Go on as after a start with a file that has tasks alone."""
-        jobs = read_jobs(self.file, policy=self.container.settings().policy)
-        self._reloading = self._made(attrs.evolve(jobs, drafts=()))
 
     def _made(self, jobs: JobsFile) -> Reloading:
         return Reloading(
@@ -220,21 +214,6 @@ def test_a_file_that_an_editor_has_only_emptied_is_refused(
     assert "if it is meant, end this process" in str(vars(refused))
 
 
-ONLY_TASKS = JOBS.format(name="new").partition("[schedules")[0]
-
-
-def test_nor_is_one_taken_that_was_cut_before_its_schedules(
-    house: House, caplog: pytest.LogCaptureFixture
-) -> None:
-    house.file.write_text(ONLY_TASKS)
-
-    house.reload()
-
-    assert (house.on, house.tasks) == (["old"], ["old"])
-    [refused] = [line for line in caplog.records if "Nothing was reloaded" in line.message]
-    assert "has no schedule at all" in refused.__dict__["stack"]
-
-
 CALENDAR = """BEGIN:VCALENDAR
 BEGIN:VEVENT
 DTSTART;VALUE=DATE:20261224
@@ -349,7 +328,7 @@ def test_a_scheduler_takes_the_targets_of_its_file_and_none_of_its_tasks(
     ("text", "fault"),
     [
         ("[notify.new]\nevents = 1\n", "notify.new"),
-        ("", "has no target at all, and the one before had some"),
+        ("", "has no task at all, and the one before had some"),
     ],
 )
 def test_a_scheduler_keeps_its_targets_where_its_file_is_faulty_or_emptied(

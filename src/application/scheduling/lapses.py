@@ -119,22 +119,16 @@ class LockedLeases:
     def renew_unlocked(self, found: Sequence[Execution], now: datetime) -> Sequence[Execution]:
         """Write a lease for those of *found* that were locked; answers the others."""
         known = self._before | self._locked
-        others = []
-        by_owner = defaultdict[str, list[Execution]](list)
+        others = list[Execution]()
+        by_owner = defaultdict[str, list[int]](list)
         for each in found:
             if each.owner is not None and known.get(each.id) == each.version:
-                by_owner[each.owner].append(each)
+                self._locked[each.id] = each.version  # once it is written, the version is another
+                by_owner[each.owner].append(each.id)
             else:
                 others.append(each)
-        for owner, theirs in by_owner.items():
-            versions = {each.id: each.version for each in theirs}
-            try:
-                ids = versions.keys()
-                renewal = self._attempts.renew(ids, now=now, node=owner, lease=self._lease)
-            except LedgerUnavailable:  # they get it in the next round
-                self._locked.update(versions)
-                raise
-            self._locked.update({id_: versions[id_] for id_ in renewal.busy})
+        for owner, ids in by_owner.items():
+            self._attempts.renew(ids, now=now, node=owner, lease=self._lease)
         return others
 
 

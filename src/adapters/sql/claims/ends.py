@@ -1,6 +1,7 @@
 """Which messages are in a queue, of starts and of ends; and what ends while it waits."""
 
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -8,7 +9,7 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection, Select, and_, bindparam, case, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, case, or_, select, update
 
 from cronhare.application.logs import say
 from cronhare.domain.execution import WAITING, Execution, Graces, State
@@ -32,7 +33,7 @@ from ..tables.executions import BY_IDS, executions_of, is_in
 from ..tables.tables import IDS, by_id, executions, failed_tasks
 from ..tables.types import moment_of
 from ..writing import Written, read_archived, write_changes, write_each, write_executions
-from .reconciliation import ALL, UNLOCKED, lock_rows, write_ids
+from .reconciliation import lock_rows, write_ids
 
 _RUN: Final = executions.c
 
@@ -232,6 +233,11 @@ _PUBLISH: Final = by_id(update(executions)).values(
 )
 
 
+#: Seconds before each look for what is locked: what is not marked is sent again, and another
+#: program's worker cannot tell that its message is a copy.
+LOOKS: Final = (0.0, 0.02, 0.2, 0.8, 2.0)
+
+
 class PublishedMarks(StorePart):
     """The part of `ClaimStorePort` that is about messages which are in a queue."""
 
@@ -256,7 +262,7 @@ class PublishedMarks(StorePart):
                 ]
                 if ids:
                     connection.execute(_PUBLISH, {"ids": ids, "now": now})
-                seen = lock_rows(connection, UNLOCKED, [one.id for one in again]) if again else {}
+                seen = lock_rows(connection, [one.id for one in again]) if again else {}
                 marked = [
                     (sent, publish(sent, now=now))
                     for sent in sorted(again, key=_id_of)
@@ -270,43 +276,30 @@ class PublishedMarks(StorePart):
     def hand_over(self, executions: Sequence[Execution], *, now: datetime) -> None:
         """See `ClaimStorePort.hand_over`. Locked ones do not keep the others from it."""
 
+        @repeatable_unless_locked
         def write(part: Sequence[Execution]) -> Written[Execution]:
-            # First those that are not locked, and then it waits for the others: what is not marked
-            # is sent again, and another program's worker cannot tell that its message is a copy.
-            free, changed = self._hand_over_these(UNLOCKED, part, now=now)
-            if rest := [one for one in part if one.id not in free]:
-                _, later = self._hand_over_these(ALL, rest, now=now)
-                changed = changed or later
-            return Written((), changed)
+            with self._database.write("handing executions over") as connection:
+                seen = lock_rows(connection, [one.id for one in part])
+                waiting = [
+                    msgspec.structs.replace(
+                        sent, state=State(row.state), published_at=row.published_at
+                    )
+                    for sent in sorted(part, key=_id_of)
+                    if (row := seen.get(sent.id)) and may_hand_over(sent, row.state, row.attempt)
+                ]
+                handed_over = [(one, hand_over(one, now=now)) for one in waiting]
+                write_changes(connection, self._database.dialect, handed_over)
+            return Written([one for one in part if one.id not in seen], changed=bool(waiting))
 
-        locked = write_executions(
-            self._database,
-            executions,
-            write,
-            now,
-            id_of=_id_of,
-            still=_is_still,
-            locked=lambda one: [one],
-        )
-        if locked:
-            which = listed([str(one.id) for one in locked])
-            text = f"handing executions over: somebody keeps rows of execution {which} locked"
-            raise LedgerUnavailable(text)
-
-    @repeatable_unless_locked
-    def _hand_over_these(
-        self, statement: Select[Any], found: Sequence[Execution], *, now: datetime
-    ) -> tuple[frozenset[int], bool]:
-        with self._database.write("handing executions over") as connection:
-            seen = lock_rows(connection, statement, [one.id for one in found])
-            waiting = [
-                msgspec.structs.replace(sent, state=State(row.state), published_at=row.published_at)
-                for sent in sorted(found, key=_id_of)
-                if (row := seen.get(sent.id)) and may_hand_over(sent, row.state, row.attempt)
-            ]
-            handed_over = [(one, hand_over(one, now=now)) for one in waiting]
-            write_changes(connection, self._database.dialect, handed_over)
-        return frozenset(seen), bool(waiting)
+        left = executions
+        for pause in LOOKS:
+            time.sleep(pause)
+            left = write_executions(self._database, left, write, now, id_of=_id_of, still=_is_still)
+            if not left:
+                return
+        which = listed([str(one.id) for one in left])
+        text = f"handing executions over: somebody keeps rows of execution {which} locked"
+        raise LedgerUnavailable(text)
 
 
 _id_of: Final = attrgetter("id")

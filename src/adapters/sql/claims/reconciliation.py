@@ -30,8 +30,9 @@ _RUN: Final = executions.c
 A = TypeVar("A")
 
 #: Executions that are about to be marked, locked first: an UPDATE would wait for locked ones.
-ALL = by_id(sa.select(_RUN.id, _RUN.state, _RUN.attempt, _RUN.published_at)).with_for_update()
-UNLOCKED = ALL.with_for_update(skip_locked=True)
+UNLOCKED: Final[sa.Select[Any]] = by_id(
+    sa.select(_RUN.id, _RUN.state, _RUN.attempt, _RUN.published_at)
+).with_for_update(skip_locked=True)
 _IS_SENT = in_states((State.PUBLISHED, State.RETRYING))
 #: What has its message in a queue, or should have: looked at in pages.
 DOUBTABLE = (
@@ -122,10 +123,8 @@ REGAIN = (
 )
 
 
-def lock_rows(
-    connection: sa.Connection, statement: sa.Select[Any], ids: Sequence[int]
-) -> Mapping[int, sa.Row[Any]]:
-    return {row.id: row for row in named_rows(connection, statement, {"ids": ids})}
+def lock_rows(connection: sa.Connection, ids: Sequence[int]) -> Mapping[int, sa.Row[Any]]:
+    return {row.id: row for row in named_rows(connection, UNLOCKED, {"ids": ids})}
 
 
 def write_ids(
@@ -236,7 +235,7 @@ class ReconcilerQueries(LedgerTime):
         @repeatable_unless_locked
         def give_time(part: Sequence[int]) -> Written[int]:
             with self._database.write("finding what nobody would find") as connection:
-                free = list(lock_rows(connection, UNLOCKED, part))
+                free = list(lock_rows(connection, part))
                 found = connection.execute(REGAIN, {**asked, "ids": free}).rowcount
             return Written([found], changed=found > 0)
 
