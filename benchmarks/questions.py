@@ -14,16 +14,11 @@ from samples import size
 
 from cronhare.domain.events.outbox import OutboxState
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.archive import (
-    DAY_AND_TYPE,
-    EVERY_FAILURE,
-    UNRESOLVED,
-    By,
-    FailureFilter,
-)
+from cronhare.domain.lifecycle.archive import EVERY_FAILURE, UNRESOLVED, FailureFilter
 from cronhare.entrypoints.container import Container
 from cronhare.ports.records import ExecutionFilter
 from cronhare.ports.schedules import ScheduleFilter
+from cronhare.ports.statistics import DAY_AND_TYPE, By
 
 PAGE: Final = 50
 RUNS: Final = size(5, 0)

@@ -21,11 +21,7 @@ if TYPE_CHECKING:  # a command that lists executions has no use for what diagnos
     from cronhare.domain.execution import Execution, State
     from cronhare.domain.lifecycle.archive import (
         Archived,
-        By,
-        ExecutionCount,
         Failure,
-        FailureCount,
-        ScheduleResults,
         Unproven,
     )
     from cronhare.domain.retries.limits import Breaker, Budget
@@ -310,33 +306,6 @@ class OverviewPort(Protocol):
 
     def count(self, *, most: int) -> Counts:
         """Count up to *most* of each."""
-
-
-class StatisticsPort(Protocol):
-    """Counts rows; groups come with the newest day first, if by day, then the largest number."""
-
-    def failures(
-        self, which: FailureFilter, *, by: Sequence[By], limit: int
-    ) -> Sequence[FailureCount]:
-        """Count the failures that a filter takes, by what *by* names; at most *limit* groups."""
-
-    def executions(
-        self, *, since: datetime, until: datetime | None, by: Sequence[By], limit: int
-    ) -> Sequence[ExecutionCount]:
-        """Count executions claimed from *since* on, before *until*, and as `failures` does.
-
-        Without skipped ones and the system's own; not by what only failures have: `OF_FAILURES`.
-        """
-
-    def last_results(self, *, limit: int) -> ScheduleResults:
-        """Tell how the runs of *limit* schedules that may run again last ended, by their ids.
-
-        They are due again, or enabled and without times; not the system's own. Each is one look
-        into an index.
-        """
-
-    def rows(self) -> Mapping[str, int]:
-        """Tell how many executions, failures, events there are at most: the span of their ids."""
 
 
 @attrs.frozen(kw_only=True)

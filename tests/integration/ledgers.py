@@ -58,7 +58,6 @@ from cronhare.ports.records import (
     LimitStorePort,
     OverviewPort,
     RecordsPort,
-    StatisticsPort,
     TimelineStorePort,
 )
 from cronhare.ports.runner import AttemptResult
@@ -69,6 +68,7 @@ from cronhare.ports.schedules import (
     ScheduleStorePort,
     TimingStorePort,
 )
+from cronhare.ports.statistics import StatisticsPort
 from tests.frozen_clock import FrozenClock
 from tests.memory_ledger import compiled_once, memory_engine
 from tests.ports import NO_NACKS, ids_of

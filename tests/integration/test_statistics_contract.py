@@ -6,20 +6,18 @@ from functools import partial
 import pytest
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.archive import (
-    EVERY_FAILURE,
-    UNRESOLVED,
-    By,
-    ExecutionCount,
-    FailureCount,
-    FailureFilter,
-    ScheduleResult,
-    ScheduleResults,
-)
+from cronhare.domain.lifecycle.archive import EVERY_FAILURE, UNRESOLVED, FailureFilter
 from cronhare.domain.retries.outcome import ErrorClass, TaskError
 from cronhare.domain.retries.retry import Fail, Quarantine
 from cronhare.domain.schedules.catalog import ref_of_topic
 from cronhare.domain.schedules.task import TaskRef
+from cronhare.ports.statistics import (
+    By,
+    ExecutionCount,
+    FailureCount,
+    ScheduleResult,
+    ScheduleResults,
+)
 from tests.integration.ledgers import FOR_GOOD, IN_30_S, MINUTE, NOON, Ledger, draft
 
 DAY = timedelta(days=1)

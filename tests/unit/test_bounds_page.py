@@ -49,6 +49,7 @@ from cronhare.entrypoints.web.api import operations as web_operations
 from cronhare.entrypoints.web.api import reports as web_reports
 from cronhare.entrypoints.web.api import scheduler_actions as web_actions
 from cronhare.entrypoints.web.api import scheduler_bodies as web_schedulers
+from cronhare.ports import statistics
 from cronhare.ports import system as http_port
 from cronhare.ports.records import Retention
 
@@ -268,9 +269,9 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "an alert": [f"{alerts.CLEAR_AFTER.total_seconds() / 60:.0f} min"],
     "lines of statistics": [
-        f"{archive.MOST_GROUPS}, or",
+        f"{statistics.MOST_GROUPS}, or",
         f"up to {MOST_LINES:,}",
-        f"{archive.REASON_LENGTH} characters",
+        f"{statistics.REASON_LENGTH} characters",
     ],
     "how often a message may come back to a quorum task queue": [
         f"{DELIVERY_LIMIT} times",

@@ -1,9 +1,8 @@
 """The archive: what failed for good or was quarantined, until a person removes it."""
 
-import enum
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import attrs
@@ -319,82 +318,3 @@ class FailureFilter:
 #: What still waits for a person, and everything that ever failed for good.
 UNRESOLVED: Final = FailureFilter()
 EVERY_FAILURE: Final = FailureFilter(unresolved=False)
-
-
-#: The original's weekly report looks back so far, and has so many lines at the most.
-WEEK: Final = timedelta(days=7)
-MOST_GROUPS: Final = 100
-
-#: A reason counts by so many of its first characters: the rest is mostly numbers and paths.
-REASON_LENGTH: Final = 200
-
-
-class By(enum.StrEnum):
-    """What rows have in common that are counted together; a day is one of UTC."""
-
-    DAY = "day"
-    TYPE = "type"
-    TASK = "task"
-    SCHEDULE = "schedule"
-    QUEUE = "queue"
-    REASON = "reason"
-    CLASS = "class"
-
-
-#: The original's statistics: per day and type.
-DAY_AND_TYPE: Final = (By.DAY, By.TYPE)
-
-#: What is known of failures alone.
-OF_FAILURES: Final = frozenset({By.REASON, By.CLASS})
-
-#: What rows have in common: a text for each `By`.
-Group = Mapping[By, str]
-
-
-@attrs.frozen(kw_only=True)
-class FailureCount:
-    """How many failures of a group the archive has; *unresolved* ones wait for a person."""
-
-    group: Group
-    failures: int
-    quarantined: int
-    unresolved: int
-    mean_retries: float
-    first_at: datetime | None
-    last_at: datetime | None
-
-
-@attrs.frozen(kw_only=True)
-class ExecutionCount:
-    """How many executions of a group there were, without those that were skipped.
-
-    *failed* ones are quarantined, too. *retried* ones had an attempt that ended badly.
-    """
-
-    group: Group
-    total: int
-    succeeded: int
-    failed: int
-    retried: int
-    mean_attempts: float
-
-    @property
-    def retry_rate(self) -> float:
-        return self.retried / self.total if self.total else 0.0
-
-
-@attrs.frozen(kw_only=True)
-class ScheduleResult:
-    """When a schedule last succeeded, and last failed for good; None if it has not of late."""
-
-    schedule: str
-    succeeded_at: datetime | None
-    failed_at: datetime | None
-
-
-@attrs.frozen(kw_only=True)
-class ScheduleResults:
-    """The *results* of schedules that may run again, those made first; *unread* are the others."""
-
-    results: Sequence[ScheduleResult]
-    unread: int

@@ -14,8 +14,8 @@ from cronhare.application.administration.reading.measures import (
 )
 from cronhare.application.administration.views.work import MetricsView
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.archive import By, FailureCount
 from cronhare.ports.records import QueueLoad
+from cronhare.ports.statistics import By, FailureCount
 from tests.unit.executions import NOON
 
 

@@ -13,19 +13,19 @@ import sqlalchemy as sa
 
 from cronhare.domain.cron.text import resolve, split_fields
 from cronhare.domain.execution import REPLAYABLE, State
-from cronhare.domain.lifecycle.archive import (
-    REASON_LENGTH,
-    By,
-    ExecutionCount,
-    FailureCount,
-    FailureFilter,
-    ScheduleResult,
-    ScheduleResults,
-)
+from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.schedules.schedule import CLEANUP_NAME, ByHand
 from cronhare.domain.schedules.task import SYSTEM
 from cronhare.domain.schedules.timings import SameTiming, Timings
+from cronhare.ports.statistics import (
+    REASON_LENGTH,
+    By,
+    ExecutionCount,
+    FailureCount,
+    ScheduleResult,
+    ScheduleResults,
+)
 
 from ..database import Store, repeatable
 from ..dialect import Dialect

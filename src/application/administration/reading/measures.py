@@ -8,24 +8,13 @@ from typing import Final
 import attrs
 
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.archive import (
-    EVERY_FAILURE,
-    UNRESOLVED,
-    By,
-    FailureCount,
-    FailureFilter,
-)
+from cronhare.domain.lifecycle.archive import EVERY_FAILURE, UNRESOLVED, FailureFilter
 from cronhare.domain.nodes import MOST_REPORTS, NodeReport, present, serving
 from cronhare.domain.retries.limits import BreakerState
 from cronhare.domain.texts.printable import printable
 from cronhare.ports.attempts import NodeStorePort
-from cronhare.ports.records import (
-    AuditFilter,
-    AuditStorePort,
-    QueueLoad,
-    RecordsPort,
-    StatisticsPort,
-)
+from cronhare.ports.records import AuditFilter, AuditStorePort, QueueLoad, RecordsPort
+from cronhare.ports.statistics import By, FailureCount, StatisticsPort
 
 from ..names import Names
 from ..views.access import AuditView

@@ -8,7 +8,7 @@ import attrs
 import msgspec
 
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.archive import Archived, By, ExecutionCount, FailureCount, Group
+from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.orders import (
     BackfillOrder,
     Order,
@@ -21,6 +21,7 @@ from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.texts.moments import iso_ms
 from cronhare.domain.texts.words import called
 from cronhare.ports.schedules import StoredSchedule
+from cronhare.ports.statistics import By, ExecutionCount, FailureCount, Group
 
 from .executions import AttemptView, OutputView
 from .schedules import ScheduleView

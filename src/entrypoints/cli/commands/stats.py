@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from cronhare.domain.lifecycle.archive import DAY_AND_TYPE, MOST_GROUPS, OF_FAILURES, WEEK, By
 from cronhare.domain.texts.moments import say_duration
+from cronhare.ports.statistics import DAY_AND_TYPE, MOST_GROUPS, OF_FAILURES, WEEK, By
 
 from ..errors import Refusal
 from ..options import Asked, chosen_by

@@ -17,17 +17,11 @@ from cronhare.application.administration.views.executions import (
 from cronhare.application.administration.views.failures import ExecutionCountView, FailureCountView
 from cronhare.domain.access import Scope
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.archive import (
-    DAY_AND_TYPE,
-    MOST_GROUPS,
-    OF_FAILURES,
-    WEEK,
-    By,
-    FailureFilter,
-)
+from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.reading import Fault
 from cronhare.domain.texts.printable import printable
 from cronhare.ports.records import ExecutionFilter
+from cronhare.ports.statistics import DAY_AND_TYPE, MOST_GROUPS, OF_FAILURES, WEEK, By
 
 from ..access import actor_of
 from ..asking import Asking

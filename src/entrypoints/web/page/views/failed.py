@@ -15,10 +15,11 @@ from starlette.routing import BaseRoute
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.archive import By, FailureFilter
+from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.reading import Fault, Invalid
 from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.texts.words import counted
+from cronhare.ports.statistics import By
 
 from ...access import actor_of
 from ...problems import Problem
