@@ -11,7 +11,8 @@ from typing import Any, Final
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web.api import resources
-from cronhare.entrypoints.web.api.operations import ALWAYS, Operation
+from cronhare.entrypoints.web.api.openapi import ALWAYS, describe
+from cronhare.entrypoints.web.api.operations import Operation
 from cronhare.entrypoints.web.asking import Asker
 
 ROOT: Final = Path(__file__).parents[1]
@@ -27,7 +28,7 @@ _HEAD: Final = "| operation | scope | does | answers | refuses |\n| --- | --- | 
 def operations() -> list[Operation]:
     """Make the operations, of a container that opens nothing."""
     nobody: Any = None
-    return list(resources.routes(Asker(Container(settings=Settings.read()), nobody)))
+    return list(resources.operations(Asker(Container(settings=Settings.read()), nobody)))
 
 
 def page() -> str:
@@ -39,16 +40,16 @@ def page() -> str:
 
 
 def _rows() -> Iterator[str]:
+    paths = describe(operations(), title="cronhare", version="")["paths"]
     for each in operations():
-        [method] = each.methods or {"?"}
-        scope = (each.openapi_extra or {})["x-scope"]
-        does = " ".join((each.endpoint.__doc__ or "").split("\n\n")[0].split())
-        statuses = sorted(int(status) for status in each.responses)
+        one = paths[each.path_format][each.method.lower()]
+        scope, does = one["x-scope"], " ".join(one["description"].split("\n\n")[0].split())
+        statuses = [int(status) for status in one["responses"]]
         given = ", ".join(str(status) for status in statuses if status < REFUSED)
         refused = ", ".join(
             str(status) for status in statuses if status >= REFUSED and status not in ALWAYS
         )
-        yield f"| `{method} {each.path_format}` | {scope} | {does} | {given} | {refused} |\n"
+        yield f"| `{each.method} {each.path_format}` | {scope} | {does} | {given} | {refused} |\n"
 
 
 if __name__ == "__main__":

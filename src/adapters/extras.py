@@ -15,7 +15,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "mysql": ("pymysql",),
     "postgresql": ("psycopg",),
     "rabbitmq": ("pika", "aio_pika", "aiormq", "pamqp"),
-    "web": ("fastapi", "h11", "jinja2", "starlette", "uvicorn"),
+    "web": ("h11", "jinja2", "starlette", "uvicorn"),
     "calendars": ("icalendar", "recurring_ical_events"),
     "notify": ("apprise",),
     "tracing": ("opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk"),

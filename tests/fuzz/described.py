@@ -128,7 +128,7 @@ def labels() -> tuple[str, ...]:
     asker = Asker(Container(settings=Settings.read()), None)  # type: ignore[arg-type]
     return tuple(
         f"{method} {each.path_format}"
-        for each in resources.routes(asker)
+        for each in resources.operations(asker)
         for method in each.methods or ()
     )
 

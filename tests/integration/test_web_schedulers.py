@@ -213,7 +213,7 @@ def test_what_has_run_is_deleted_with_its_history_once_all_of_it_has_ended(
 
     waits = web.ask("DELETE", path, headers=headers)
     unsaid = web.ask("DELETE", path.replace("true", ""), headers=headers)
-    assert (unsaid.status, unsaid.faults) == (422, {"with_history": "empty: write true or false"})
+    assert (unsaid.status, unsaid.faults) == (422, {"with_history": '"" is not true or false'})
     assert web.post(f"/executions/{begun['id']}/cancel", {}).status in {200, 202}
     gone = web.ask("DELETE", path, headers=headers)
 

@@ -303,7 +303,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{web_actions.INSTANTS} runs to come and {web_actions.MOST_INSTANTS:,}",
         f"{web_executions.MOST_LINES:,} last lines",
     ],
-    "an Idempotency-Key": [f"{web_operations.LONGEST_KEY} signs"],
+    "an Idempotency-Key": [f"{web_operations.LONGEST_TEXT} signs"],
     "a run at boot (`on_boot`)": [f"{keys.LONGEST_AGO.total_seconds() / 3_600:.0f} hours"],
     "a run that is asked for by hand": [
         f"for {SENDING_TIMEOUT:.0f} s, sends",

@@ -1,6 +1,6 @@
 """Who asks over HTTP: by a token or a session, from where, and whether they may.
 
-Routes need `needs` and `actor_of` alone.
+Routes need `need` and `actor_of` alone.
 """
 
 import asyncio
@@ -10,11 +10,10 @@ from collections.abc import Callable, Collection
 from http import HTTPStatus
 from ipaddress import ip_address
 from math import ceil
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import quote, urlencode
 
 import attrs
-from fastapi import Depends
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -396,20 +395,14 @@ def gate_of(request: Request) -> Gate:
     return gate
 
 
-def needs(scope: access.Scope) -> Any:  # noqa: ANN401 - a dependency, as FastAPI has it
-    """Let a route be asked by those alone whose scope is wide enough.
+def need(actor: Actor, scope: access.Scope) -> None:
+    """Refuse who may not.
 
-    It stands among the route's dependencies:
-    `app.add_api_route(..., dependencies=[needs(Scope.OPERATE)])`. A route without one is for all
-    who may read; each that changes something has one, which a test looks after.
+    Raises:
+        Problem: 403, with the scope that is needed.
     """
-
-    def check(request: Request) -> None:
-        actor = actor_of(request)
-        if not actor.may(scope):
-            detail = f"this needs the scope {scope}; {actor.name} has {actor.scope}"
-            challenge = f'Bearer realm="cronhare", error="insufficient_scope", scope="{scope}"'
-            headers = {"WWW-Authenticate": challenge}
-            raise Problem(HTTPStatus.FORBIDDEN, detail, headers=headers)
-
-    return Depends(check)
+    if not actor.may(scope):
+        detail = f"this needs the scope {scope}; {actor.name} has {actor.scope}"
+        challenge = f'Bearer realm="cronhare", error="insufficient_scope", scope="{scope}"'
+        headers = {"WWW-Authenticate": challenge}
+        raise Problem(HTTPStatus.FORBIDDEN, detail, headers=headers)

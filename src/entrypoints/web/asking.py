@@ -6,10 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
-
 from cronhare.application.ledger_threads import LedgerThreads
 from cronhare.application.outages import Outage
 from cronhare.ports import LedgerUnavailable
@@ -66,22 +62,3 @@ class Asking:
         """*asker* has them."""
         self._asker = asker
         self._container = asker.container
-
-
-class Deferred(Response):
-    """Stands for an answer that a thread makes, head and body."""
-
-    def __init__(self, make: Callable[[], Response]) -> None:
-        """*make* makes it, and may raise what the application answers as a problem."""
-        super().__init__()
-        self._make = make
-
-    async def made(self, request: Request) -> Response:
-        """Have it made by the threads of the application that answers this request."""
-        answer: Response = await request.app.state.in_thread(self._make)
-        return answer
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer; see ASGI."""
-        answer = await self.made(Request(scope))
-        await answer(scope, receive, send)

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Final
 
 import msgspec
-from fastapi import Request
+from starlette.requests import Request
 
 from cronhare.adapters.jobs.reader import beyond_toml
 from cronhare.domain.reading import MOST_FAULTS, Fault
@@ -21,22 +21,29 @@ from .problems import Problem, invalid_request
 LARGEST_BODY: Final = LARGEST_PARAMS + 64 * 1024
 
 
-async def read_object(
-    request: Request, faults: list[Fault], *, may_be_empty: bool = False
-) -> dict[str, Any]:
-    """Read a JSON object; values beyond the bounds of a jobs file are left out, with their faults.
-
-    No body at all is an empty object where it *may_be_empty*.
+async def received(request: Request) -> bytes:
+    """Receive a body.
 
     Raises:
-        Problem: it is too large, or no JSON object.
+        Problem: it is too large.
     """
     body = bytearray()
     async for piece in request.stream():
         body += piece
         if len(body) > LARGEST_BODY:
             raise too_large()
-    content = {} if may_be_empty and not body else decoded(bytes(body))
+    return bytes(body)
+
+
+def read_object(body: bytes, faults: list[Fault], *, may_be_empty: bool = False) -> dict[str, Any]:
+    """Read a JSON object; values beyond the bounds of a jobs file are left out, with their faults.
+
+    No body at all is an empty object where it *may_be_empty*.
+
+    Raises:
+        Problem: it is no JSON object.
+    """
+    content = {} if may_be_empty and not body else decoded(body)
     if not isinstance(content, dict):
         raise Problem(HTTPStatus.BAD_REQUEST, "the body is to be a JSON object")
     for name, value in list(content.items()):

@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
-from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from cronhare.application.administration.changing.replays import RequestReused
 from cronhare.application.administration.changing.runs import CannotPause, CannotRun
@@ -15,7 +17,6 @@ from cronhare.application.administration.changing.work import NotDrainable
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.domain.reading import MOST_FAULTS, Fault, Invalid
 from cronhare.domain.schedules.draft import ScheduleInvalid
-from cronhare.domain.texts.printable import shown
 from cronhare.domain.texts.words import first_faults
 from cronhare.ports import LedgerRefused, LedgerUnavailable
 
@@ -108,24 +109,6 @@ def invalid_request(faults: Sequence[Fault]) -> Problem:
     return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "the request has faults", faults=faults)
 
 
-def _invalid(error: RequestValidationError) -> Problem:
-    """Tell what is wrong with a path or a header, as the framework found it."""
-    ours = {"bool_parsing": "write true or false"}
-    faults = [
-        Fault(
-            _field(each["loc"]),
-            f"{shown(str(each.get('input'))) or 'empty'}: {ours.get(each['type'], each['msg'])}",
-        )
-        for each in error.errors()
-    ]
-    return invalid_request(faults)
-
-
-def _field(place: Sequence[str | int]) -> str:
-    """Name a parameter: of one that may be repeated its place among its like follows."""
-    return next((part for part in reversed(place) if isinstance(part, str)), str(place[-1]))
-
-
 def _of_framework(error: HTTPException) -> Problem:
     status = HTTPStatus(error.status_code)
     return Problem(status, status.description or status.phrase, headers=error.headers)
@@ -149,7 +132,6 @@ _PROBLEMS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
     ),
     Invalid: lambda error: invalid_request(error.faults),
     LedgerUnavailable: _unavailable,
-    RequestValidationError: _invalid,
     HTTPException: _of_framework,
     Exception: lambda _: Problem(
         HTTPStatus.INTERNAL_SERVER_ERROR, "this is a fault of ours; the log has it"
@@ -163,8 +145,8 @@ def problem_of(error: Exception) -> Problem:
     return _PROBLEMS[kind](error)
 
 
-def answer_problems(app: FastAPI) -> None:
-    """Answer every error as a problem."""
+def answer_problems(app: Starlette) -> None:
+    """Answer every error as a problem; of a method that there is not, with those there are."""
     for kind, as_problem in _PROBLEMS.items():
 
         async def answer(_: Request, error: Exception, make: Any = as_problem) -> Response:  # noqa: ANN401
@@ -172,3 +154,13 @@ def answer_problems(app: FastAPI) -> None:
             return problem.response
 
         app.add_exception_handler(kind, answer)
+
+    async def no_such_method(request: Request, _: Exception) -> Response:
+        routes = [each for each in app.routes if isinstance(each, Route)]
+        there = [each for each in routes if each.matches(request.scope)[0] is not Match.NONE]
+        allowed = ", ".join(sorted({method for each in there for method in each.methods or ()}))
+        detail = f"{request.scope['path']} takes {allowed}"
+        headers = {"Allow": allowed}
+        return Problem(HTTPStatus.METHOD_NOT_ALLOWED, detail, headers=headers).response
+
+    app.add_exception_handler(HTTPStatus.METHOD_NOT_ALLOWED, no_such_method)

@@ -1,13 +1,12 @@
 """`/executions`: runs, their attempts and output; and how many there are, with `/failed/stats`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import attrs
-from fastapi import Depends, Query, Request, Response
-from pydantic import BeforeValidator
+from msgspec import Meta
 
 from cronhare.application.administration.reading.output import OutputPage, Position
 from cronhare.application.administration.views.executions import (
@@ -17,49 +16,61 @@ from cronhare.application.administration.views.executions import (
 from cronhare.application.administration.views.failures import ExecutionCountView, FailureCountView
 from cronhare.domain.access import Scope
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.archive import FailureFilter
-from cronhare.domain.reading import Fault
+from cronhare.domain.reading import Fault, whole_number
 from cronhare.domain.texts.printable import printable
 from cronhare.ports.records import ExecutionFilter
 from cronhare.ports.statistics import DAY_AND_TYPE, MOST_GROUPS, OF_FAILURES, WEEK, By
 
-from ..access import actor_of
 from ..asking import Asking
 from ..problems import Problem, invalid_request
-from .failures import failure_filter
+from .failures import WhichFailures
 from .operations import (
-    ROWS,
-    AfterId,
+    Call,
     Id,
     Limit,
     Moment,
     Operation,
-    Switch,
+    Page,
+    Reply,
     Text,
-    as_answer,
-    as_page,
-    as_resource,
-    as_text,
-    digits,
+    described,
     last_id,
-    operation,
-    read_body,
 )
 from .scheduler_actions import Nothing
 
 #: Lines that are given of the end of an output, at most.
 MOST_LINES: Final = 100_000
 
-States = Annotated[list[State], Query(description="any of these")]
-Stream = Annotated[str | None, Query(pattern="^(stdout|stderr)$")]
-Tail = Annotated[int | None, BeforeValidator(digits), Query(ge=1, le=MOST_LINES)]
-AfterPosition = Annotated[
-    str | None,
-    Query(
-        pattern=r"^[0-9]{1,9}-[0-9]{1,18}-[0-9]{1,18}$",
-        description="what was written after a position: the link of an answer has the next one",
-    ),
-]
+
+@attrs.frozen(kw_only=True)
+class WhichExecutions(Page):
+    """Which executions."""
+
+    schedule: Text | None = None
+    task: Text | None = None
+    state: Annotated[list[State], described("any of these")] = attrs.field(factory=list)
+    since: Moment | None = None
+    until: Moment | None = None
+
+
+@attrs.frozen(kw_only=True)
+class WhichOutput:
+    """Which part of an output, and how it is shown."""
+
+    after: (
+        Annotated[
+            str,
+            Meta(
+                pattern=r"^[0-9]{1,9}-[0-9]{1,18}-[0-9]{1,18}$",
+                description="a position, as the Link of an answer has it",
+            ),
+            described("what was written after a position: the link of an answer has the next one"),
+        ]
+        | None
+    ) = None
+    stream: Literal["stdout", "stderr"] | None = None
+    tail: Annotated[int, whole_number(range(1, MOST_LINES + 1))] | None = None
+    raw: bool = False
 
 
 class Executions(Asking):
@@ -68,125 +79,107 @@ class Executions(Asking):
     def operations(self) -> Iterator[Operation]:
         """Declare what can be asked."""
         one = "/executions/{execution_id}"
-        yield operation(
+        yield Operation(
             "GET",
             "/executions",
             self.list_executions,
             what="a page of executions, newest first",
-            gives=ExecutionView,
-            many=True,
             refuses=(404,),
         )
-        yield operation(
+        yield Operation(
             "GET",
             one,
             self.show_execution,
             what="the execution, with each of its attempts",
-            gives=ExecutionWithAttempts,
             is_tagged=True,
             refuses=(404,),
         )
-        yield operation(
+        yield Operation(
             "GET",
             f"{one}/output",
             self.show_output,
             what="what it wrote; while more may come there is a link to that",
-            gives=str,
             refuses=(404,),
         )
-        yield operation(
+        yield Operation(
             "POST",
             f"{one}/cancel",
             self.cancel_execution,
             scope=Scope.OPERATE,
             what="it is cancelled",
-            takes=Nothing,
             may_be_empty=True,
-            gives=ExecutionWithAttempts,
+            is_tagged=True,
             also={202: ("it runs, and its worker was asked to stop it", ExecutionWithAttempts)},
             refuses=(404, 409),
         )
 
-    async def list_executions(
-        self,
-        request: Request,
-        *,
-        schedule: Text = None,
-        task: Text = None,
-        state: States = [],  # noqa: B006 - the framework copies it
-        since: Moment = None,
-        until: Moment = None,
-        after: AfterId = None,
-        limit: Limit = ROWS,
-    ) -> Response:
+    def list_executions(self, query: WhichExecutions) -> Reply[Sequence[ExecutionView]]:
         """List executions, newest first: claimed at `since` or later, and before `until`."""
         which = ExecutionFilter(
-            schedule=schedule,
-            task=task,
-            states=tuple(dict.fromkeys(state)),
-            since=since,
-            until=until,
-            before=after,
-            limit=limit,
+            schedule=query.schedule,
+            task=query.task,
+            states=tuple(dict.fromkeys(query.state)),
+            since=query.since,
+            until=query.until,
+            before=query.after,
+            limit=query.limit,
         )
-        queries = self._container.queries()
-        found = await self._asker.ask(lambda: queries.executions(which))
-        return as_page(request, found, after=last_id(found, limit=limit))
+        found = self._container.queries().executions(which)
+        return Reply(found, after=last_id(found, limit=query.limit))
 
-    async def show_execution(self, request: Request, execution_id: Id) -> Response:
+    def show_execution(self, execution_id: Id) -> Reply[ExecutionWithAttempts]:
         """Show one execution: who runs it, or what it waits for, and each attempt."""
-        queries = self._container.queries()
-        return as_resource(request, await self._asker.ask(lambda: queries.execution(execution_id)))
+        return Reply(self._container.queries().execution(execution_id))
 
-    async def show_output(
-        self,
-        request: Request,
-        execution_id: Id,
-        *,
-        after: AfterPosition = None,
-        stream: Stream = None,
-        tail: Tail = None,
-        raw: Switch = None,
-    ) -> Response:
+    def show_output(self, execution_id: Id, query: WhichOutput) -> Reply[str]:
         """Show what its attempts wrote, as text; the last lines of it with `tail`.
 
         Control characters are escaped, but for `raw`.
         """
+        position = Position() if query.after is None else Position.parse(query.after)
         pages = self._container.output_pages()
-        position = Position() if after is None else Position.parse(after)
-        page = await self._asker.ask(
-            lambda: pages.page(execution_id, after=position, stream=stream)
-        )
+        page = pages.page(execution_id, after=position, stream=query.stream)
+        said = "".join(page.lines if query.tail is None else page.lines[-query.tail :])
+        text = said if query.raw else printable(said.replace("\r\n", "\n"), keep="\t\n")
+        return Reply(text, after=_next(page), headers={"Execution-State": page.state.value})
 
-        def text() -> str:
-            said = "".join(page.lines if tail is None else page.lines[-tail:])
-            return said if raw else printable(said.replace("\r\n", "\n"), keep="\t\n")
-
-        return as_text(request, text, after=_next(page), Execution_State=page.state.value)
-
-    async def cancel_execution(self, request: Request, execution_id: Id) -> Response:
+    def cancel_execution(
+        self, execution_id: Id, body: Nothing, call: Call
+    ) -> Reply[ExecutionWithAttempts]:
         """Ask for its end, whether it waits or runs."""
-        await read_body(Nothing, request)
-        actor = actor_of(request)
-
-        def cancel() -> tuple[State, ExecutionWithAttempts]:
-            now = self._container.ledger_time().now()
-            state = self._container.administrator().cancel(execution_id, now=now, actor=actor)
-            return state, self._container.queries().execution(execution_id)
-
-        state, view = await self._asker.ask(cancel)
+        del body
+        now = self._container.ledger_time().now()
+        state = self._container.administrator().cancel(execution_id, now=now, actor=call.actor)
+        view = self._container.queries().execution(execution_id)
         if state not in {State.CANCELLED, State.RUNNING}:
             detail = f"execution {execution_id} has ended already: {state}"
             raise Problem(HTTPStatus.CONFLICT, detail, more={"state": state.value})
-        return as_resource(request, view, 202 if state is State.RUNNING else 200)
+        return Reply(view, 202 if state is State.RUNNING else 200)
 
 
 def _next(page: OutputPage) -> str | None:
     return str(page.position) if page.may_come else None
 
 
-Groups = Annotated[list[By], Query(description="counted by these; by day and type if left out")]
-Which = Annotated[FailureFilter, Depends(failure_filter)]
+Groups = Annotated[list[By], described("counted by these; by day and type if left out")]
+
+
+@attrs.frozen(kw_only=True)
+class CountedFailures(WhichFailures):
+    """Which failures are counted, and by what."""
+
+    by: Groups = attrs.field(factory=list)
+    limit: Limit = MOST_GROUPS
+
+
+@attrs.frozen(kw_only=True)
+class CountedExecutions:
+    """Which executions are counted, and by what."""
+
+    by: Groups = attrs.field(factory=list)
+    since: Moment | None = None
+    until: Moment | None = None
+    limit: Limit = MOST_GROUPS
 
 
 class Counts(Asking):
@@ -194,60 +187,37 @@ class Counts(Asking):
 
     def operations(self) -> Iterator[Operation]:
         """Declare what can be asked."""
-        yield operation(
+        yield Operation(
             "GET",
             "/failed/stats",
             self.count_failures,
             what="failures for good, resolved or not, by group",
-            gives=FailureCountView,
-            many=True,
             refuses=(404,),
         )
-        yield operation(
+        yield Operation(
             "GET",
             "/executions/stats",
             self.count_executions,
             what="executions that were claimed, by group",
-            gives=ExecutionCountView,
-            many=True,
         )
 
-    async def count_failures(
-        self,
-        which: Which,
-        *,
-        by: Groups = [],  # noqa: B006 - the framework copies it
-        limit: Limit = MOST_GROUPS,
-    ) -> Response:
+    def count_failures(self, query: CountedFailures) -> Reply[Sequence[FailureCountView]]:
         """Count what failed for good, per day (of UTC) and type."""
-        groups = _groups(by)
+        since = query.since or self._a_week_ago()
+        which = attrs.evolve(query.filter, since=since, unresolved=False)
+        statistics = self._container.statistics()
+        return Reply(statistics.failures(which, by=_groups(query.by), limit=query.limit))
 
-        def count() -> object:
-            since = which.since or self._a_week_ago()
-            asked = attrs.evolve(which, since=since, unresolved=False)
-            return self._container.statistics().failures(asked, by=groups, limit=limit)
-
-        return as_answer(await self._asker.ask(count))
-
-    async def count_executions(
-        self,
-        *,
-        by: Groups = [],  # noqa: B006 - the framework copies it
-        since: Moment = None,
-        until: Moment = None,
-        limit: Limit = MOST_GROUPS,
-    ) -> Response:
+    def count_executions(self, query: CountedExecutions) -> Reply[Sequence[ExecutionCountView]]:
         """Count the runs that were claimed, without skipped ones, as far as the ledger has them."""
-        groups = _groups(by)
+        groups = _groups(query.by)
         if wrong := [each.value for each in groups if each in OF_FAILURES]:
             raise invalid_request([Fault("by", f"{wrong[0]}: only failures have one")])
-
-        def count() -> object:
-            return self._container.statistics().executions(
-                since=since or self._a_week_ago(), until=until, by=groups, limit=limit
-            )
-
-        return as_answer(await self._asker.ask(count))
+        since = query.since or self._a_week_ago()
+        statistics = self._container.statistics()
+        return Reply(
+            statistics.executions(since=since, until=query.until, by=groups, limit=query.limit)
+        )
 
     def _a_week_ago(self) -> datetime:
         return self._container.ledger_time().now() - WEEK

@@ -1,10 +1,10 @@
 """What there is to be known besides: work, alerts, calendars, explanations, and the audit."""
 
-from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
 
-from fastapi import Path, Query, Request, Response
-from pydantic import BeforeValidator
+import attrs
+from msgspec import Meta
 
 from cronhare.application.administration.explain import ExplanationView
 from cronhare.application.administration.reading.schedules import CalendarView
@@ -20,31 +20,27 @@ from cronhare.application.administration.views.work import (
 from cronhare.domain.access import Scope
 from cronhare.domain.events.alerts import AlertFilter, AlertPlace
 from cronhare.domain.events.rules import AlertSeverity, Rule
-from cronhare.domain.messages import LARGEST_ID
-from cronhare.domain.reading import Fault
+from cronhare.domain.reading import Fault, Reads
 from cronhare.domain.texts.moments import iso_moment
 
-from ..access import actor_of
 from ..asking import Asking
 from ..problems import invalid_request
 from .operations import (
     LONGEST_TEXT,
     ROWS,
-    AfterId,
+    Call,
+    Id,
     Limit,
     Moment,
+    Named,
     Operation,
+    Page,
+    Reply,
     Text,
-    as_answer,
-    as_page,
-    digits,
+    described,
     last_id,
-    operation,
-    read_body,
 )
 from .scheduler_actions import Nothing
-
-Named = Annotated[str, Path(min_length=1, max_length=LONGEST_TEXT, pattern=r"^[^\x00/]+$")]
 
 
 class Work(Asking):
@@ -52,80 +48,93 @@ class Work(Asking):
 
     def operations(self) -> Iterator[Operation]:
         """Declare what can be asked."""
-        lists: tuple[tuple[str, Callable[..., Any], type, bool, str], ...] = (
-            ("/nodes", self.list_nodes, NodesView, False, "the processes of the ledger"),
-            ("/queues", self.list_queues, QueueView, True, "the task queues"),
-            ("/budgets", self.list_budgets, BudgetView, True, "the retry budgets of queues"),
-            ("/breakers", self.list_breakers, BreakerView, True, "the circuit breakers of tasks"),
-        )
-        for path, endpoint, gives, many, what in lists:
-            yield operation("GET", path, endpoint, what=what, gives=gives, many=many)
-        for path, endpoint, gives, what in (
-            ("/nodes/{name}/drain", self.drain_node, NodeView, "it takes no more work"),
-            ("/nodes/{name}/undrain", self.undrain_node, NodeView, "it takes work again"),
-            ("/breakers/{name}/reset", self.reset_breaker, BreakerView, "what it was"),
+        for path, ask, what in (
+            ("/nodes", self.list_nodes, "the processes of the ledger"),
+            ("/queues", self.list_queues, "the task queues"),
+            ("/budgets", self.list_budgets, "the retry budgets of queues"),
+            ("/breakers", self.list_breakers, "the circuit breakers of tasks"),
         ):
-            yield operation(
+            yield Operation("GET", path, ask, what=what)
+        for path, change, what in (
+            ("/nodes/{name}/drain", self.drain_node, "it takes no more work"),
+            ("/nodes/{name}/undrain", self.undrain_node, "it takes work again"),
+            ("/breakers/{name}/reset", self.reset_breaker, "what it was"),
+        ):
+            yield Operation(
                 "POST",
                 path,
-                endpoint,
+                change,
                 scope=Scope.OPERATE,
                 what=what,
-                takes=Nothing,
                 may_be_empty=True,
-                gives=gives,
                 refuses=(404, 409),
             )
 
-    async def list_nodes(self) -> Response:
+    def list_nodes(self) -> Reply[NodesView]:
         """List the processes that work on the ledger, and those that have ended of late."""
-        return as_answer(await self._asker.ask(self._container.queries().nodes))
+        return Reply(self._container.queries().nodes())
 
-    async def list_queues(self) -> Response:
+    def list_queues(self) -> Reply[Sequence[QueueView]]:
         """List the task queues: what waits in each, what runs, and who consumes."""
-        return as_answer(await self._asker.ask(self._container.queries().queues))
+        return Reply(self._container.queries().queues())
 
-    async def list_budgets(self) -> Response:
+    def list_budgets(self) -> Reply[Sequence[BudgetView]]:
         """List what each queue has left of its retries; a window gives them back by itself."""
-        return as_answer(await self._asker.ask(self._container.limit_views().budgets))
+        return Reply(self._container.limit_views().budgets())
 
-    async def list_breakers(self) -> Response:
+    def list_breakers(self) -> Reply[Sequence[BreakerView]]:
         """List circuit breakers: which are open, since when, and when a retry tries again."""
-        return as_answer(await self._asker.ask(self._container.limit_views().breakers))
+        return Reply(self._container.limit_views().breakers())
 
-    async def drain_node(self, request: Request, name: Named) -> Response:
+    def drain_node(self, name: Named, body: Nothing, call: Call) -> Reply[NodeView]:
         """Let a worker take no more work; it finishes what it has, and stays."""
-        await read_body(Nothing, request)
-        desk, actor, now = self._container.node_desk(), actor_of(request), self._now
-        return as_answer(await self._asker.ask(lambda: desk.drain(name, actor=actor, now=now())))
+        del body
+        desk, now = self._container.node_desk(), self._container.ledger_time().now()
+        return Reply(desk.drain(name, actor=call.actor, now=now))
 
-    async def undrain_node(self, request: Request, name: Named) -> Response:
+    def undrain_node(self, name: Named, body: Nothing, call: Call) -> Reply[NodeView]:
         """Let a worker take work again."""
-        await read_body(Nothing, request)
-        desk, actor, now = self._container.node_desk(), actor_of(request), self._now
-        return as_answer(await self._asker.ask(lambda: desk.undrain(name, actor=actor, now=now())))
+        del body
+        desk, now = self._container.node_desk(), self._container.ledger_time().now()
+        return Reply(desk.undrain(name, actor=call.actor, now=now))
 
-    async def reset_breaker(self, request: Request, name: Named) -> Response:
+    def reset_breaker(self, name: Named, body: Nothing, call: Call) -> Reply[BreakerView]:
         """Close a task's circuit breaker, by its name or such as `report 25`; it counts anew."""
-        await read_body(Nothing, request)
-        desk, actor = self._container.limit_desk(), actor_of(request)
-        return as_answer(await self._asker.ask(lambda: desk.reset(name, actor=actor)))
-
-    def _now(self) -> Any:  # noqa: ANN401 - a moment
-        return self._container.ledger_time().now()
+        del body
+        return Reply(self._container.limit_desk().reset(name, actor=call.actor))
 
 
-def _place(text: object) -> object:
-    if isinstance(text, str) and AlertPlace.read(text) is None:
+def _place(text: str) -> AlertPlace:
+    place = AlertPlace.read(text)
+    if place is None:
         raise ValueError("it is no place in the list; follow the Link of a page")
-    return text
+    return place
 
 
-After = Annotated[
-    str | None,
-    BeforeValidator(_place),
-    Query(max_length=LONGEST_TEXT, description="the next page: as the Link of the last one has it"),
-]
+# What is read has another type than what is written, which `Annotated` names.
+if TYPE_CHECKING:
+    After = AlertPlace
+else:
+    After = Annotated[
+        str,
+        Meta(max_length=LONGEST_TEXT, description="the Link of a page"),
+        described("the next page: as the Link of the last one has it"),
+        Reads(_place),
+    ]
+
+
+@attrs.frozen(kw_only=True)
+class WhichAlerts:
+    """Which alerts."""
+
+    rule: Rule | None = None
+    severity: AlertSeverity | None = None
+    schedule: Text | None = None
+    cleared: Annotated[bool, described("after them those that are over since a day at most")] = (
+        False
+    )
+    after: After | None = None
+    limit: Limit = ROWS
 
 
 class Alerts(Asking):
@@ -133,13 +142,11 @@ class Alerts(Asking):
 
     def operations(self) -> Iterator[Operation]:
         """Declare what can be asked."""
-        yield operation(
+        yield Operation(
             "GET",
             "/alerts",
             self.list_alerts,
             what="a page of alerts, newest first",
-            gives=AlertView,
-            many=True,
             refuses=(404,),
             headers={
                 "Judged-At": "when the ledger was judged last, in ISO 8601; not there if never",
@@ -147,34 +154,42 @@ class Alerts(Asking):
             },
         )
 
-    async def list_alerts(
-        self,
-        request: Request,
-        *,
-        rule: Annotated[Rule | None, Query()] = None,
-        severity: Annotated[AlertSeverity | None, Query()] = None,
-        schedule: Text = None,
-        cleared: Annotated[
-            bool, Query(description="after them those that are over since a day at most")
-        ] = False,
-        after: After = None,
-        limit: Limit = ROWS,
-    ) -> Response:
+    def list_alerts(self, query: WhichAlerts) -> Reply[Sequence[AlertView]]:
         """List what is wrong now: since when, by which number, who was told, and who was not.
 
         `Judged-At` says when the ledger was judged last, and `Unjudged` that nobody does now.
         """
-        which = AlertFilter(rule=rule, severity=severity, schedule=schedule, cleared=cleared)
-        place = None if after is None else AlertPlace.read(after)
-        desk = self._container.alert_desk()
-        page = await self._asker.ask(lambda: desk.alerts(which, after=place, limit=limit))
-        headers = {"Judged_At": page.judged_at and iso_moment(page.judged_at)}
-        headers["Unjudged"] = page.unjudged
-        said = {name: value for name, value in headers.items() if value}
-        return as_page(request, page.alerts, after=page.after, **said)
+        which = AlertFilter(
+            rule=query.rule,
+            severity=query.severity,
+            schedule=query.schedule,
+            cleared=query.cleared,
+        )
+        page = self._container.alert_desk().alerts(which, after=query.after, limit=query.limit)
+        said = {
+            "Judged-At": page.judged_at and iso_moment(page.judged_at),
+            "Unjudged": page.unjudged,
+        }
+        headers = {name: value for name, value in said.items() if value}
+        return Reply(page.alerts, after=page.after, headers=headers)
 
 
-ExecutionId = Annotated[int | None, BeforeValidator(digits), Query(ge=1, le=LARGEST_ID)]
+@attrs.frozen(kw_only=True)
+class WhatToExplain:
+    """An instant of a schedule, or an execution."""
+
+    schedule: Text | None = None
+    at: Moment | None = None
+    execution: Id | None = None
+
+
+@attrs.frozen(kw_only=True)
+class WhichChanges(Page):
+    """Which entries of the audit."""
+
+    since: Moment | None = None
+    actor: Text | None = None
+    target: Text | None = None
 
 
 class Facts(Asking):
@@ -182,71 +197,42 @@ class Facts(Asking):
 
     def operations(self) -> Iterator[Operation]:
         """Declare what can be asked."""
-        yield operation(
-            "GET",
-            "/calendars",
-            self.list_calendars,
-            what="the calendars, by name",
-            gives=CalendarView,
-            many=True,
+        yield Operation("GET", "/calendars", self.list_calendars, what="the calendars, by name")
+        yield Operation(
+            "GET", "/calendars/{name}", self.show_calendar, what="the calendar", refuses=(404,)
         )
-        yield operation(
-            "GET",
-            "/calendars/{name}",
-            self.show_calendar,
-            what="the calendar",
-            gives=CalendarView,
-            refuses=(404,),
-        )
-        yield operation(
-            "GET", "/explain", self.explain, what="why", gives=ExplanationView, refuses=(404,)
-        )
-        yield operation(
-            "GET",
-            "/audit",
-            self.list_audit,
-            what="a page of changes, newest first",
-            gives=AuditView,
-            many=True,
-        )
+        yield Operation("GET", "/explain", self.explain, what="why", refuses=(404,))
+        yield Operation("GET", "/audit", self.list_audit, what="a page of changes, newest first")
 
-    async def list_calendars(self) -> Response:
+    def list_calendars(self) -> Reply[Sequence[CalendarView]]:
         """List calendars, with their windows; a jobs file has them."""
-        return as_answer(await self._asker.ask(self._container.calendars().list))
+        return Reply(self._container.calendars().list())
 
-    async def show_calendar(self, name: Named) -> Response:
+    def show_calendar(self, name: Named) -> Reply[CalendarView]:
         """Show one calendar."""
-        calendars = self._container.calendars()
-        return as_answer(await self._asker.ask(lambda: calendars.show(name)))
+        return Reply(self._container.calendars().show(name))
 
-    async def explain(
-        self, *, schedule: Text = None, at: Moment = None, execution: ExecutionId = None
-    ) -> Response:
+    def explain(self, query: WhatToExplain) -> Reply[ExplanationView]:
         """Say why a schedule ran at an instant, or did not; or why an execution is where it is.
 
         Without `at` it is about the schedule's last due instant.
         """
         explanations = self._container.explanations()
+        schedule, at, execution = query.schedule, query.at, query.execution
         if execution is not None and schedule is None and at is None:
-            return as_answer(await self._asker.ask(lambda: explanations.of_execution(execution)))
+            return Reply(explanations.of_execution(execution))
         if schedule is None or execution is not None:
             text = "give a schedule, with `at` or without, or an execution alone"
             raise invalid_request([Fault("schedule", text)])
-        return as_answer(await self._asker.ask(lambda: explanations.of_instant(schedule, at)))
+        return Reply(explanations.of_instant(schedule, at))
 
-    async def list_audit(
-        self,
-        request: Request,
-        *,
-        since: Moment = None,
-        actor: Text = None,
-        target: Text = None,
-        after: AfterId = None,
-        limit: Limit = ROWS,
-    ) -> Response:
+    def list_audit(self, query: WhichChanges) -> Reply[Sequence[AuditView]]:
         """List who changed what, newest first, from the API, the page and the command line."""
-        entries = self._container.audit().entries
-        found = await self._asker.ask(
-            lambda: entries(since=since, actor=actor, target=target, before=after, limit=limit)
+        found = self._container.audit().entries(
+            since=query.since,
+            actor=query.actor,
+            target=query.target,
+            before=query.after,
+            limit=query.limit,
         )
-        return as_page(request, found, after=last_id(found, limit=limit))
+        return Reply(found, after=last_id(found, limit=query.limit))

@@ -1,13 +1,12 @@
 """`/failed` and `/quarantine`: which failures a request means, and what becomes of them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import attrs
-from fastapi import Depends, Query, Request, Response
 
 from cronhare.adapters.jobs.fields import read_moment
 from cronhare.application.administration.changing.replays import Ordered
@@ -18,34 +17,29 @@ from cronhare.application.administration.views.failures import (
     QuarantineView,
     ReplayedView,
 )
-from cronhare.domain.access import Actor, Scope
+from cronhare.domain.access import Scope
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.lifecycle.orders import ReplayOrder
-from cronhare.domain.reading import Fault, Invalid
+from cronhare.domain.reading import Fault, Invalid, whole_number
 from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.retries.policy import ATTEMPTS
 
-from ..access import actor_of
-from ..asking import Asker
+from ..asking import Asking
 from ..problems import Problem, invalid_request
 from .operations import (
     ROWS,
     AfterId,
+    Call,
     Id,
-    IdempotencyKey,
     Limit,
     Moment,
     Operation,
+    Reply,
     Text,
-    as_answer,
-    as_page,
-    as_resource,
+    described,
     last_id,
-    named,
-    operation,
     pacing,
-    read_body,
 )
 
 Kind = Literal["failed", "quarantined"]
@@ -106,7 +100,7 @@ class DiscardRequest(FailureSelection):
 class ReplayOneRequest:
     """So many `attempts` in all; else as many as its policy says."""
 
-    attempts: int | None = None
+    attempts: Annotated[int, whole_number(ATTEMPTS)] | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -116,34 +110,46 @@ class DiscardOneRequest:
     note: str = ""
 
 
-def failure_filter(
-    *,
-    schedule: Text = None,
-    task: Text = None,
-    type: Text = None,  # noqa: A002 - the query's name
-    queue: Text = None,
-    reason: Text = None,
-    error_class: Annotated[ErrorClass | None, Query()] = None,
-    code: Text = None,
-    kind: Annotated[Kind | None, Query()] = None,
-    since: Moment = None,
-    until: Moment = None,
-    all: Annotated[bool, Query(description="the resolved ones, too")] = False,  # noqa: A002
-) -> FailureFilter:
-    """Read the query of a list."""
-    return FailureFilter(
-        schedule=schedule,
-        task=task,
-        type=type,
-        queue=queue,
-        reason=reason,
-        error_class=error_class,
-        code=code,
-        kind=None if kind is None else State(kind),
-        since=since,
-        until=until,
-        unresolved=not all,
-    )
+@attrs.frozen(kw_only=True)
+class WhichFailures:
+    """Which failures."""
+
+    schedule: Text | None = None
+    task: Text | None = None
+    type: Text | None = None
+    queue: Text | None = None
+    reason: Text | None = None
+    error_class: ErrorClass | None = None
+    code: Text | None = None
+    kind: Kind | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    all: Annotated[bool, described("the resolved ones, too")] = False
+
+    @property
+    def filter(self) -> FailureFilter:
+        """What it is for the ledger."""
+        return FailureFilter(
+            schedule=self.schedule,
+            task=self.task,
+            type=self.type,
+            queue=self.queue,
+            reason=self.reason,
+            error_class=self.error_class,
+            code=self.code,
+            kind=None if self.kind is None else State(self.kind),
+            since=self.since,
+            until=self.until,
+            unresolved=not self.all,
+        )
+
+
+@attrs.frozen(kw_only=True)
+class PageOfFailures(WhichFailures):
+    """A page of them."""
+
+    after: AfterId | None = None
+    limit: Limit = ROWS
 
 
 def read_selection(body: FailureSelection, *, kind: State | None) -> FailureFilter:
@@ -180,198 +186,142 @@ _CONDITIONS: Final = tuple(
 )
 
 
-Which = Annotated[FailureFilter, Depends(failure_filter)]
+class Failures(Asking):
+    """The archive."""
 
-
-class Failures:
-    """The archive, or that part of it which is quarantined."""
-
-    def __init__(self, asker: Asker, *, kind: State | None = None) -> None:
-        """*kind* is that of all that may be meant, where there is only one."""
-        self._asker = asker
-        self._container = asker.container
-        self._kind = kind
+    _base, _again = "/failed", "replay"
+    _page: Any = Sequence[FailureView]
+    #: That of all that may be meant, where there is only one.
+    _kind: State | None = None
 
     def operations(self) -> Iterator[Operation]:
         """Declare what can be asked."""
-        is_all = self._kind is None
-        base, again = ("/failed", "replay") if is_all else ("/quarantine", "release")
-        yield operation(
+        yield Operation(
             "GET",
-            base,
+            self._base,
             self.list_failures,
             what="a page of failures, newest first",
-            gives=FailureView if is_all else QuarantineView,
-            many=is_all,
+            gives=self._page,
             refuses=(404,),
         )
-        yield operation(
+        yield Operation(
             "POST",
-            f"{base}/{again}",
+            f"{self._base}/{self._again}",
             self.replay_failures,
             scope=Scope.OPERATE,
             status=202,
             what="they begin in the background",
-            takes=ReplayRequest,
-            gives=Ordered,
             also={200: ("how many there are: none, or `dry_run` was asked", Ordered)},
             refuses=(404,),
         )
-        yield operation(
+        yield Operation(
             "POST",
-            f"{base}/discard",
+            f"{self._base}/discard",
             self.discard_failures,
             scope=Scope.OPERATE,
             what="how many were resolved",
-            takes=DiscardRequest,
-            gives=DiscardedView,
             refuses=(404,),
         )
-        one = f"{base}/{{archived_id}}"
-        yield operation(
+        one = f"{self._base}/{{archived_id}}"
+        yield Operation(
             "GET",
             one,
             self.show_failure,
             what="the failure, with what is left of its execution",
-            gives=FailureWithDetails,
             is_tagged=True,
             refuses=(404,),
         )
-        yield operation(
+        yield Operation(
             "POST",
-            f"{one}/{again}",
+            f"{one}/{self._again}",
             self.replay_failure,
             scope=Scope.OPERATE,
             status=202,
             what="it runs again",
-            takes=ReplayOneRequest,
             may_be_empty=True,
-            gives=ReplayedView,
             refuses=(404, 409),
         )
-        yield operation(
+        yield Operation(
             "POST",
             f"{one}/discard",
             self.discard_failure,
             scope=Scope.OPERATE,
             what="it is resolved",
-            takes=DiscardOneRequest,
             may_be_empty=True,
-            gives=DiscardedView,
             refuses=(404, 409),
         )
 
-    async def list_failures(
-        self,
-        request: Request,
-        which: Which,
-        *,
-        after: AfterId = None,
-        limit: Limit = ROWS,
-    ) -> Response:
+    def list_failures(self, query: PageOfFailures) -> Reply[Any]:
         """List what failed for good and is unresolved, newest first."""
-        queries = self._container.queries()
+        queries, limit = self._container.queries(), query.limit
         if self._kind is None:
-            found = await self._asker.ask(
-                lambda: queries.failures(which, before=after, limit=limit)
-            )
-            return as_page(request, found, after=last_id(found, limit=limit))
-        page = await self._asker.ask(lambda: queries.quarantine(which, before=after, limit=limit))
-        return as_page(request, page, after=last_id(page.quarantined, limit=limit))
+            found = queries.failures(query.filter, before=query.after, limit=limit)
+            return Reply(found, after=last_id(found, limit=limit))
+        page = queries.quarantine(query.filter, before=query.after, limit=limit)
+        return Reply(page, after=last_id(page.quarantined, limit=limit))
 
-    async def show_failure(self, request: Request, archived_id: Id) -> Response:
+    def show_failure(self, archived_id: Id) -> Reply[FailureWithDetails]:
         """Show one: its attempts, its last output, and whose it is."""
-        found = await self._asker.ask(lambda: self._one(archived_id))
-        return as_resource(request, found)
+        return Reply(self._one(archived_id))
 
-    async def replay_failure(self, request: Request, archived_id: Id) -> Response:
+    def replay_failure(
+        self, archived_id: Id, body: ReplayOneRequest, call: Call
+    ) -> Reply[ReplayedView]:
         """Run it again at once, with a fresh allowance of retries."""
-        body, _ = await read_body(ReplayOneRequest, request)
-        if body.attempts is not None and body.attempts not in ATTEMPTS:
-            text = f"{body.attempts} is not {ATTEMPTS[0]}-{ATTEMPTS[-1]}"
-            raise invalid_request([Fault("attempts", text)])
-        actor = actor_of(request)
-
-        def replay() -> ReplayedView:
-            self._one(archived_id)
-            now = self._container.ledger_time().now()
-            return self._container.administrator().replay(
-                [archived_id], now=now, actor=actor, attempts=body.attempts
-            )
-
-        done = await self._asker.ask(replay)
+        self._one(archived_id)
+        now = self._container.ledger_time().now()
+        done = self._container.administrator().replay(
+            [archived_id], now=now, actor=call.actor, attempts=body.attempts
+        )
         if why := done.refused.get(archived_id):
             raise Problem(HTTPStatus.CONFLICT, f"failure {archived_id} cannot run again: {why}")
         if done.resolved_before:
-            raise await self._resolved_before(archived_id)
-        return as_answer(done, 202, Location=f"/executions/{done.executions[0]}")
+            raise self._resolved_before(archived_id)
+        return Reply(done, headers={"Location": f"/executions/{done.executions[0]}"})
 
-    async def discard_failure(self, request: Request, archived_id: Id) -> Response:
+    def discard_failure(
+        self, archived_id: Id, body: DiscardOneRequest, call: Call
+    ) -> Reply[DiscardedView]:
         """Resolve it without a run; it stays in the archive."""
-        body, _ = await read_body(DiscardOneRequest, request)
-        actor = actor_of(request)
-
-        def discard() -> DiscardedView:
-            self._one(archived_id)
-            now = self._container.ledger_time().now()
-            administrator = self._container.administrator()
-            return administrator.discard([archived_id], note=body.note, now=now, actor=actor)
-
-        done = await self._asker.ask(discard)
+        self._one(archived_id)
+        now, administrator = self._container.ledger_time().now(), self._container.administrator()
+        done = administrator.discard([archived_id], note=body.note, now=now, actor=call.actor)
         if done.resolved_before:
-            raise await self._resolved_before(archived_id)
-        return as_answer(done)
+            raise self._resolved_before(archived_id)
+        return Reply(done)
 
-    async def replay_failures(
-        self, request: Request, idempotency_key: IdempotencyKey = None
-    ) -> Response:
+    def replay_failures(self, body: ReplayRequest, call: Call, key: UUID | None) -> Reply[Ordered]:
         """Run many again; asked again with the same key, answer what it began."""
-        body, content = await read_body(ReplayRequest, request, may_be_empty=False)
         which = read_selection(body, kind=self._kind)
-        actor, key = actor_of(request), named(request, idempotency_key)
-        rules = pacing(body, content, author=actor.name)
-        ordered = await self._asker.ask(
-            lambda: self._order(which, rules, actor=actor, key=key, dry_run=body.dry_run)
-        )
-        if ordered.replay is None:
-            return as_answer(ordered)
-        return as_answer(ordered, 202, Location=f"/replays/{ordered.replay.id}")
-
-    async def discard_failures(self, request: Request) -> Response:
-        """Resolve many without a run; they stay in the archive."""
-        body, _ = await read_body(DiscardRequest, request, may_be_empty=False)
-        which = read_selection(body, kind=self._kind)
-        actor = actor_of(request)
-
-        def discard() -> DiscardedView:
-            now = self._container.ledger_time().now()
-            administrator = self._container.administrator()
-            return administrator.discard_all(which, note=body.note, now=now, actor=actor)
-
-        return as_answer(await self._asker.ask(discard))
-
-    def _order(
-        self,
-        which: FailureFilter,
-        rules: Mapping[str, Any],
-        *,
-        actor: Actor,
-        key: UUID | None,
-        dry_run: bool,
-    ) -> Ordered:
-        order = ReplayOrder(which=which, **rules)
+        order = ReplayOrder(which=which, **pacing(body, call))
         replays, now = self._container.replays(), self._container.ledger_time().now()
-        if dry_run:
-            return Ordered(failures=replays.count(which))
-        return replays.order(order, now=now, actor=actor, request=key)
+        if body.dry_run:
+            return Reply(Ordered(failures=replays.count(which)), 200)
+        ordered = replays.order(order, now=now, actor=call.actor, request=key)
+        if ordered.replay is None:
+            return Reply(ordered, 200)
+        return Reply(ordered, headers={"Location": f"/replays/{ordered.replay.id}"})
+
+    def discard_failures(self, body: DiscardRequest, call: Call) -> Reply[DiscardedView]:
+        """Resolve many without a run; they stay in the archive."""
+        which = read_selection(body, kind=self._kind)
+        now, administrator = self._container.ledger_time().now(), self._container.administrator()
+        return Reply(administrator.discard_all(which, note=body.note, now=now, actor=call.actor))
 
     def _one(self, archived_id: int) -> FailureWithDetails:
         if self._kind is not None:
             self._container.administrator().quarantined([archived_id])
         return self._container.queries().failure(archived_id)
 
-    async def _resolved_before(self, archived_id: int) -> Problem:
-        found = await self._asker.ask(lambda: self._one(archived_id))
-        state = found.failure.resolution
+    def _resolved_before(self, archived_id: int) -> Problem:
+        state = self._one(archived_id).failure.resolution
         detail = f"failure {archived_id} was resolved before: {state}"
         return Problem(HTTPStatus.CONFLICT, detail, more={"state": state})
+
+
+class Quarantine(Failures):
+    """That part of it which is quarantined."""
+
+    _base, _again = "/quarantine", "release"
+    _page = QuarantineView
+    _kind = State.QUARANTINED

@@ -1,20 +1,18 @@
-"""What the API says of itself at `/openapi.json`."""
+"""What the API says of itself at `/openapi.json`: made from its operations (OpenAPI 3.1)."""
 
-from collections.abc import Mapping
-from http import HTTPStatus
-from inspect import cleandoc
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from inspect import cleandoc, getdoc
+from typing import Any, Final, get_args, get_origin
 
 import attrs
 import msgspec
-from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse
 
 from cronhare.domain.reading import REQUIRED
 
 from .. import problems
-from ..problems import Problem, answer_problems
-from .operations import REF, Operation, methods_of
+from .operations import Operation
+
+_REF: Final = "#/components/schemas/{name}"
 
 #: How who asks is known, in the words of OpenAPI.
 _TOKEN: Final = {
@@ -24,55 +22,108 @@ _TOKEN: Final = {
     "which scope it needs.",
 }
 
+#: What every operation may answer instead: it is not known who asks; a page of another site does,
+#: or one that may not; it is not this host that is meant; a parameter is none; too many tokens were
+#: tried; no such answer is taken; the ledger is away.
+ALWAYS: Final = (401, 403, 406, 421, 422, 429, 503)
+OF_BODIES: Final = (400, 413, 415)
 
-class Api(FastAPI):
-    """An application that describes the house's own values; FastAPI knows only pydantic's."""
 
-    _rendered: bytes | memoryview | None = None
+def describe(operations: Sequence[Operation], *, title: str, version: str) -> dict[str, Any]:
+    """Describe operations."""
+    queries = {each.query for each in operations if each.query is not None}
+    bodies = {each.body for each in operations if each.body is not None}
+    kinds = {kind for each in operations for kind in _given(each)} | queries | bodies
+    by_name = sorted(kinds, key=lambda kind: str(kind.__name__))
+    _, components = msgspec.json.schema_components(by_name, ref_template=_REF)
+    schemas = {name: _tidy(each) for name, each in components.items()}
+    fields = {query: schemas.pop(query.__name__)["properties"] for query in queries}
+    schemas |= {kind.__name__: _body(kind, schemas[kind.__name__]) for kind in bodies}
+    paths: dict[str, dict[str, Any]] = {}
+    for each in operations:
+        of_query = {} if each.query is None else fields[each.query]
+        paths.setdefault(each.path_format, {})[each.method.lower()] = _operation(each, of_query)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": title, "version": version},
+        "paths": paths,
+        "components": {
+            "schemas": schemas | {"Problem": problems.SCHEMA},
+            "securitySchemes": {"token": _TOKEN},
+        },
+        # The other is a request straight from this machine, as long as it needs none.
+        "security": [{"token": []}, {}],
+    }
 
-    def setup(self) -> None:
-        """Offer the description, made once; no pages, whose scripts come from elsewhere."""
 
-        async def described(_: Request) -> Response:
-            if self._rendered is None:
-                self._rendered = JSONResponse(self.openapi()).body
-            return Response(self._rendered, media_type=JSONResponse.media_type)
+def _operation(operation: Operation, of_query: Mapping[str, Any]) -> dict[str, Any]:
+    name = operation.name
+    content = {problems.MEDIA_TYPE: {"schema": _ref("Problem")}}
+    refused = {"description": "a problem", "content": content}
+    refuses = {*operation.refuses, *ALWAYS, *(OF_BODIES if operation.body else ())}
+    answers = {operation.status: _answer(operation.what, operation.gives, operation.said)}
+    for status, (what, kind) in operation.also.items():
+        answers[status] = _answer(what, kind, {})
+    if operation.is_tagged and operation.method == "GET":
+        answers[304] = {"description": "it is as the ETag in If-None-Match has it"}
+    described: dict[str, Any] = {
+        "operationId": operation.id,
+        "summary": name.replace("_", " ").capitalize(),
+        "description": getdoc(operation.ask) or "",
+        "x-scope": operation.scope.word,
+        "parameters": [*_parameters(operation, of_query)],
+        "responses": {
+            str(status): answer
+            for status, answer in sorted((dict.fromkeys(refuses, refused) | answers).items())
+        },
+    }
+    if operation.body is not None:
+        body = {"application/json": {"schema": _ref(operation.body.__name__)}}
+        described["requestBody"] = {"required": not operation.may_be_empty, "content": body}
+    return described
 
-        self.add_route("/openapi.json", described, include_in_schema=False)
 
-    def answer_problems(self) -> None:
-        """Answer every error as a problem; of a method that there is not, with those there are."""
-        answer_problems(self)
+def _parameters(operation: Operation, of_query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for name in operation.param_convertors:
+        schema = msgspec.json.schema(operation.takes[name])
+        yield {"name": name, "in": "path", "required": True, "schema": schema}
+    for name, schema in of_query.items():
+        yield {"name": name, "in": "query", "required": False, "schema": schema}
+    for name, kind in operation.headers.values():
+        schema = msgspec.json.schema(kind)
+        yield {"name": name, "in": "header", "required": False, "schema": schema}
 
-        async def no_such_method(request: Request, _: Exception) -> Response:
-            allowed = methods_of(self, request)
-            detail = f"{request.url.path} takes {allowed}"
-            problem = Problem(HTTPStatus.METHOD_NOT_ALLOWED, detail, headers={"Allow": allowed})
-            return problem.response
 
-        self.add_exception_handler(HTTPStatus.METHOD_NOT_ALLOWED, no_such_method)
+def _answer(what: str, gives: Any, said: Mapping[str, str]) -> dict[str, Any]:  # noqa: ANN401
+    answer: dict[str, Any] = {"description": what}
+    if gives is str:
+        answer["content"] = {"text/plain": {"schema": {"type": "string"}}}
+    elif kinds := [*_kinds(gives)]:
+        schema: dict[str, Any] = _ref(kinds[0].__name__)
+        if get_origin(gives) is Sequence:
+            schema = {"type": "array", "items": schema}
+        answer["content"] = {"application/json": {"schema": schema}}
+    if said:
+        text = {"type": "string"}
+        answer["headers"] = {
+            name: {"description": each, "schema": text} for name, each in said.items()
+        }
+    return answer
 
-    def openapi(self) -> dict[str, Any]:
-        """Describe it; made once."""
-        if self.openapi_schema is None:
-            operations = [each for each in self.routes if isinstance(each, Operation)]
-            bodies = {each.takes.__name__: each.takes for each in operations if each.takes}
-            views = {kind.__name__: kind for each in operations for kind in each.gives}
-            kinds = sorted((bodies | views).values(), key=lambda kind: kind.__name__)
-            _, components = msgspec.json.schema_components(kinds, ref_template=REF)
-            described = super().openapi()
-            # What the framework describes itself is of parameters: lists of names, say.
-            of_parameters = described.get("components", {}).get("schemas", {})
-            described["components"] = {
-                "schemas": {**of_parameters}
-                | {name: _tidy(each) for name, each in components.items()}
-                | {name: _body(kind, components[name]) for name, kind in bodies.items()}
-                | {"Problem": problems.SCHEMA},
-                "securitySchemes": {"token": _TOKEN},
-            }
-            # The other is a request straight from this machine, as long as it needs none.
-            described["security"] = [{"token": []}, {}]
-        return super().openapi()
+
+def _given(operation: Operation) -> Iterator[Any]:
+    for kind in (operation.gives, *(kind for _, kind in operation.also.values())):
+        yield from _kinds(kind)
+
+
+def _kinds(gives: Any) -> Iterable[Any]:  # noqa: ANN401 - what an operation gives
+    """Give the class of an answer, if it is of one."""
+    kind = get_args(gives)[0] if get_origin(gives) is Sequence else gives
+    return () if kind in {str, type(None)} else (kind,)
+
+
+def _ref(name: str) -> dict[str, Any]:
+    return {"$ref": _REF.format(name=name)}
 
 
 def _tidy(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,11 +136,11 @@ def _tidy(schema: Mapping[str, Any]) -> dict[str, Any]:
 def _body(kind: type[attrs.AttrsInstance], schema: Mapping[str, Any]) -> dict[str, Any]:
     """Describe a body: what is null in it counts as not given, but for what must be."""
     required = [field.name for field in attrs.fields(kind) if field.metadata == REQUIRED]
-    described = _tidy(schema) | {"additionalProperties": False, "required": required}
-    properties = {name: dict(each) for name, each in described["properties"].items()}
+    properties = {name: dict(each) for name, each in schema.get("properties", {}).items()}
     for name, each in properties.items():
         if name in required:  # it has one for want of another value
             each.pop("default", None)
         elif "type" in each and each["type"] != "null":
             properties[name] = {"anyOf": [each, {"type": "null"}]}
-    return described | {"properties": properties}
+    closed = {"additionalProperties": False, "required": required, "properties": properties}
+    return {**schema, **closed}

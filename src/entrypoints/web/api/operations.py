@@ -1,37 +1,52 @@
-"""An operation of the API: its declaration, its parameters, its body and its answer."""
+"""An operation of the API: declared once, by its signature; read, asked and answered in one thread.
+
+A function is asked with what its parameters are called: `query` and `body` are read as the classes
+that annotate them, `call` is the request besides, `key`, `if_match` and `if_none_match` are its
+headers, and all else stands in the path. It gives a `Reply`.
+"""
 
 import re
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import blake2b
 from http import HTTPStatus
-from typing import Annotated, Any, Final, TypeVar, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Generic,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+from urllib.parse import parse_qsl, quote, urlencode
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 import attrs
-from fastapi import Depends, FastAPI, Header, Path, Query, Request, Response
-from fastapi.routing import APIRoute
-from pydantic import BeforeValidator
-from starlette.routing import Match, Route
+import msgspec
+from msgspec import Meta
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
-from cronhare.domain.access import LOCAL, Scope
+from cronhare.domain.access import LOCAL, Actor, Scope
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, minute_of, moment_of
 from cronhare.domain.messages import LARGEST_ID
-from cronhare.domain.reading import Fault, read_table
+from cronhare.domain.reading import Fault, Reads, read_table, whole_number
 from cronhare.domain.texts.moments import read_iso
 from cronhare.domain.texts.printable import shown
 from cronhare.domain.texts.words import hint
 
 from ...json_text import as_json
-from .. import problems
-from ..access import actor_of, needs
-from ..asking import Deferred
-from ..bodies import read_object
+from ..access import actor_of, need
+from ..asking import Asker
+from ..bodies import read_object, received
 from ..problems import MEDIA_TYPE, Problem, invalid_request
 
-#: Characters of an Idempotency-Key: a UUID, or whatever else the client has.
-LONGEST_KEY: Final = 255
+T = TypeVar("T")
 
 #: Characters of a name that is asked for, and of a part of a text.
 LONGEST_TEXT: Final = 255
@@ -40,24 +55,24 @@ LONGEST_TEXT: Final = 255
 ROWS: Final = 100
 MOST_ROWS: Final = 1_000
 
-IdempotencyKey = Annotated[
-    str | None, Header(min_length=1, max_length=LONGEST_KEY, pattern="^[!-~]+$")
-]
+#: Parameters of a query, and characters of a number in one: those of any number in a row.
+_MOST_PARAMETERS: Final = 200
+_LONGEST_NUMBER: Final = len(str(LARGEST_ID))
 
 
-def digits(text: object) -> object:
-    """Refuse the other forms of a number that the framework takes: one row has one address."""
-    if isinstance(text, int):
-        return text  # a default
-    if not (isinstance(text, str) and text.isascii() and text.isdigit()):
-        raise ValueError("a number is written in digits alone")
-    return text
+def described(text: str) -> Meta:
+    """Say in the description what a parameter means; its first `Meta` says what is allowed."""
+    return Meta(extra_json_schema={"description": text})
 
 
-def _moment(text: object) -> object:
+def letters(pattern: str, *, most: int = LONGEST_TEXT, said: str = "") -> Meta:
+    return Meta(
+        min_length=1, max_length=most, pattern=pattern, description=f"1-{most} letters{said}"
+    )
+
+
+def _moment(text: str) -> datetime:
     """Read a moment with its offset: whose wall time would it be without one?"""
-    if not isinstance(text, str):
-        return text  # none was given
     try:
         # A plus sign in a query is a blank.
         moment = read_iso(re.sub(r" (\d\d:?\d\d)$", r"+\1", text))
@@ -76,99 +91,62 @@ def _moment(text: object) -> object:
     return instant
 
 
-Id = Annotated[int, BeforeValidator(digits), Path(ge=1, le=LARGEST_ID)]
-Name = Annotated[str, Path(min_length=1, max_length=LONGEST_TEXT, pattern=r"^[^\x00]*$")]
+Id = Annotated[int, whole_number(range(1, LARGEST_ID + 1))]
 AfterId = Annotated[
-    int | None,
-    BeforeValidator(digits),
-    Query(ge=0, le=LARGEST_ID, description="the next page: those after this id in the list"),
+    int,
+    whole_number(range(LARGEST_ID + 1)),
+    described("the next page: those after this id in the list"),
 ]
-Limit = Annotated[int, BeforeValidator(digits), Query(ge=1, le=MOST_ROWS)]
-Moment = Annotated[datetime | None, BeforeValidator(_moment), Query()]
-Text = Annotated[str | None, Query(min_length=1, max_length=LONGEST_TEXT, pattern=r"^[^\x00]*$")]
-Switch = Annotated[bool | None, Query()]
+Limit = Annotated[int, whole_number(range(1, MOST_ROWS + 1))]
+Text = Annotated[str, letters(r"^[^\x00]*$", said=", without NUL")]
+#: A name that is a part of a path.
+Named = Annotated[str, letters(r"^[^\x00/]+$", said=", without NUL and slash")]
+# What is read has another type than what is written, which `Annotated` names.
+if TYPE_CHECKING:
+    Moment = datetime
+else:
+    Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"}), Reads(_moment)]
 
 
-def named(request: Request, key: str | None) -> UUID | None:
-    """Name a request by its Idempotency-Key: a name that fits a row, and tells nothing of it.
+@attrs.frozen(kw_only=True)
+class Page:
+    """A page of what has numbers."""
 
-    Each token has keys of its own: nobody is answered what another one began.
+    after: AfterId | None = None
+    limit: Limit = ROWS
+
+
+#: The headers that operations read, by what their functions call them.
+_HEADERS: Final[Mapping[str, tuple[str, Any]]] = {
+    "key": ("idempotency-key", Annotated[str, letters("^[!-~]+$", said=" of ASCII, no blanks")]),
+    "if_match": ("if-match", Annotated[str, described("the ETag that was seen, or *")]),
+    "if_none_match": (
+        "if-none-match",
+        Annotated[str, Meta(pattern=r"^\*$", description="*"), described("* to create alone")],
+    ),
+}
+
+
+@attrs.frozen(kw_only=True)
+class Call:
+    """What a request says besides: who asks, and its body as it was sent.
+
+    Who reads that by hand tells its *faults* with those that are found before.
     """
-    if key is None:
-        return None
-    actor = actor_of(request)
-    whose = key if actor.name == LOCAL else f"{actor.name} {key}"  # neither has a blank
-    return uuid5(NAMESPACE_URL, f"{request.url.path} {whose}")
+
+    actor: Actor
+    content: Mapping[str, Any]
+    faults: list[Fault]
 
 
-T = TypeVar("T", bound=attrs.AttrsInstance)
+@attrs.frozen
+class Reply(Generic[T]):
+    """An answer. *after* is where the next page begins, if there may be one."""
 
-
-async def read_body(
-    kind: type[T], request: Request, *, may_be_empty: bool = True
-) -> tuple[T, Mapping[str, Any]]:
-    """Read a body as a value, and as what was sent. What is null counts as not given.
-
-    Raises:
-        Problem: with every fault at once.
-    """
-    faults: list[Fault] = []
-    content = await read_object(request, faults, may_be_empty=may_be_empty)
-    given = {name: value for name, value in content.items() if value is not None}
-    body = read_table(kind, given, faults)
-    if faults:
-        raise invalid_request(faults)
-    return body, content
-
-
-#: See `Pacing`, and `ReplayOrder` for the key.
-_RULES: Final = ("rate", "jitter", "at_once", "canary", "attempts", "key")
-
-
-def pacing(body: object, content: Mapping[str, Any], *, author: str) -> dict[str, Any]:
-    """Give the rules that a body says; the others have their defaults.
-
-    `stop_at` may be null, which is never.
-    """
-    given = {name: getattr(body, name, None) for name in _RULES}
-    rules = {name: value for name, value in given.items() if value is not None}
-    if "stop_at" in content:
-        rules["stop_at"] = getattr(body, "stop_at", None)
-    return {**rules, "author": author}
-
-
-def as_answer(view: Any, status: int = 200, **headers: str) -> Response:  # noqa: ANN401 - any view
-    """Answer with a view, or several. A header's name has underscores for its dashes."""
-    return Deferred(partial(_made, view, status, _named(headers)))
-
-
-def as_resource(request: Request, view: Any, status: int = 200) -> Response:  # noqa: ANN401
-    """Answer with a view and its tag; who has seen that already is told so, and no more."""
-    return Deferred(partial(_tagged, request, view, status))
-
-
-def as_text(
-    request: Request, make: Callable[[], str], *, after: object, **headers: str
-) -> Response:
-    """Answer with a text, and a link to what comes *after* it, if anything may come."""
-    named = _named(headers) | _link(request, after)
-
-    def made() -> Response:
-        text = make().encode(errors="replace")
-        return Response(text, headers=named, media_type="text/plain; charset=utf-8")
-
-    return Deferred(made)
-
-
-def as_page(
-    request: Request,
-    found: Any,  # noqa: ANN401 - as above
-    *,
-    after: object,
-    **headers: str,
-) -> Response:
-    """Answer with a page, and a link to the next one, which is of what comes *after* that."""
-    return Deferred(partial(_made, found, 200, _named(headers) | _link(request, after)))
+    value: T
+    status: int | None = None
+    after: object = None
+    headers: Mapping[str, str] = attrs.field(factory=dict[str, str], kw_only=True)
 
 
 def last_id(found: Sequence[Any], *, limit: int) -> int | None:
@@ -176,165 +154,144 @@ def last_id(found: Sequence[Any], *, limit: int) -> int | None:
     return found[-1].id if len(found) == limit else None
 
 
-def _link(request: Request, after: object) -> dict[str, str]:
-    """Link to what comes after, with all else that was asked for."""
-    if after is None:
-        return {}
-    query = request.url.include_query_params(after=after).query
-    return {"Link": f'<{request.url.path}?{query}>; rel="next"'}
+#: See `Pacing`, and `ReplayOrder` for the key.
+_RULES: Final = ("rate", "jitter", "at_once", "canary", "attempts", "key")
 
 
-def _named(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.replace("_", "-"): value for name, value in headers.items()}
+def pacing(body: object, call: Call) -> dict[str, Any]:
+    """Give the rules that a body says; the others have their defaults.
+
+    `stop_at` may be null, which is never.
+    """
+    given = {name: getattr(body, name, None) for name in _RULES}
+    rules = {name: value for name, value in given.items() if value is not None}
+    if "stop_at" in call.content:
+        rules["stop_at"] = getattr(body, "stop_at", None)
+    return {**rules, "author": call.actor.name}
 
 
-def _made(view: Any, status: int, headers: Mapping[str, str]) -> Response:  # noqa: ANN401 - as above
-    return Response(_json(view), status, headers=headers, media_type="application/json")
-
-
-def _json(view: Any) -> bytes:  # noqa: ANN401 - as above
-    """Write one after the other: a thread keeps the interpreter while it writes a text."""
-    if isinstance(view, (list, tuple)):
-        return b"[" + b", ".join(map(_json, view)) + b"]"
-    return as_json(view, encode=str).encode()
-
-
-def _tagged(request: Request, view: Any, status: int) -> Response:  # noqa: ANN401 - as above
-    answer = _made(view, status, {})
-    answer.headers["ETag"] = tag = f'"{blake2b(answer.body, digest_size=12).hexdigest()}"'
-    seen = ",".join(request.headers.getlist("if-none-match"))
-    if request.method == "GET" and tag in [
-        each.strip().removeprefix("W/") for each in seen.split(",")
-    ]:
-        return Response(status_code=304, headers={"ETag": tag})
-    return answer
-
-
-#: Where the description of a value is found in that of the API.
-REF: Final = "#/components/schemas/{name}"
-
-#: What every operation may answer instead: it is not known who asks; a page of another site does,
-#: or one that may not; it is not this host that is meant; a parameter is none; too many tokens were
-#: tried; no such answer is taken; the ledger is away.
-ALWAYS: Final = (401, 403, 406, 421, 422, 429, 503)
-
-Endpoint = Callable[..., Coroutine[Any, Any, Response]]
-
-
-class Operation(APIRoute):
-    """An operation, and the house's own values that its description names."""
+class Operation(Route):
+    """What can be asked for: by whom, with what, and what comes of it."""
 
     def __init__(
         self,
+        method: str,
+        path: str,
+        ask: Callable[..., Reply[Any]],
         *,
-        takes: type[attrs.AttrsInstance] | None,
-        gives: tuple[type, ...],
-        **declared: Any,  # noqa: ANN401
+        what: str,
+        scope: Scope = Scope.READ,
+        status: int = 200,
+        takes: type[attrs.AttrsInstance] | None = None,
+        gives: Any = None,  # noqa: ANN401 - a type
+        may_be_empty: bool = False,
+        is_tagged: bool = False,
+        refuses: tuple[int, ...] = (),
+        also: Mapping[int, tuple[str, type]] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
-        """*takes* is what its body says, *gives* what it answers; the rest is of the framework."""
-        self.takes, self.gives = takes, tuple(kind for kind in gives if kind is not str)
-        self.is_text = str in gives
-        super().__init__(**declared)
-        #: Its parameters in the query, and whether each may be repeated.
-        self.asked = {
-            field.alias: _is_list(field.field_info.annotation)
-            for dependant in (self.dependant, *self.dependant.dependencies)
-            for field in dependant.query_params
-        }
+        """Declare it; *takes* and *gives* are needed where *ask* does not say them.
 
+        *what* is said of the answer, whose *status* that is, and of its *headers* by their names;
+        *also* has what it may answer as well. A body *may_be_empty*. Of an answer that *is_tagged*
+        one may ask whether it is still so. It *refuses* with these, and with `ALWAYS`.
+        """
+        super().__init__(path, self._answer, methods=[method], name=ask.__name__)
+        self.methods = {method}  # HEAD is not among them
+        self.method, self.ask, self.scope = method, ask, scope
+        hints = get_type_hints(ask, include_extras=True)
+        self.gives = gives or get_args(hints.pop("return"))[0]
+        self.takes: Mapping[str, Any] = hints
+        self.query: type[Any] | None = hints.get("query")
+        self.body = takes or hints.get("body")
+        self.headers = {name: _HEADERS[name] for name in hints if name in _HEADERS}
+        self.what, self.status, self.also, self.said = what, status, also or {}, headers or {}
+        self.may_be_empty, self.is_tagged = may_be_empty, is_tagged
+        self.refuses = refuses
+        self.id = re.sub(r"\W", "_", f"{ask.__name__}{self.path_format}_{method.lower()}")
+        named: list[Any] = [(name, hints[name] | None, None) for name in self.param_convertors]
+        named += [(name, kind | None, None) for name, (_, kind) in self.headers.items()]
+        renamed = {name: header for name, (header, _) in self.headers.items()}
+        #: What its path and its headers say; None is one at fault, too.
+        self._names = msgspec.defstruct("Names", named, rename=renamed)
+        self._fields = {} if self.query is None else get_type_hints(self.query, include_extras=True)
 
-def operation(
-    method: str,
-    path: str,
-    endpoint: Endpoint,
-    *,
-    scope: Scope = Scope.READ,
-    what: str,
-    status: int = 200,
-    takes: type[attrs.AttrsInstance] | None = None,
-    may_be_empty: bool = False,
-    gives: type | None = None,
-    many: bool = False,
-    is_tagged: bool = False,
-    refuses: tuple[int, ...] = (),
-    also: Mapping[int, tuple[str, type]] | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> Operation:
-    """Declare an operation.
+    async def _answer(self, request: Request) -> Response:
+        need(actor_of(request), self.scope)
+        given = "text/plain" if self.gives is str else "application/json"
+        refuse_unless_acceptable(request, given)
+        body = b"" if self.body is None else await received(request)
+        asker: Asker = request.app.state.asker
+        return await asker.ask(partial(self._ask, request, body))
 
-    *takes* is what a body says, which *may_be_empty*; it *gives* one of these, or *many*. *what* is
-    said of that answer, whose status that is, and of its *headers* by their names; *also* has what
-    it may answer as well. What changes anything says its *scope*. It *refuses* with these, and with
-    `ALWAYS`. Of an answer that *is_tagged* one may ask whether it is still so.
-    """
-    answers = {status: _described(what, gives, many=many)}
-    answers |= {other: _described(said, kind) for other, (said, kind) in (also or {}).items()}
-    if headers is not None:
-        text = {"type": "string"}
-        answers[status]["headers"] = {
-            name: {"description": said, "schema": text} for name, said in headers.items()
-        }
-    if is_tagged:
-        answers[304] = {"description": "it is as the ETag in If-None-Match has it"}
-    extra: dict[str, Any] = {"x-scope": scope.word}
-    if takes is not None:
-        content = {"application/json": {"schema": _schema_of(takes)}}
-        extra["requestBody"] = {"required": not may_be_empty, "content": content}
-        refuses = (*refuses, 400, 413, 415)
-    given = (gives, *(kind for _, kind in (also or {}).values()))
-    return Operation(
-        path=path,
-        endpoint=endpoint,
-        methods=[method],
-        status_code=status,
-        takes=takes,
-        gives=tuple(kind for kind in given if kind is not None),
-        dependencies=[needs(scope), Depends(_only_known)],
-        responses={**answers, **_refusals(refuses)},
-        openapi_extra=extra,
-    )
+    def _ask(self, request: Request, body: bytes) -> Response:
+        """Read, ask and write."""
+        faults: list[Fault] = []
+        values = self._named(request, faults)
+        asked = self._asked(request, faults)
+        if self.query is not None:
+            values["query"] = read_table(self.query, asked, faults)
+        content = (
+            {} if self.body is None else read_object(body, faults, may_be_empty=self.may_be_empty)
+        )
+        if "body" in self.takes:
+            said = {name: value for name, value in content.items() if value is not None}
+            values["body"] = read_table(self.takes["body"], said, faults)
+        if faults and ("body" in self.takes or self.body is None):
+            raise invalid_request(faults)
+        if "call" in self.takes:
+            values["call"] = Call(actor=actor_of(request), content=content, faults=faults)
+        if values.get("key") is not None:
+            values["key"] = _request_named(request, values["key"])
+        return self._response(request, self.ask(**values))
 
+    def _named(self, request: Request, faults: list[Fault]) -> dict[str, Any]:
+        """Read its path and its headers."""
+        said = request.path_params
+        given = {name: _parsed(self.takes[name], text) for name, text in said.items()}
+        for header, _ in self.headers.values():
+            if sent := request.headers.getlist(header):
+                given[header] = ",".join(sent)
+        return msgspec.structs.asdict(read_table(self._names, given, faults))
 
-def _described(what: str, gives: type | None, *, many: bool = False) -> dict[str, Any]:
-    if gives is None:
-        return {"description": what}
-    if gives is str:
-        return {"description": what, "content": {"text/plain": {"schema": {"type": "string"}}}}
-    schema = _schema_of(gives)
-    content = {"schema": {"type": "array", "items": schema} if many else schema}
-    return {"description": what, "content": {"application/json": content}}
+    def _asked(self, request: Request, faults: list[Fault]) -> dict[str, Any]:
+        """Give the query as it is to be read; what is not known, or there twice, is a fault."""
+        asked: dict[str, Any] = {}
+        for name, text in _pairs(request):
+            kind = self._fields.get(name)
+            if kind is None:
+                if name not in asked:
+                    told = f"is not known here; {hint(name, [*self._fields])}"
+                    faults.append(Fault(shown(name), told))
+            elif _is_list(kind):
+                asked.setdefault(name, []).append(text)
+            elif name in asked:
+                faults.append(Fault(name, "is there several times"))
+            else:
+                asked[name] = _parsed(kind, text)
+        return asked
 
-
-def _refusals(statuses: tuple[int, ...]) -> Mapping[int, Any]:
-    content = {problems.MEDIA_TYPE: {"schema": {"$ref": REF.format(name="Problem")}}}
-    refused = {"description": "a problem", "content": content}
-    return dict.fromkeys(sorted({*statuses, *ALWAYS}), refused)
-
-
-def _schema_of(kind: type) -> dict[str, Any]:
-    return {"$ref": REF.format(name=kind.__name__)}
-
-
-def _is_list(annotation: object) -> bool:
-    return any(get_origin(each) is list for each in (annotation, *get_args(annotation)))
-
-
-async def _only_known(request: Request) -> None:
-    """Refuse a parameter that there is not: a typing error would ask for everything.
-
-    And whoever takes no answer of that kind.
-    """
-    route: Operation = request.scope["route"]
-    refuse_unless_acceptable(request, "text/plain" if route.is_text else "application/json")
-    asked: Mapping[str, bool] = route.asked
-    faults = []
-    for name in dict.fromkeys(request.query_params):
-        if name not in asked:
-            faults.append(Fault(shown(name), f"is not known here; {hint(name, [*asked])}"))
-        elif not asked[name] and len(request.query_params.getlist(name)) > 1:
-            faults.append(Fault(name, "is there several times"))
-    if faults:
-        raise invalid_request(faults)
+    def _response(self, request: Request, reply: Reply[Any]) -> Response:
+        """Write an answer; who has seen it already is told so, and no more."""
+        headers, status = dict(reply.headers), reply.status or self.status
+        if reply.after is not None:
+            query = {"after": reply.after}
+            kept = [(name, text) for name, text in _pairs(request) if name not in query]
+            path = quote(request.scope["path"])
+            headers["Link"] = f'<{path}?{urlencode([*kept, *query.items()])}>; rel="next"'
+        if reply.value is None:
+            return Response(status_code=status, headers=headers)
+        if self.gives is str:
+            text = reply.value.encode(errors="replace")
+            return Response(text, status, headers, "text/plain; charset=utf-8")
+        answer = Response(_json(reply.value), status, headers, "application/json")
+        if self.is_tagged:
+            tag = f'"{blake2b(answer.body, digest_size=12).hexdigest()}"'
+            answer.headers["ETag"] = tag
+            seen = ",".join(request.headers.getlist("if-none-match")).split(",")
+            if self.method == "GET" and tag in [each.strip().removeprefix("W/") for each in seen]:
+                return Response(status_code=304, headers={"ETag": tag})
+        return answer
 
 
 def refuse_unless_acceptable(request: Request, given: str) -> None:
@@ -350,10 +307,60 @@ def refuse_unless_acceptable(request: Request, given: str) -> None:
         raise Problem(HTTPStatus.NOT_ACCEPTABLE, f"the answer is {given}, and Accept has it not")
 
 
-def methods_of(app: FastAPI, request: Request) -> str:
-    """List the methods that the path of a request has, whichever route each is of."""
-    routes = [each for each in app.router.routes if isinstance(each, Route)]
-    there = [
-        each.methods or () for each in routes if each.matches(request.scope)[0] is not Match.NONE
-    ]
-    return ", ".join(sorted({method for methods in there for method in methods}))
+def _pairs(request: Request) -> list[tuple[str, str]]:
+    """Read a query.
+
+    Raises:
+        Problem: it is none.
+    """
+    try:
+        return parse_qsl(
+            request.scope["query_string"].decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=_MOST_PARAMETERS,
+        )
+    except ValueError as error:
+        detail = f"the query is no form in UTF-8, or has over {_MOST_PARAMETERS} parameters"
+        raise Problem(HTTPStatus.BAD_REQUEST, detail) from error
+
+
+def _parsed(kind: Any, text: str) -> Any:  # noqa: ANN401 - any annotation
+    """Read a number or a switch; what is none is told with what is allowed.
+
+    A number is written in ASCII's digits alone: one row has one address.
+    """
+    kinds = {*_kinds(kind)}
+    if bool in kinds:
+        return {"true": True, "false": False}.get(text, text)
+    is_number = text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER
+    return int(text) if int in kinds and is_number else text
+
+
+def _is_list(kind: Any) -> bool:  # noqa: ANN401
+    return list in {get_origin(each) for each in _kinds(kind)}
+
+
+def _kinds(kind: Any) -> Iterator[Any]:  # noqa: ANN401
+    """Give the parts of an annotation."""
+    yield kind
+    if get_origin(kind) is not list:
+        for part in get_args(kind):
+            yield from _kinds(part)
+
+
+def _request_named(request: Request, key: str) -> UUID:
+    """Name a request by its Idempotency-Key: a name that fits a row, and tells nothing of it.
+
+    Each token has keys of its own: nobody is answered what another one began.
+    """
+    actor = actor_of(request)
+    whose = key if actor.name == LOCAL else f"{actor.name} {key}"  # neither has a blank
+    return uuid5(NAMESPACE_URL, f"{request.scope['path']} {whose}")
+
+
+def _json(view: Any) -> bytes:  # noqa: ANN401 - any view
+    """Write one after the other: a thread keeps the interpreter while it writes a text."""
+    if isinstance(view, (list, tuple)):
+        return b"[" + b", ".join(map(_json, view)) + b"]"
+    return as_json(view, encode=str).encode()

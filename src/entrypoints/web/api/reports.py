@@ -6,20 +6,16 @@ from uuid import UUID
 
 import attrs
 import msgspec
-from fastapi import Request, Response
 from msgspec import Meta
 
 from cronhare.application.administration.views.executions import ExecutionView
-from cronhare.domain.access import Actor, Scope
-from cronhare.domain.execution import Execution
+from cronhare.domain.access import Scope
 from cronhare.domain.reading import REQUIRED, Fault, read_table
 from cronhare.domain.schedules.draft import ScheduleInvalid
 from cronhare.domain.schedules.task import fault_of_params
 
-from ..access import actor_of
 from ..asking import Asking
-from ..bodies import read_object
-from .operations import IdempotencyKey, Operation, as_answer, named, operation
+from .operations import Call, Operation, Reply
 
 LONGEST_CONTROLLER: Final = 255
 
@@ -69,7 +65,7 @@ class Reports(Asking):
 
     def operations(self) -> Iterator[Operation]:
         """Declare what can be asked."""
-        yield operation(
+        yield Operation(
             "POST",
             "/reports/generate",
             self.generate_report,
@@ -77,26 +73,12 @@ class Reports(Asking):
             status=202,
             what="it is on its way",
             takes=GenerateReport,
-            gives=ExecutionView,
             refuses=(404, 409),
         )
 
-    async def generate_report(
-        self, request: Request, idempotency_key: IdempotencyKey = None
-    ) -> Response:
+    def generate_report(self, call: Call, key: UUID | None) -> Reply[ExecutionView]:
         """Run a report now; asked again with the same key, answer the run that it began."""
-        faults: list[Fault] = []
-        content = await read_object(request, faults)
-        controller, params = read_report(content, faults)
-        key = named(request, idempotency_key)
-        execution = await self._asker.ask(
-            lambda: self._generate(controller, params, key, actor_of(request))
-        )
-        return as_answer(ExecutionView.of(execution, now=execution.executed_at), 202)
-
-    def _generate(self, controller: str, params: str, key: UUID | None, actor: Actor) -> Execution:
-        container = self._asker.container
-        now = container.ledger_time().now()
-        return container.report_desk().generate(
-            controller, params=params, now=now, request=key, actor=actor
-        )
+        controller, params = read_report(call.content, call.faults)
+        now, desk = self._container.ledger_time().now(), self._container.report_desk()
+        execution = desk.generate(controller, params=params, now=now, request=key, actor=call.actor)
+        return Reply(ExecutionView.of(execution, now=execution.executed_at))

@@ -5,13 +5,12 @@ because of another edit alone.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any, Self
 
 import attrs
-from fastapi import Request
 
 from cronhare.application.administration.changing.schedules import EditedMeanwhile
 from cronhare.application.administration.views.schedules import ScheduleView
@@ -68,14 +67,13 @@ def etag(of: ScheduleView | StoredSchedule) -> str:
     return f'"{of.id}-{(of.updated_at - _EPOCH) // _MICROSECOND}"'
 
 
-def read_if_match(request: Request) -> Seen | None:
-    """Read which versions may be changed; None for `*`, which is any.
+def read_if_match(text: str | None) -> Seen | None:
+    """Read which versions may be changed, as If-Match says it; None for `*`, which is any.
 
     Raises:
         Problem: the header is missing, or cannot be read.
     """
-    text = ",".join(request.headers.getlist("if-match")).strip()
-    if not text:
+    if not (text := (text or "").strip()):
         detail = (
             "say which version you have seen: If-Match with the ETag of its GET, or * to change "
             "whatever is there"
@@ -90,9 +88,9 @@ def read_if_match(request: Request) -> Seen | None:
     return lambda stored: etag(stored) in tags
 
 
-def stale(error: EditedMeanwhile, request: Request, asked: dict[str, Any] | None) -> Problem:
-    """Show both versions: what was *asked* of the one that was seen, and the one there is."""
-    yours = {"etag": ",".join(request.headers.getlist("if-match")), "changes": asked}
+def stale(error: EditedMeanwhile, tags: str | None, asked: Mapping[str, Any] | None) -> Problem:
+    """Show both versions: what was *asked* of the one with these *tags*, and the one there is."""
+    yours = {"etag": tags, "changes": asked}
     current = {"etag": etag(error.current), "scheduler": SchedulerView.with_columns(error.current)}
     detail = f"{error}: look at what it says now, then send yours again with that ETag"
     return Problem(

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 from http import HTTPStatus
-from typing import Annotated, Any, Final, TypeAlias
-from uuid import uuid4
+from typing import Final, TypeAlias
+from uuid import UUID, uuid4
 
-from fastapi import Header, Request, Response
+import attrs
 
 from cronhare.application.administration.changing.replays import RequestReused
 from cronhare.application.administration.changing.schedules import (
@@ -22,24 +22,10 @@ from cronhare.domain.reading import Fault
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports.schedules import ScheduleFilter, StoredSchedule
 
-from ..access import actor_of
 from ..asking import Asking
-from ..bodies import digest_of_object, read_object
+from ..bodies import digest_of_object
 from ..problems import Problem
-from .operations import (
-    ROWS,
-    Id,
-    IdempotencyKey,
-    Limit,
-    Name,
-    Operation,
-    Switch,
-    Text,
-    as_answer,
-    as_page,
-    named,
-    operation,
-)
+from .operations import ROWS, Call, Id, Limit, Operation, Reply, Text
 from .scheduler_bodies import NewScheduler, SchedulerPatch, name_for, read_new, read_patch
 from .scheduler_views import SchedulerView, Seen, etag, read_if_match, stale
 
@@ -52,9 +38,24 @@ _NAMED_TWICE: Final = (
 #: A schedule that was made or edited, and what is noted on it.
 Made: TypeAlias = tuple[ScheduleView, Sequence[str]]
 
-#: Told of in the description; `read_if_match` reads it, as there may be several.
-IfMatch = Annotated[str | None, Header(description="the ETag that was seen, or *")]
-IfNoneMatch = Annotated[str | None, Header(pattern=r"^\*$", description="* to create alone")]
+
+@attrs.frozen(kw_only=True)
+class WhichSchedules:
+    """Which schedules; `search` is a part of the name or the description."""
+
+    search: Text | None = None
+    enabled: bool | None = None
+    paused: bool | None = None
+    source: Text | None = None
+    after: Text | None = None
+    limit: Limit = ROWS
+
+
+@attrs.frozen(kw_only=True)
+class HowToDelete:
+    """What goes with it."""
+
+    with_history: bool = False
 
 
 class Schedulers(Asking):
@@ -62,236 +63,161 @@ class Schedulers(Asking):
 
     def operations(self) -> Iterator[Operation]:
         """Declare what can be asked."""
-        yield operation(
+        admin = Scope.ADMIN
+        yield Operation(
             "GET",
             "/schedulers",
             self.list_schedulers,
             what="a page of schedules, by name",
-            gives=SchedulerView,
-            many=True,
             refuses=(404,),
         )
-        yield operation(
+        yield Operation(
             "POST",
             "/schedulers",
             self.create_scheduler,
-            scope=Scope.ADMIN,
+            scope=admin,
             status=201,
             what="it was created",
             takes=NewScheduler,
-            gives=SchedulerView,
             refuses=(409,),
         )
         # Before what has an id in this place; a name in the table may have a slash.
         by_name = "/schedulers/by-name/{name:path}"
-        yield operation(
-            "GET",
-            by_name,
-            self.show_named_scheduler,
-            what="the schedule",
-            gives=SchedulerView,
-            refuses=(404,),
+        yield Operation(
+            "GET", by_name, self.show_named_scheduler, what="the schedule", refuses=(404,)
         )
-        yield operation(
+        yield Operation(
             "PUT",
             by_name,
             self.put_scheduler,
-            scope=Scope.ADMIN,
+            scope=admin,
             what="it says what the body says, and may have done so before",
             takes=NewScheduler,
-            gives=SchedulerView,
             also={201: ("it was created", SchedulerView)},
             refuses=(404, 409, 412),
         )
-        yield operation(
-            "DELETE",
-            by_name,
-            self.delete_named_scheduler,
-            scope=Scope.ADMIN,
-            status=204,
-            what="it was deleted",
-            refuses=(400, 404, 409, 412, 428),
-        )
         one = "/schedulers/{scheduler_id}"
-        yield operation(
-            "GET",
-            one,
-            self.show_scheduler,
-            what="the schedule",
-            gives=SchedulerView,
-            refuses=(404,),
-        )
-        yield operation(
+        yield Operation("GET", one, self.show_scheduler, what="the schedule", refuses=(404,))
+        yield Operation(
             "PATCH",
             one,
             self.edit_scheduler,
-            scope=Scope.ADMIN,
+            scope=admin,
             what="it was edited",
             takes=SchedulerPatch,
-            gives=SchedulerView,
             refuses=(404, 409, 412, 428),
         )
-        yield operation(
-            "DELETE",
-            one,
-            self.delete_scheduler,
-            scope=Scope.ADMIN,
-            status=204,
-            what="it was deleted",
-            refuses=(400, 404, 409, 412, 428),
-        )
-
-    async def list_schedulers(
-        self,
-        request: Request,
-        *,
-        search: Text = None,
-        enabled: Switch = None,
-        paused: Switch = None,
-        source: Text = None,
-        after: Text = None,
-        limit: Limit = ROWS,
-    ) -> Response:
-        """List schedules by name; `search` is a part of the name or the description."""
-        which = ScheduleFilter(search=search, enabled=enabled, paused=paused, source=source)
-        lists = self._container.schedule_pages()
-        page = await self._asker.ask(lambda: lists.page(which, after=after, limit=limit))
-        shown = [*map(SchedulerView.with_columns, page.schedules)]
-        return as_page(request, shown, after=page.after)
-
-    async def create_scheduler(
-        self, request: Request, idempotency_key: IdempotencyKey = None
-    ) -> Response:
-        """Create a schedule; asked again with the same key, answer the one that was made."""
-        faults: list[Fault] = []
-        content = await read_object(request, faults)
-        if idempotency_key is not None and content.get("name") is not None:
-            faults.append(Fault("name", _NAMED_TWICE))
-        key, actor = named(request, idempotency_key), actor_of(request)
-        name = name_for(key or uuid4())
-
-        def ask() -> Made:
-            said = None if key is None else digest_of_object(content)
-            if said is not None and not faults:
-                made = self._made_by(said, name, actor)
-                if made is not None:
-                    return made, ()
-            draft = read_new(
-                content,
-                faults,
-                name=name,
-                catalog=self._container.catalog(),
-                policy=self._container.settings().policy,
+        for path, delete in ((by_name, self.delete_named_scheduler), (one, self.delete_scheduler)):
+            yield Operation(
+                "DELETE",
+                path,
+                delete,
+                scope=admin,
+                status=204,
+                what="it was deleted",
+                refuses=(400, 404, 409, 412, 428),
             )
-            return self._create(draft, actor, said=said)
 
-        view, notes = await self._asker.ask(ask)
-        return _shown(view, 201, notes=notes, Location=f"/schedulers/{view.id}")
+    def list_schedulers(self, query: WhichSchedules) -> Reply[Sequence[SchedulerView]]:
+        """List schedules by name; `search` is a part of the name or the description."""
+        which = ScheduleFilter(
+            search=query.search, enabled=query.enabled, paused=query.paused, source=query.source
+        )
+        lists = self._container.schedule_pages()
+        page = lists.page(which, after=query.after, limit=query.limit)
+        return Reply([*map(SchedulerView.with_columns, page.schedules)], after=page.after)
 
-    async def show_scheduler(self, scheduler_id: Id) -> Response:
+    def create_scheduler(self, call: Call, key: UUID | None) -> Reply[SchedulerView]:
+        """Create a schedule; asked again with the same key, answer the one that was made."""
+        if key is not None and call.content.get("name") is not None:
+            call.faults.append(Fault("name", _NAMED_TWICE))
+        name = name_for(key or uuid4())
+        said = None if key is None else digest_of_object(call.content)
+        made = None
+        if said is not None and not call.faults:
+            made = self._made_by(said, name, call.actor)
+        if made is None:
+            made = self._create(self._draft(call, name), call.actor, said=said)
+        return _shown(made, 201, Location=f"/schedulers/{made[0].id}")
+
+    def show_scheduler(self, scheduler_id: Id) -> Reply[SchedulerView]:
         """Show a schedule, with its last and its next run."""
-        queries = self._container.queries()
-        return _shown(await self._asker.ask(lambda: queries.schedule_with_id(scheduler_id)))
+        return _shown((self._container.queries().schedule_with_id(scheduler_id), ()))
 
-    async def show_named_scheduler(self, name: Name) -> Response:
+    def show_named_scheduler(self, name: Text) -> Reply[SchedulerView]:
         """Show a schedule by its name."""
-        queries = self._container.queries()
-        return _shown(await self._asker.ask(lambda: queries.schedule(name)))
+        return _shown((self._container.queries().schedule(name), ()))
 
-    async def put_scheduler(
-        self,
-        request: Request,
-        name: Name,
-        if_match: IfMatch = None,
-        if_none_match: IfNoneMatch = None,
-    ) -> Response:
+    def put_scheduler(
+        self, name: Text, call: Call, if_match: str | None, if_none_match: str | None
+    ) -> Reply[SchedulerView]:
         """Make a schedule with this name and body, or make the one that there is say that alone.
 
         Asked again it changes nothing. With `If-Match` it only changes what was seen, with
         `If-None-Match: *` it only creates.
         """
-        del if_match
-        must_exist, actor = "if-match" in request.headers, actor_of(request)
-        seen = read_if_match(request) if must_exist else None
-        wanted = False if if_none_match else must_exist or None
-        faults: list[Fault] = []
-        content = await read_object(request, faults)
-        if content.get("name") not in (None, name):
-            faults.append(Fault("name", "is another one in the path; leave it out here"))
-
-        def ask() -> tuple[int, Made]:
-            draft = read_new(
-                {**content, "name": name},
-                faults,
-                name=name,
-                catalog=self._container.catalog(),
-                policy=self._container.settings().policy,
-            )
-            put = partial(self._put, draft, must_exist=wanted, seen=seen, actor=actor)
+        seen = None if if_match is None else read_if_match(if_match)
+        wanted = False if if_none_match else True if if_match is not None else None
+        if call.content.get("name") not in (None, name):
+            call.faults.append(Fault("name", "is another one in the path; leave it out here"))
+        draft = self._draft(call, name, name=name)
+        put = partial(self._put, draft, must_exist=wanted, seen=seen, actor=call.actor)
+        try:
             try:
-                return put()
+                status, made = put()
             except (NameTaken, NotFound):  # another one made or deleted it meanwhile
-                return put()
-
-        try:
-            status, (view, notes) = await self._asker.ask(ask)
+                status, made = put()
         except EditedMeanwhile as error:
-            raise stale(error, request, content) from error
-        return _shown(view, status, notes=notes, Location=f"/schedulers/{view.id}")
+            raise stale(error, if_match, call.content) from error
+        return _shown(made, status, Location=f"/schedulers/{made[0].id}")
 
-    async def delete_named_scheduler(
-        self, request: Request, name: Name, *, if_match: IfMatch = None, with_history: Switch = None
-    ) -> Response:
+    def delete_named_scheduler(
+        self, name: Text, query: HowToDelete, call: Call, if_match: str | None
+    ) -> Reply[None]:
         """Delete a schedule by its name, as by its id."""
-        queries = self._container.queries()
-        found = await self._asker.ask(lambda: queries.schedule(name))
-        return await self.delete_scheduler(
-            request, found.id, if_match=if_match, with_history=with_history
-        )
+        found = self._container.queries().schedule(name)
+        return self.delete_scheduler(found.id, query, call, if_match)
 
-    async def edit_scheduler(
-        self, request: Request, scheduler_id: Id, if_match: IfMatch = None
-    ) -> Response:
+    def edit_scheduler(
+        self, scheduler_id: Id, call: Call, if_match: str | None
+    ) -> Reply[SchedulerView]:
         """Change what the body says, if it is still what was seen. The name stays."""
-        del if_match
-        seen, actor = read_if_match(request), actor_of(request)
-        faults: list[Fault] = []
-        content = await read_object(request, faults)
+        seen = read_if_match(if_match)
         try:
-            view, notes = await self._asker.ask(
-                lambda: self._edit(scheduler_id, content, faults, seen=seen, actor=actor)
-            )
+            return _shown(self._edit(scheduler_id, call, seen=seen))
         except EditedMeanwhile as error:
-            raise stale(error, request, content) from error
-        return _shown(view, notes=notes)
+            raise stale(error, if_match, call.content) from error
 
-    async def delete_scheduler(
-        self,
-        request: Request,
-        scheduler_id: Id,
-        *,
-        if_match: IfMatch = None,
-        with_history: Switch = None,
-    ) -> Response:
+    def delete_scheduler(
+        self, scheduler_id: Id, query: HowToDelete, call: Call, if_match: str | None
+    ) -> Reply[None]:
         """Delete a schedule of no jobs file that has no execution, or `with_history` those as well.
 
         Not while one may still run: it has not ended, or its failure is not resolved.
         """
-        del if_match
-        seen, actor = read_if_match(request), actor_of(request)
-        editor, past = self._container.schedule_editor(), bool(with_history)
+        seen, editor = read_if_match(if_match), self._container.schedule_editor()
         try:
-            await self._asker.ask(
-                lambda: editor.delete(scheduler_id, seen=seen, actor=actor, with_history=past)
+            editor.delete(
+                scheduler_id, seen=seen, actor=call.actor, with_history=query.with_history
             )
         except EditedMeanwhile as error:
-            raise stale(error, request, None) from error
-        return Response(status_code=204)
+            raise stale(error, if_match, None) from error
+        return Reply(None)
 
-    def _made_by(self, said: str, name: str, actor: Actor) -> ScheduleView | None:
+    def _draft(self, call: Call, instead: str, **fixed: str) -> ScheduleDraft:
+        """Read a body; without a name it has that *instead*."""
+        return read_new(
+            {**call.content, **fixed},
+            call.faults,
+            name=instead,
+            catalog=self._container.catalog(),
+            policy=self._container.settings().policy,
+        )
+
+    def _made_by(self, said: str, name: str, actor: Actor) -> Made | None:
         now, desk = self._container.ledger_time().now(), self._container.schedule_desk()
         id_ = desk.made_by(said, name=name, now=now, actor=actor)
-        return None if id_ is None else self._container.queries().schedule_with_id(id_)
+        return None if id_ is None else (self._container.queries().schedule_with_id(id_), ())
 
     def _create(self, draft: ScheduleDraft, actor: Actor, *, said: str | None) -> Made:
         now = self._container.ledger_time().now()
@@ -335,21 +261,13 @@ class Schedulers(Asking):
         notes = [*notes_on_schedule(draft, before=found.draft, now=now), *named]
         return editor.edit(found.id, draft, seen=seen, actor=actor), notes
 
-    def _edit(
-        self,
-        scheduler_id: int,
-        content: dict[str, Any],
-        faults: list[Fault],
-        *,
-        seen: Seen | None,
-        actor: Actor,
-    ) -> Made:
+    def _edit(self, scheduler_id: int, call: Call, *, seen: Seen | None) -> Made:
         now, notes = self._container.ledger_time().now(), list[str]()
 
         def change(stored: StoredSchedule, draft: ScheduleDraft) -> ScheduleDraft:
             new = read_patch(
-                content,
-                faults,
+                call.content,
+                call.faults,
                 stored=stored,
                 draft=draft,
                 catalog=self._container.catalog(),
@@ -360,11 +278,10 @@ class Schedulers(Asking):
             return new
 
         editor = self._container.schedule_editor()
-        return editor.edit(scheduler_id, change, seen=seen, actor=actor), notes
+        return editor.edit(scheduler_id, change, seen=seen, actor=call.actor), notes
 
 
-def _shown(
-    view: ScheduleView, status: int = 200, *, notes: Sequence[str] = (), **headers: str
-) -> Response:
+def _shown(made: Made, status: int | None = None, **headers: str) -> Reply[SchedulerView]:
+    view, notes = made
     shown = SchedulerView.with_columns(view, notes)
-    return as_answer(shown, status, ETag=etag(view), **headers)
+    return Reply(shown, status, headers={"ETag": etag(view), **headers})

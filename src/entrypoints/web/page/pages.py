@@ -11,8 +11,8 @@ from starlette.routing import Route
 
 from cronhare.domain.access import Scope
 
-from ..access import needs
-from ..asking import Asker, Deferred
+from ..access import actor_of, need
+from ..asking import Asker
 from ..problems import Problem, problem_of
 from .asked import read_form, refuse_others
 from .rendering import Renderer, forget, remember
@@ -31,6 +31,14 @@ HEADERS: Final = {
     "Content-Security-Policy": _CONTENT_SECURITY,
     "Referrer-Policy": "same-origin",
 }
+
+
+class Deferred(Response):
+    """Stands for a page that a thread is to render."""
+
+    def __init__(self, make: Callable[[], Response]) -> None:
+        super().__init__()
+        self.make = make
 
 
 def status_of(unknown: str | None) -> int:
@@ -120,9 +128,10 @@ class Pages:
 
         async def answer(request: Request) -> Response:
             try:
-                needs(scope).dependency(request)
+                need(actor_of(request), scope)
                 response = await handler(request)
-                return await response.made(request) if isinstance(response, Deferred) else response
+                if isinstance(response, Deferred):
+                    response = await self._asker.in_thread(response.make)
             except ClientDisconnect:
                 raise
             except Exception as error:
@@ -130,5 +139,6 @@ class Pages:
                 if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR:
                     log.exception("A page met a fault of ours", extra={"action": "fault"})
                 return self.refuse(request, problem)
+            return response
 
         return answer
