@@ -1,5 +1,6 @@
 """Mail by SMTP. Each mail has a connection and a thread of its own."""
 
+import re
 import smtplib
 import ssl
 from collections.abc import Collection, Hashable, Sequence
@@ -43,18 +44,30 @@ def hand_in(
     [host] = server.url.hosts
     tls, is_wrapped = ssl.create_default_context(), server.url.scheme == "smtps"
     own_name = smtplib.SMTP().local_hostname  # it asks the resolver: before a server waits for us
+
+    def speaking() -> smtplib.SMTP:
+        smtp = smtplib.SMTP(local_hostname=own_name)
+        # smtplib's timeout begins anew with each byte.
+        smtp.sock = connection.bounded(most=LONGEST_TALK)  # type: ignore[assignment] # all it uses
+        return smtp
+
     with connection.opened(look_up(host.name, host.port), host.port):
         if is_wrapped:
             connection.secure(tls, host.name)
-        smtp = _speaking(connection, own_name)
+        smtp = speaking()
         code, said = smtp.getreply()
         if code != _READY:
             raise smtplib.SMTPConnectError(code, said)
         if not is_wrapped and not server.is_plain:
-            _ask_for_tls(smtp)
+            smtp.ehlo_or_helo_if_needed()
+            if not smtp.has_extn("starttls"):
+                why = "it has no STARTTLS, and none is told in plain text"
+                raise smtplib.SMTPNotSupportedError(why)
+            code, said = smtp.docmd("STARTTLS")
+            if code != _READY:
+                raise smtplib.SMTPResponseException(code, said)
             connection.secure(tls, host.name)
-            # A new one: what was said in plain text is forgotten (RFC 3207).
-            smtp = _speaking(connection, own_name)
+            smtp = speaking()  # anew: what was said in plain text is forgotten (RFC 3207)
         try:
             if server.url.user is not None:
                 smtp.login(server.url.user, server.url.password or "")
@@ -62,22 +75,6 @@ def hand_in(
         finally:
             with suppress(OSError):  # a mail that was taken is taken, whatever comes of this
                 smtp.putcmd("QUIT")
-
-
-def _speaking(connection: Connection, own_name: str) -> smtplib.SMTP:
-    """Speak SMTP over a connection. smtplib's timeout begins anew with each byte."""
-    smtp = smtplib.SMTP(local_hostname=own_name)
-    smtp.sock = connection.bounded(most=LONGEST_TALK)  # type: ignore[assignment] # all it uses
-    return smtp
-
-
-def _ask_for_tls(smtp: smtplib.SMTP) -> None:
-    smtp.ehlo_or_helo_if_needed()
-    if not smtp.has_extn("starttls"):
-        raise smtplib.SMTPNotSupportedError("it has no STARTTLS, and none is told in plain text")
-    code, said = smtp.docmd("STARTTLS")
-    if code != _READY:
-        raise smtplib.SMTPResponseException(code, said)
 
 
 #: Characters of what a server said to addresses that it refused.
@@ -207,20 +204,14 @@ def written(
     mail["Date"] = format_datetime(datetime.now(UTC))
     # The same for each try, so that a mailbox can tell a mail that came twice.
     domain = sender.rpartition("@")[2] or "localhost"
-    mail["Message-ID"] = f"<{_mark(event)}@{domain}>"
+    mark = re.sub(r"[^A-Za-z0-9]", ".", f"{event.event_key}.{event.target}")
+    mail["Message-ID"] = f"<{mark}@{domain}>"
     mail["Auto-Submitted"] = "auto-generated"
     mail.set_content(f"{content.text}\n")
     if said is None:
         document = event.payload.encode(errors="replace")
         mail.add_attachment(document, "application", "json", filename="event.json")
     return mail
-
-
-def _mark(event: OutboxRow) -> str:
-    return "".join(
-        sign if sign.isascii() and sign.isalnum() else "."
-        for sign in f"{event.event_key}.{event.target}"
-    )
 
 
 def _said(error: Exception) -> str:

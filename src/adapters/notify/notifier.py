@@ -7,8 +7,8 @@ those of https://healthchecks.io/docs/http_api/.
 
 import hmac
 from base64 import b64encode
-from collections.abc import Callable, Collection
-from datetime import datetime, timedelta
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 from typing import Final
 
 import attrs
@@ -32,7 +32,7 @@ from cronhare.domain.retries.outcome import Ending, read_retry_after
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.events import MailContent, NotDelivered
 from cronhare.ports.runner import Invocation, TaskRunnerPort
-from cronhare.ports.system import HttpAnswer, HttpFailed, HttpPort, HttpRefused, HttpRequest
+from cronhare.ports.system import HttpFailed, HttpPort, HttpRefused, HttpRequest
 
 from .apprise import AppriseSender
 from .mail import Mailer
@@ -88,10 +88,14 @@ class Notifier:
             case ByListener(function=function, cwd=cwd):
                 command = ("python", "-c", _LISTEN, function)
                 await self._run(target, ByCommand(command=command, cwd=cwd), event)
-            case ByWebhook() as means:
-                await self._post(target, means, event)
-            case ByPing() as means:
-                await self._ping(target, means, event)
+            case ByWebhook(lacks=str() as what):
+                raise NotDelivered(what)
+            case ByWebhook(address=address, secret=secret):
+                body, now = event.payload.encode(), self._now()
+                headers = {"Content-Type": "application/json", **_signed(secret, event, body, now)}
+                await self._post(target, address, headers, body, for_good=_GONE, now=now)
+            case ByPing(address=address):
+                await self._ping(target, address, event)
             case ByEmail() as means:
                 if self._mailer is None:
                     raise NotDelivered(NO_MAIL_SERVER)
@@ -129,53 +133,46 @@ class Notifier:
         if result.outcome.ending is not Ending.SUCCEEDED:
             raise NotDelivered(result.outcome.in_brief)
 
-    async def _post(self, target: Target, means: ByWebhook, event: OutboxRow) -> None:
-        """Post an event. Any status but 2xx is a failure, a redirect too."""
-        if means.lacks is not None:
-            raise NotDelivered(means.lacks)
-        body, now = event.payload.encode(), self._now()
-        signature = _signed(means.secret, event, body, now=now)
-        request = HttpRequest(
-            method="POST",
-            address=means.address,
-            headers={"Content-Type": "application/json", **signature},
-            body=body,
-            timeout=target.timeout,
-            most=_MOST_OF_ANSWER,
-        )
-        await self._send(request, means.address, for_good=_GONE, now=now)
-
-    async def _ping(self, target: Target, means: ByPing, event: OutboxRow) -> None:
-        """Ask the address of a run's start or end; any status but 2xx is a failure."""
+    async def _ping(self, target: Target, address: WebAddress, event: OutboxRow) -> None:
+        """Ask the address of a run's start or end."""
         ping = read_ping(event)
         if ping.is_start and self._now() - event.occurred_at > START_WITHIN:
             raise NotDelivered("it is too late to tell of a start", for_good=True)
-        path, _, query = means.address.target.partition("?")
+        path, _, query = address.target.partition("?")
         asked = f"{query}&rid={ping.run}" if query else f"rid={ping.run}"
-        request = HttpRequest(
-            method="POST",
-            address=attrs.evolve(means.address, target=f"{path.rstrip('/')}{ping.path}?{asked}"),
-            headers={"Content-Type": "text/plain; charset=utf-8"},
-            body=ping.body.encode(errors="replace"),
-            timeout=target.timeout,
-            most=_MOST_OF_ANSWER,
+        await self._post(
+            target,
+            attrs.evolve(address, target=f"{path.rstrip('/')}{ping.path}?{asked}"),
+            {"Content-Type": "text/plain; charset=utf-8"},
+            ping.body.encode(errors="replace"),
+            for_good=_NO_SUCH_CHECK,
+            is_last=ping.is_start or event.tries >= PING_TRIES,
         )
-        is_last = ping.is_start or event.tries >= PING_TRIES
-        await self._send(request, means.address, for_good=_NO_SUCH_CHECK, is_last=is_last)
 
-    async def _send(
+    async def _post(
         self,
-        request: HttpRequest,
+        target: Target,
         address: WebAddress,
+        headers: Mapping[str, str],
+        body: bytes,
         *,
         for_good: Collection[int],
         is_last: bool = False,
         now: datetime | None = None,
     ) -> None:
-        """Send it; the statuses *for good* and a failure of the *last* try are final.
+        """Post to an address. Any status but 2xx is a failure, a redirect too.
 
-        With *now* the address may ask for a wait.
+        The statuses *for good* and a failure of the *last* try are final. With *now* the address
+        may ask for a wait.
         """
+        request = HttpRequest(
+            method="POST",
+            address=address,
+            headers=headers,
+            body=body,
+            timeout=target.timeout,
+            most=_MOST_OF_ANSWER,
+        )
         try:
             answer = await self._http.send(request)
         except HttpRefused as refusal:
@@ -183,9 +180,13 @@ class Notifier:
         except HttpFailed as failure:
             raise NotDelivered(str(failure), for_good=is_last) from failure
         if not answer.is_success:
+            asked = None
+            if now is not None:
+                wait = read_retry_after(answer.headers.get("retry-after"))
+                asked = wait - now if isinstance(wait, datetime) else wait
+            final = is_last or answer.status in for_good
             text = f"{address} answered {answer.status}"
-            asked = None if now is None else _asked(answer, now)
-            raise NotDelivered(text, asked=asked, for_good=is_last or answer.status in for_good)
+            raise NotDelivered(text, asked=asked, for_good=final)
 
 
 def _variables(target: Target, event: OutboxRow) -> dict[str, str]:
@@ -197,9 +198,7 @@ def _variables(target: Target, event: OutboxRow) -> dict[str, str]:
     return {name: text.replace("\0", "\u2400") for name, text in said.items()}
 
 
-def _signed(
-    secret: bytes | None, event: OutboxRow, body: bytes, *, now: datetime
-) -> dict[str, str]:
+def _signed(secret: bytes | None, event: OutboxRow, body: bytes, now: datetime) -> dict[str, str]:
     """Give the headers that name an event, and prove where it comes from."""
     timestamp = str(int(now.timestamp()))
     headers = {"webhook-id": event.event_key, "webhook-timestamp": timestamp}
@@ -208,8 +207,3 @@ def _signed(
         digest = hmac.digest(secret, content, "sha256")
         headers["webhook-signature"] = f"v1,{b64encode(digest).decode()}"
     return headers
-
-
-def _asked(answer: HttpAnswer, now: datetime) -> timedelta | None:
-    wait = read_retry_after(answer.headers.get("retry-after"))
-    return wait - now if isinstance(wait, datetime) else wait
