@@ -164,8 +164,7 @@ class EventStorePort(Protocol):
     def tell_anew(self, rows: Collection[OutboxRow], *, before: datetime, now: datetime) -> int:
         """Let what was given up or has expired *before* be due as if it were new; says how many.
 
-        *rows* are what is to be told now, which may differ from what was given up. What a clock
-        gave up that has been set back since (`was_ahead`) is due at once.
+        *rows* are what is to be told now, which may differ from what was given up.
         """
 
     def expected(self, *, source: str, after: int, limit: int) -> Sequence[OutboxRow]:
@@ -220,20 +219,14 @@ class EventStorePort(Protocol):
     def run_ends(self, execution_ids: Collection[int]) -> Mapping[int, RunEnd]:
         """Say how the last attempts of runs ended, and what they wrote last."""
 
-    def regain(self, *, farthest: datetime, now: datetime) -> int:
-        """Let what waits until after *farthest*, as a clock was ahead, be due now; says how much.
-
-        A recovery that is expected after a bad end to come is expected from now on. In bounded
-        steps: the rest is found by the next call.
-        """
-
     def expire(
         self, *, before: datetime, kept_since: datetime, expected_since: datetime, now: datetime
     ) -> Expired:
         """Give up what happened *before* and was not told; delete what is over since *kept_since*.
 
         A recovery is expected no more after a bad end before *expected_since*. What somebody has
-        taken, or tries again later, is given up after that. In bounded steps, as `regain`.
+        taken, or tries again later, is given up after that. In bounded steps: the rest by
+        the next call.
         """
 
     def deliveries(self, beginnings: Collection[str]) -> Sequence[OutboxRow]:

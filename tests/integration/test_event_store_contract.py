@@ -9,7 +9,7 @@ import attrs
 
 from cronhare.domain.events import events
 from cronhare.domain.events.events import Event
-from cronhare.domain.events.outbox import EXPIRES_AFTER, FARTHEST, OutboxRow, OutboxState, RunEnd
+from cronhare.domain.events.outbox import EXPIRES_AFTER, OutboxRow, OutboxState, RunEnd
 from cronhare.domain.events.targets import EventKind
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived
@@ -168,28 +168,6 @@ def test_of_many_callers_each_event_is_taken_by_one_and_after_its_lease_by_anoth
     assert (row.id, row.finished_at, row.payload) == (mine.id, ledger.now, mine.payload)
 
 
-def test_what_was_taken_while_a_clock_was_ahead_is_regained_when_that_is_set_right(
-    ledger: Ledger,
-) -> None:
-    announced(ledger, "hook", "mail", name="taken")
-    ledger.failed("left")
-    [left] = bad_ends(ledger)
-    ledger.clock.advance(20 * HOUR)
-    [mine] = take(ledger, "hook")
-    ledger.events.announce({left.id: ()}, now=ledger.now, until=ledger.now + MINUTE)
-    ledger.clock.move_to(ledger.now - 20 * HOUR)
-    [yours] = take(ledger, "mail")
-
-    regained = ledger.events.regain(farthest=ledger.now + FARTHEST, now=ledger.now)
-    again = ledger.events.regain(farthest=ledger.now + FARTHEST, now=ledger.now)
-
-    assert (regained, again) == (2, 0)
-    assert [row.id for row in take(ledger, "hook")] == [mine.id]
-    assert [row.id for row in bad_ends(ledger)] == [left.id]
-    assert take(ledger, "mail") == []
-    assert ledger.events.settle(yours, OutboxState.DELIVERED, now=ledger.now)
-
-
 def test_a_try_in_vain_waits_and_what_is_too_old_is_given_up_then_deleted(ledger: Ledger) -> None:
     announced(ledger, "hook")
     [mine] = take(ledger, "hook")
@@ -331,33 +309,6 @@ def test_who_is_told_once_hears_of_the_first_bad_end_until_the_schedule_recovers
 
     assert (first, second, third, last) == (["failed"], ["failed"], [], ["recovered", "failed"])
     assert hears("hook", OutboxState.DELIVERED) == ["failed"] * 6
-
-
-def test_a_recovery_that_a_clock_ahead_put_off_is_expected_from_when_that_is_set_right(
-    ledger: Ledger,
-) -> None:
-    before, after = ledger.claimed("report"), ledger.claimed("report")
-    ledger.clock.advance(3 * DAY)
-    ledger.succeeded(before)
-    ledger.clock.advance(SECOND)
-    hope = attrs.evolve(
-        OutboxRow.of(trial("hook", now=ledger.now, id_="0"), "hook", source=SHOP, now=ledger.now),
-        scheduler_id=before.scheduler_id,
-        state=OutboxState.EXPECTED.value,
-    )
-    ledger.events.add([hope], now=ledger.now)
-    ledger.clock.move_to(ledger.now - 3 * DAY)
-
-    regained = ledger.events.regain(farthest=ledger.now + FARTHEST, now=ledger.now)
-    [expected] = ledger.events.expected(source=SHOP, after=0, limit=9)
-    is_now = expected.occurred_at == ledger.now
-    earlier = success_after(ledger, expected)
-    ledger.clock.advance(SECOND)
-    success = ledger.succeeded(after)
-
-    assert (regained, is_now, earlier) == (1, True, None)
-    assert success_after(ledger, expected) == ledger.seen(success)
-    assert ledger.events.regain(farthest=ledger.now + FARTHEST, now=ledger.now) == 0
 
 
 def test_a_bad_end_that_is_announced_while_a_recovery_is_looked_for_waits_for_its_own(

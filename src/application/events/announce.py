@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cronhare.domain.events import events
-from cronhare.domain.events.outbox import EXPIRES_AFTER, FARTHEST, OutboxRow
+from cronhare.domain.events.outbox import EXPIRES_AFTER, OutboxRow
 from cronhare.domain.events.targets import EventKind, Subscribers, Subscriptions
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.nodes import has_passed
@@ -135,14 +135,9 @@ class Announcer:
         return True
 
     def expire(self, now: datetime) -> None:
-        """Give up what nobody could be told of, and say so once.
-
-        What a clock that leapt ahead keeps from being told is not given up before it was tried.
-        """
+        """Give up what nobody could be told of, and say so once."""
         if not has_passed(EXPIRE_EVERY, self._expired_at, now):
             return
-        if all(self._store.regain(farthest=now + FARTHEST, now=now) for _ in range(PAGES)):
-            return  # the next round goes on
         failures = rows = 0
         for _ in range(PAGES):
             expired = self._store.expire(

@@ -29,9 +29,6 @@ FIRST_WAIT: Final = timedelta(seconds=10)
 LONGEST_WAIT: Final = timedelta(hours=1)
 GROWTH: Final = 3
 
-#: No wait and no lease of an event reaches so far: a clock was ahead that set what does.
-FARTHEST: Final = 2 * LONGEST_WAIT
-
 #: Bytes of an event: what a person wrote into a row may be longer, and is not sent.
 LARGEST_EVENT: Final = 256 * 1024
 
@@ -183,11 +180,6 @@ def decide(waiting: int, *, lately: int, most: int) -> Turn:
     """Decide for *waiting* events, of which the target was told of *lately* within the `WINDOW`.
 
     A message about many counts for *most*, so that the next such one comes when that is over.
-
-    >>> [decide(n, lately=0, most=5).name for n in (5, 6)]
-    ['EACH', 'TOGETHER']
-    >>> decide(6, lately=1, most=5).name, decide(1, lately=5, most=5).name
-    ('HOLD', 'HOLD')
     """
     if lately + waiting <= most:
         return Turn.EACH

@@ -22,7 +22,6 @@ from cronhare.domain.events.outbox import (
     expected_after,
     without_repeats,
 )
-from cronhare.domain.nodes import CLOCKS_DIFFER
 from cronhare.domain.retries.policy import REST
 from cronhare.ports.events import Expired
 from cronhare.ports.system import ClockPort
@@ -200,8 +199,8 @@ class SqlEventStore(Store, Findings):
     @repeatable
     def tell_anew(self, rows: Collection[OutboxRow], *, before: datetime, now: datetime) -> int:
         new = {_key(row): attrs.evolve(row, occurred_at=now) for row in rows}
-        is_long_ago = sa.or_(_ROW.finished_at < before, _ROW.finished_at > now + CLOCKS_DIFFER)
-        given_up = sa.select(_ROW.id, _ROW.event_key, _ROW.target).where(_IS_UNTOLD, is_long_ago)
+        its = sa.select(_ROW.id, _ROW.event_key, _ROW.target)
+        given_up = its.where(_IS_UNTOLD, _ROW.finished_at < before)
         with self._database.read("looking for who was given up") as connection:
             found = {
                 row.id: new[row.event_key, row.target]
@@ -252,19 +251,6 @@ class SqlEventStore(Store, Findings):
         except (*REFUSED, Locked) as why:
             self._let_rest(expected, why, now)
             return False
-
-    @repeatable
-    def regain(self, *, farthest: datetime, now: datetime) -> int:
-        kinds = (
-            (_ROW.next_try_at, sa.and_(_IS_WAITING, _ROW.next_try_at > farthest)),
-            (_ROW.occurred_at, sa.and_(_IS_EXPECTED, _ROW.occurred_at > now)),
-            (failed_tasks.c.event_at, failed_tasks.c.event_at > farthest),
-        )
-        with self._database.write("regaining events") as connection:
-            return sum(
-                change_some(connection, moment.table, is_too_far, {moment.name: now})
-                for moment, is_too_far in kinds
-            )
 
     @repeatable
     def expire(
