@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters import addresses as servers
-from cronhare.adapters.crontab import reader, settings
+from cronhare.adapters.crontab import reader
 from cronhare.adapters.http import client as http_client
 from cronhare.adapters.jobs import calendars, targets
 from cronhare.adapters.jobs import reader as jobs_limits
@@ -336,5 +336,4 @@ def test_each_bound_is_on_the_page() -> None:
 
 
 def test_what_is_the_same_bound_is_the_same_number() -> None:
-    assert settings.LARGEST_ENVIRONMENT == reader.LONGEST_LINE
     assert catalog.LONGEST_SOURCE == schedule.LONGEST_NAME

@@ -11,7 +11,6 @@ from cronhare.adapters.toml_writing import write_comment, write_table
 from cronhare.domain.environment import is_unseen, names_unseen
 from cronhare.domain.events.targets import MOST_TARGETS
 from cronhare.domain.progress import OnProgress, passing, unwatched
-from cronhare.domain.schedules.catalog import LARGEST_FILE
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import USER_NAME
 from cronhare.domain.texts.printable import shortened
@@ -35,7 +34,6 @@ from .reader import (
 )
 from .settings import Surroundings, apply_setting
 
-_FULL = f"the jobs file has {LARGEST_FILE // 2**20} MiB: import this into another one"
 #: Whom the units run as, unless they were asked for another.
 UNITS_USER = "cronhare"
 
@@ -89,7 +87,6 @@ class _Carrier:
 
     host: Host
     names: dict[str, int] = attrs.field(factory=dict[str, int])
-    size: int = 0
     jobs: list[Job] = attrs.field(factory=list)
     findings: list[Finding] = attrs.field(factory=list)
     mailed: dict[tuple[str, ...], str] = attrs.field(factory=dict[tuple[str, ...], str])
@@ -138,10 +135,6 @@ class _Carrier:
             remarks=(f"{crontab.name}, line {entry.line}", *changes),
             notify=self._target(here.mail),
         )
-        self.size += len(str(job).encode())
-        if self.size > LARGEST_FILE:
-            self._tell(crontab, entry, Verdict.LEFT_OUT, (_FULL,))
-            return
         self.jobs.append(job)
         verdict = Verdict.CHANGED if changes else Verdict.CARRIED
         self._tell(crontab, entry, verdict, changes, job=job.name)

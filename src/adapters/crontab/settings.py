@@ -14,9 +14,6 @@ from .reader import Setting, Verdict
 
 DEFAULT_SHELL = "/bin/sh"
 
-#: Each job carries all settings above it.
-LARGEST_ENVIRONMENT = 16_384
-
 _MAIL = frozenset({"MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"})
 #: TZ moves nothing in Debian's cron either (crontab(5)); the others speak to cronie and systemd.
 _MOVES_NOTHING = frozenset({"TZ", "RANDOM_DELAY", "START_HOURS_RANGE", "PERSISTENT", "DELAY"})
@@ -28,16 +25,15 @@ _MAIL_IS = (
 
 @attrs.frozen(kw_only=True)
 class Surroundings:
-    """What holds at a place in a crontab. *timezone* is None where the schedules name none.
+    """What holds at a place in a crontab: *timezone* is None where the schedules name none.
 
-    *size* counts the characters of *env*; *mail* are the addresses of MAILTO.
+    *mail* are the addresses of MAILTO.
     """
 
     timezone: str | None
     mail: tuple[str, ...] = ()
     shell: str = DEFAULT_SHELL
     env: Mapping[str, str] = attrs.field(factory=dict[str, str])
-    size: int = 0
 
 
 @attrs.frozen
@@ -58,12 +54,7 @@ def apply_setting(setting: Setting, before: Surroundings) -> Judged:
         return _mail(value, before)
     if reason := _why_not(name):
         return Judged(before, Verdict.LEFT_OUT, reason)
-    size = before.size + len(value) - len(before.env.get(name, ""))
-    size += 0 if name in before.env else len(name)
-    if size > LARGEST_ENVIRONMENT:
-        reason = f"all settings together may have {LARGEST_ENVIRONMENT} characters"
-        return Judged(before, Verdict.LEFT_OUT, reason)
-    now = attrs.evolve(before, env={**before.env, name: value}, size=size)
+    now = attrs.evolve(before, env={**before.env, name: value})
     if name == "SHELL":
         now = attrs.evolve(now, shell=value or DEFAULT_SHELL)
     if name in _MOVES_NOTHING:

@@ -102,22 +102,9 @@ def _beyond_json(place: str, value: Any) -> Iterator[Fault]:  # noqa: ANN401 - w
 
 
 def _command(words: list[str]) -> list[str]:
-    """Refuse what no operating system could start."""
     if not words[0]:
         raise ValueError("its first text names the program, and is empty")
-    without_nul(*words)
     return words
-
-
-def without_nul(*texts: str) -> str:
-    """Give back the first of some texts, if a program can be given them all.
-
-    Raises:
-        ValueError: it cannot.
-    """
-    if any("\0" in text for text in texts):
-        raise ValueError("has a NUL character, which no program can be given")
-    return texts[0] if texts else ""
 
 
 def _deadline(value: object) -> Deadline:
@@ -174,7 +161,6 @@ DeadlineAsWritten = Annotated[Any, Reads(_deadline)]
 FactorAsWritten = Annotated[Any, Reads(_factor)]
 SizeAsWritten = Annotated[Any, Reads(_size)]
 Id = Annotated[int, whole_number(range(1, LARGEST_NUMBER + 1))]
-Folder = Annotated[str, Reads(without_nul)]
 Topic = Annotated[str, Meta(pattern=TOPIC, description=f"a topic: {ALLOWED}")]
 User = Annotated[
     str,

@@ -44,12 +44,11 @@ from cronhare.domain.schedules.task import (
 from cronhare.domain.texts.printable import echo
 from cronhare.domain.texts.words import hint
 
-from .fields import Command, Folder, Id, SomeTime, Topic, User, without_nul
+from .fields import Command, Id, SomeTime, Topic, User
 from .targets import EventsTable
 
 
 def _variables(variables: dict[str, str]) -> dict[str, str]:
-    without_nul(*variables, *variables.values())
     for name in variables:
         if not name or "=" in name:
             raise ValueError(f"{name!r} cannot name a variable")
@@ -58,11 +57,6 @@ def _variables(variables: dict[str, str]) -> dict[str, str]:
 
 def _keep(table: object) -> Keep:
     return read_whole(Keep, table)
-
-
-def _passed(names: list[str]) -> list[str]:
-    without_nul(*names)
-    return names
 
 
 @attrs.frozen(kw_only=True)
@@ -86,9 +80,9 @@ class ClassTable(PolicyTable):
 class DefaultsTable(PolicyTable):
     """`[defaults]`: a policy, and where and with which variables commands run."""
 
-    cwd: Folder | None = None
+    cwd: str | None = None
     env: Annotated[dict[str, str], Reads(_variables)] = attrs.field(factory=dict[str, str])
-    pass_env: Annotated[list[str], Reads(_passed)] | None = None
+    pass_env: list[str] | None = None
 
     def under(self, nearer: "DefaultsTable") -> "DefaultsTable":
         """Take from *nearer* what it says; its variables go before ours, one by one.
