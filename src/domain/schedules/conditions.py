@@ -205,6 +205,9 @@ class BrokenCalendar:
     name: str
     problem: str
 
+    def window_at(self, _instant: datetime) -> None:
+        """Know none."""
+
     def __str__(self) -> str:
         return f"calendar {self.name}: {self.problem}"
 

@@ -220,19 +220,15 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
         if (conditions := schedule.conditions) is None:
             return None
         for name in conditions.skip_on:
-            calendar = self.calendars[name]
-            if not isinstance(calendar, BrokenCalendar) and (at := calendar.window_at(instant)):
+            if (at := self.calendars[name].window_at(instant)) is not None:
                 return f"calendar {name}: {at}"
-        if conditions.only_on and not self._is_on_one(conditions.only_on, instant):
+        only = [self.calendars[name].window_at(instant) for name in conditions.only_on]
+        if only and not any(only):
             return f"in no window of calendar {' or '.join(conditions.only_on)}"
         zone = getattr(schedule.timing, "zone", _UTC)
         if (window := conditions.blacked_out_by(instant, zone)) is not None:
             return f"blackout: {window.text}"
         return None
-
-    def _is_on_one(self, names: Sequence[str], instant: datetime) -> bool:
-        found = (self.calendars[name] for name in names)
-        return any(not isinstance(c, BrokenCalendar) and c.window_at(instant) for c in found)
 
 
 def counts_runs(schedule: Schedule) -> bool:
