@@ -5,7 +5,7 @@ The S and C numbers are lines of docs/compatibility.md.
 
 import enum
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Protocol
 
 import attrs
 import msgspec
@@ -129,32 +129,6 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def message_id(self) -> str:
         return f"{self.id}:{self.attempt}"
-
-
-#: Bytes of a result, as JSON without blanks.
-LARGEST_RESULT: Final = 64 * 1024
-#: A fraction is meant, but a task may count instead.
-LARGEST_PROGRESS: Final = 10**15
-#: In characters, with the middle left out.
-LONGEST_PROGRESS_TEXT: Final = 200
-
-
-@attrs.frozen(kw_only=True)
-class TaskReport:
-    """The last progress and the last result of an attempt.
-
-    *progress* is between 0 and 1, or a count; *progress_text* is escaped already. *result* is JSON
-    text, None if there is none. *result_problem* says why a later one was not taken.
-    """
-
-    progress: float | None = None
-    progress_text: str | None = None
-    result: str | None = None
-    result_problem: str | None = None
-
-
-#: Of most attempts.
-NOTHING_REPORTED: Final = TaskReport()
 
 
 #: The wait before a confirmed message is sent again for the first time, and the longest wait: 8

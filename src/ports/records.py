@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 
 from cronhare.domain.audit import KEPT_FOR
-from cronhare.domain.execution import NOTHING_REPORTED, TaskReport
 from cronhare.domain.lifecycle.archive import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE, Allowance
+
+from .runner import NOTHING_REPORTED, TaskReport
 
 if TYPE_CHECKING:  # a command that lists executions has no use for what diagnoses and audits
     from collections.abc import Collection, Mapping, Sequence

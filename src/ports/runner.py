@@ -6,10 +6,34 @@ from typing import Final, Protocol
 
 import attrs
 
-from cronhare.domain.execution import NOTHING_REPORTED, TaskReport
 from cronhare.domain.retries.outcome import Ending, Outcome
 from cronhare.domain.schedules.schedule import NOBODY, ScheduleOwner
 from cronhare.domain.schedules.task import Task
+
+#: Bytes of a result, as JSON without blanks.
+LARGEST_RESULT: Final = 64 * 1024
+#: A fraction is meant, but a task may count instead.
+LARGEST_PROGRESS: Final = 10**15
+#: In characters, with the middle left out.
+LONGEST_PROGRESS_TEXT: Final = 200
+
+
+@attrs.frozen(kw_only=True)
+class TaskReport:
+    """The last progress and the last result of an attempt.
+
+    *progress* is between 0 and 1, or a count; *progress_text* is escaped already. *result* is JSON
+    text, None if there is none. *result_problem* says why a later one was not taken.
+    """
+
+    progress: float | None = None
+    progress_text: str | None = None
+    result: str | None = None
+    result_problem: str | None = None
+
+
+#: Of most attempts.
+NOTHING_REPORTED: Final = TaskReport()
 
 
 @attrs.frozen(kw_only=True)

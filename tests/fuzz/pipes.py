@@ -11,9 +11,9 @@ from collections.abc import Callable
 from functools import partial
 
 from cronhare.adapters.process.messages import LONGEST_MESSAGE
-from cronhare.domain.execution import LARGEST_PROGRESS, LARGEST_RESULT
 from cronhare.domain.retries.outcome import LONGEST_CODE, LONGEST_STACK
 from cronhare.domain.retries.outcome import LONGEST_MESSAGE as LONGEST_SENTENCE
+from cronhare.ports.runner import LARGEST_PROGRESS, LARGEST_RESULT
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled
 from tests.fuzz.works import Works, works
 

@@ -7,7 +7,7 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.domain.execution import Execution, State, TaskReport
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import EVERY_FAILURE
 from cronhare.domain.lifecycle.transitions import EARLIEST
 from cronhare.domain.messages import Nacks, TaskMessage
@@ -33,7 +33,7 @@ from cronhare.ports.attempts import (
     StartRequest,
     Superseded,
 )
-from cronhare.ports.runner import AttemptResult, Captured, Written
+from cronhare.ports.runner import AttemptResult, Captured, TaskReport, Written
 from tests.integration.ledgers import (
     CRASH,
     FAILURE,

@@ -49,7 +49,7 @@ from cronhare.entrypoints.web.api import operations as web_operations
 from cronhare.entrypoints.web.api import reports as web_reports
 from cronhare.entrypoints.web.api import scheduler_actions as web_actions
 from cronhare.entrypoints.web.api import scheduler_bodies as web_schedulers
-from cronhare.ports import statistics
+from cronhare.ports import runner, statistics
 from cronhare.ports import system as http_port
 from cronhare.ports.records import Retention
 
@@ -84,9 +84,9 @@ BOUNDS: dict[str, list[str]] = {
     "a task's output": [size(output.KEPT)],
     "a message on a task's pipe": [
         size(ipc.LONGEST_MESSAGE),
-        f"a result up to {size(execution.LARGEST_RESULT)}",
-        f"a progress up to 10^{len(str(execution.LARGEST_PROGRESS)) - 1}",
-        f"its text {execution.LONGEST_PROGRESS_TEXT} letters",
+        f"a result up to {size(runner.LARGEST_RESULT)}",
+        f"a progress up to 10^{len(str(runner.LARGEST_PROGRESS)) - 1}",
+        f"its text {runner.LONGEST_PROGRESS_TEXT} letters",
         f"{outcome.LONGEST_RETRY_AFTER // timedelta(hours=1)} hours",
         f"{outcome.MOST_TYPES} names",
     ],

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
-from cronhare.domain.execution import NOTHING_REPORTED
 from cronhare.domain.retries.outcome import TERM_TO_KILL, Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.texts.printable import printable, shortened
-from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
+from cronhare.ports.runner import NOTHING_REPORTED, AttemptResult, Invocation, StopReason, Written
 
 from .environment import UserUnavailable
 from .messages import Failed, Finished, Message, MessageReader, Reported

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 import attrs
 import msgspec
 
-from cronhare.domain.execution import LARGEST_PROGRESS, LARGEST_RESULT, LONGEST_PROGRESS_TEXT
 from cronhare.domain.retries.outcome import (
     MOST_TYPES,
     ErrorClass,
@@ -21,6 +20,7 @@ from cronhare.domain.retries.outcome import (
     read_retry_after,
 )
 from cronhare.domain.texts.printable import printable, shortened
+from cronhare.ports.runner import LARGEST_PROGRESS, LARGEST_RESULT, LONGEST_PROGRESS_TEXT
 
 from .output import AttemptLog, Line, LineSplitter
 

@@ -15,13 +15,11 @@ import msgspec
 from cronhare.application.reports.overlaps import Tone, tone_of
 from cronhare.domain.execution import (
     ENDED_WITHOUT_RESULT,
-    NOTHING_REPORTED,
     REPLAYABLE,
     STARTABLE,
     UNFINISHED,
     Execution,
     State,
-    TaskReport,
 )
 from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.lifecycle.retry_limits import RetryPolicies
@@ -54,6 +52,7 @@ from cronhare.domain.schedules.skips import remedies
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.words import called_in_full, counted
 from cronhare.ports.records import Attempt, RecordsPort
+from cronhare.ports.runner import NOTHING_REPORTED, TaskReport
 
 from .names import Names
 from .reading.lookup import find_execution

@@ -12,7 +12,6 @@ from cronhare.adapters.process.messages import (
     read_message,
 )
 from cronhare.adapters.process.output import Line
-from cronhare.domain.execution import LARGEST_RESULT
 from cronhare.domain.retries.outcome import (
     LONGEST_CODE,
     LONGEST_MESSAGE,
@@ -20,6 +19,7 @@ from cronhare.domain.retries.outcome import (
     ErrorClass,
     TaskError,
 )
+from cronhare.ports.runner import LARGEST_RESULT
 
 
 def error(text: str) -> TaskError:

@@ -33,7 +33,7 @@ from cronhare.application.administration.views.work import NodeView, QueueView
 from cronhare.application.doctor.finding import DiagnosisView, Finding
 from cronhare.application.reports.clock_effects import ClockEffect, EffectKind
 from cronhare.domain.cron import Fold, Gap
-from cronhare.domain.execution import State, TaskReport
+from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.messages import PoisonPillRecord, TaskMessage
 from cronhare.domain.nodes import SILENT_AFTER, NodeReport, NodeState
@@ -48,7 +48,7 @@ from cronhare.domain.schedules.skips import Pause
 from cronhare.domain.schedules.task import ClassRetention, TaskRef
 from cronhare.ports.inspection import Fit, Kind, Severity, Thing
 from cronhare.ports.records import Attempt, Output, QueueLoad
-from cronhare.ports.runner import Captured
+from cronhare.ports.runner import Captured, TaskReport
 from cronhare.ports.schedules import StoredSchedule
 from tests.unit.executions import NOON, execution
 

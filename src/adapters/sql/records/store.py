@@ -8,7 +8,7 @@ import attrs
 import msgspec
 from sqlalchemy import bindparam, func, select
 
-from cronhare.domain.execution import Execution, State, TaskReport
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.replay import begins_by_hand
 from cronhare.domain.lifecycle.transitions import cancel
 from cronhare.ports.records import (
@@ -20,7 +20,7 @@ from cronhare.ports.records import (
     Retention,
     Unheard,
 )
-from cronhare.ports.runner import Captured
+from cronhare.ports.runner import Captured, TaskReport
 
 from ..database import Store, repeatable
 from ..tables.executions import BY_IDS, EXECUTION, batches, executions_of, find_executions, known_id

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from cronhare.domain.cron import find_zone
-from cronhare.domain.execution import NOTHING_REPORTED, UNFINISHED, Execution, State, TaskReport
+from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.schedules.skips import Circumstances
@@ -15,6 +15,7 @@ from cronhare.domain.topology import QUARANTINE_QUEUE, is_a_queue, topology
 from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.inspection import BrokerFacts, Kind, Thing
 from cronhare.ports.records import ExecutionFilter, RecordsPort
+from cronhare.ports.runner import NOTHING_REPORTED, TaskReport
 from cronhare.ports.schedules import ScheduleStorePort
 
 from ..views.executions import (

@@ -7,15 +7,7 @@ from typing import Any, Self
 import attrs
 
 from cronhare.application.starting import keeps_alive
-from cronhare.domain.execution import (
-    NOTHING_REPORTED,
-    STARTABLE,
-    UNFINISHED,
-    Execution,
-    Graces,
-    State,
-    TaskReport,
-)
+from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, Graces, State
 from cronhare.domain.lifecycle.gates import key_of
 from cronhare.domain.retries.retry import task_awaited_until
 from cronhare.domain.schedules.keys import Trigger, is_standalone, trigger_of
@@ -23,7 +15,7 @@ from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.words import called
 from cronhare.ports.records import Attempt, Output
-from cronhare.ports.runner import Captured
+from cronhare.ports.runner import NOTHING_REPORTED, Captured, TaskReport
 
 from .values import ErrorView, RetryView, completed_at, json_value, outward_status, same, seconds
 
