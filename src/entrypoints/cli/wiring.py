@@ -65,7 +65,7 @@ def read_settings() -> "Settings":
 
     settings = Settings.read()
     logs.configure(style=settings.log_format, level=settings.log_level)
-    for unknown in settings.sources.unknown:
+    for unknown in settings.sources.say_unknown():
         say(log, logging.WARNING, "settings.unknown", f"{unknown}: `cronhare settings` has all")
     return settings
 

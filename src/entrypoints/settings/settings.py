@@ -75,23 +75,26 @@ class SettingsInvalid(ValueError):
 
 @attrs.frozen(kw_only=True)
 class Declared:
-    """How a field is read: its name outside, if it has another, and its form."""
+    """How a field is read: by which name outside, if that is another, and its form.
 
-    name: str | None
+    Without a name of its own it has that of the field, with its *unit*.
+    """
+
     form: Form[Any]
-    secret: bool
+    name: str | None = None
+    unit: str = ""
+    secret: bool = False
 
 
-def setting(
-    form: Form[Any],
-    default: Any = None,  # noqa: ANN401 - the field's type
-    *,
-    name: str | None = None,
-    secret: bool = False,
-) -> Any:  # noqa: ANN401 - as attrs.field
-    """Declare a setting. *name* is its name outside, in lower case; else that of the field."""
-    declared = Declared(name=name, form=form, secret=secret)
-    return attrs.field(default=default, repr=not secret, metadata={_DECLARED: declared})
+def setting(form: Form[Any], default: Any = None, **how: Any) -> Any:  # noqa: ANN401 - as attrs.field
+    """Declare a setting; for *how* it is read see `Declared`."""
+    declared = Declared(form=form, **how)
+    return attrs.field(default=default, repr=not declared.secret, metadata={_DECLARED: declared})
+
+
+def lasting(least: float, most: float | timedelta, default: timedelta) -> Any:  # noqa: ANN401 - likewise
+    """Declare a setting in seconds."""
+    return setting(seconds(least, most), default, unit="_seconds")
 
 
 def _broker(url: str) -> None:
@@ -125,10 +128,8 @@ class Settings:
     retry_budget: int = setting(
         whole(0, retry_limits.LARGEST_BUDGET, off=True), retry_limits.DEFAULT_BUDGET
     )
-    retry_budget_window: timedelta = setting(
-        seconds(1, retry_limits.LONGEST_BUDGET_WINDOW),
-        retry_limits.DEFAULT_BUDGET_WINDOW,
-        name="retry_budget_window_seconds",
+    retry_budget_window: timedelta = lasting(
+        1, retry_limits.LONGEST_BUDGET_WINDOW, retry_limits.DEFAULT_BUDGET_WINDOW
     )
     retry_budget_on_exhausted: str = setting(
         one_of(*retry_limits.OnExhausted), retry_limits.OnExhausted.DEFER.value
@@ -136,9 +137,7 @@ class Settings:
     crash_limit: int = setting(
         whole(outcome.CRASH_LIMITS[0], outcome.CRASH_LIMITS[-1]), outcome.CRASH_LIMIT
     )
-    crash_window: timedelta = setting(
-        seconds(1, 86_400), outcome.CRASH_WINDOW, name="crash_window_seconds"
-    )
+    crash_window: timedelta = lasting(1, 86_400, outcome.CRASH_WINDOW)
     timeout_is_crash: bool = setting(switch, default=True)
     circuit_breaker: bool = setting(switch, default=False)
     circuit_breaker_error_rate: float = setting(
@@ -147,15 +146,11 @@ class Settings:
     circuit_breaker_min_attempts: int = setting(
         whole(retry_limits.LEASTS[0], retry_limits.LEASTS[-1]), retry_limits.DEFAULT_LEAST
     )
-    circuit_breaker_window: timedelta = setting(
-        seconds(1, retry_limits.LONGEST_BREAKER_WINDOW),
-        retry_limits.DEFAULT_BREAKER_WINDOW,
-        name="circuit_breaker_window_seconds",
+    circuit_breaker_window: timedelta = lasting(
+        1, retry_limits.LONGEST_BREAKER_WINDOW, retry_limits.DEFAULT_BREAKER_WINDOW
     )
-    circuit_breaker_pause: timedelta = setting(
-        seconds(1, retry_limits.LONGEST_BREAKER_WINDOW),
-        retry_limits.DEFAULT_PAUSE,
-        name="circuit_breaker_pause_seconds",
+    circuit_breaker_pause: timedelta = lasting(
+        1, retry_limits.LONGEST_BREAKER_WINDOW, retry_limits.DEFAULT_PAUSE
     )
     alert_failed: int = setting(whole(0, rules.LARGEST, off=True), rules.DEFAULT_FAILED)
     alert_warning: int = setting(whole(0, rules.LARGEST, off=True), rules.DEFAULT_WARNING)
@@ -163,11 +158,9 @@ class Settings:
     alert_retries: int = setting(whole(0, retries.ATTEMPTS[-1], off=True), rules.DEFAULT_RETRIES)
     alert_retry_rate: float = setting(decimal(0, 1, off=True), rules.DEFAULT_RETRY_RATE)
     alert_runbook: str = setting(text(rules.LONGEST_RUNBOOK), rules.RUNBOOK)
-    refresh: timedelta = setting(seconds(1, 3_600), timedelta(seconds=5), name="refresh_seconds")
-    lease: timedelta = setting(seconds(3, 3_600), timedelta(seconds=30), name="lease_seconds")
-    shutdown_grace: timedelta = setting(
-        seconds(0, 86_400), timedelta(seconds=30), name="shutdown_grace_seconds"
-    )
+    refresh: timedelta = lasting(1, 3_600, timedelta(seconds=5))
+    lease: timedelta = lasting(3, 3_600, timedelta(seconds=30))
+    shutdown_grace: timedelta = lasting(0, 86_400, timedelta(seconds=30))
     concurrency: int | None = setting(whole(1, MOST_AT_A_TIME))
     served: Mapping[str, int] = setting(served_queues, {MAIN_QUEUE: 1}, name="queues")
     queue_type: str = setting(one_of("quorum", "classic"), "quorum")
@@ -306,7 +299,9 @@ class Settings:
     def declared(cls) -> dict[str, tuple[str, Declared]]:
         """Give each setting by its name outside, in lower case, with its field."""
         declared = {each.name: each.metadata.get(_DECLARED) for each in attrs.fields(cls)}
-        return {one.name or field: (field, one) for field, one in declared.items() if one}
+        return {
+            one.name or field + one.unit: (field, one) for field, one in declared.items() if one
+        }
 
     @classmethod
     def read(cls) -> Self:
@@ -371,7 +366,7 @@ class SettingsView:
         return cls(
             file=None if sources.file is None else str(sources.file),
             settings=tuple(_views(settings)),
-            unknown=tuple(map(str, sources.unknown)),
+            unknown=tuple(sources.say_unknown()),
         )
 
 

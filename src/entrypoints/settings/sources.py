@@ -39,24 +39,20 @@ class SettingText:
 
 
 @attrs.frozen
-class Unknown:
-    """A variable that means nothing, and the one that was probably meant."""
-
-    name: str
-    meant: str | None
-
-    def __str__(self) -> str:
-        return f"{self.name} means nothing here{_hint(self.meant)}"
-
-
-@attrs.frozen
 class Sources:
-    """What was found: texts by setting, faults of the places, names that mean nothing."""
+    """What was found: texts by setting, faults of the places.
+
+    *unknown* are variables that mean nothing, each with the one that was probably meant.
+    """
 
     found: Mapping[str, SettingText]
     faults: tuple[str, ...] = ()
     file: Path | None = None
-    unknown: tuple[Unknown, ...] = ()
+    unknown: Mapping[str, str | None] = attrs.field(factory=dict[str, str | None])
+
+    def say_unknown(self) -> Iterator[str]:
+        for name, meant in self.unknown.items():
+            yield f"{name} means nothing here{_hint(meant)}"
 
 
 def read_sources(known: Collection[str], secrets: Collection[str]) -> Sources:
@@ -64,7 +60,7 @@ def read_sources(known: Collection[str], secrets: Collection[str]) -> Sources:
     faults: list[str] = []
     found, file = _from_settings_file(known, secrets, faults)
     found.update(_from_environment(known, faults))
-    return Sources(found, tuple(faults), file, tuple(_unknown(known)))
+    return Sources(found, tuple(faults), file, dict(_unknown(known)))
 
 
 def find_setting(name: str, default: str) -> str:
@@ -221,13 +217,13 @@ def _read_text(path: Path) -> str:
         raise ValueError("is no UTF-8 text") from None
 
 
-def _unknown(known: Collection[str]) -> Iterator[Unknown]:
+def _unknown(known: Collection[str]) -> Iterator[tuple[str, str | None]]:
     """Find variables that mean nothing; some are a task's, which may call a command."""
     settings = (f"{PREFIX}{key.upper()}{end}" for key in known for end in ("", FROM_FILE))
     variables = {CONFIG, *ATTEMPT_VARIABLES, *EVENT_VARIABLES, *settings}
     for name in sorted(os.environ):
         if name.startswith(PREFIX) and name not in variables:
-            yield Unknown(name, _closest(name, variables))
+            yield name, _closest(name, variables)
 
 
 def _closest(name: str, known: Collection[str]) -> str | None:

@@ -204,7 +204,7 @@ def test_a_variable_that_means_nothing_is_told_with_what_was_meant(
         monkeypatch.setenv(name, "4")
     monkeypatch.setenv("CRON_DATABASE_URL_FIL", "x")
 
-    assert tuple(map(str, Settings.read().sources.unknown)) == (
+    assert tuple(Settings.read().sources.say_unknown()) == (
         "CRON_CONCURENCY means nothing here; did you mean CRON_CONCURRENCY?",
         "CRON_DATABASE_URL_FIL means nothing here; did you mean CRON_DATABASE_URL_FILE?",
     )

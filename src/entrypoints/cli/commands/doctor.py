@@ -100,7 +100,7 @@ def _facts(settings: Settings) -> SettingsFacts:
         deduplicates=settings.message_deduplication,
         quorum=settings.queue_type == "quorum",
         has_mail=settings.mail_server is not None,
-        unknown={each.name: each.meant for each in settings.sources.unknown},
+        unknown=settings.sources.unknown,
     )
 
 
