@@ -14,39 +14,23 @@ _ADD_TO_ANOTHER: Final = (
 )
 
 
-def start_worker(queues: Iterable[str], jobs: str | None) -> str:
-    """Give the command that serves *queues* with the tasks of the file *jobs*, if that is known.
-
-    >>> start_worker(["mails", "reports"], "/etc/cron hare.toml")
-    "cronhare worker --jobs '/etc/cron hare.toml' --queues mails,reports"
-    >>> start_worker(["mails"], None)
-    'cronhare worker --jobs JOBS.TOML --queues mails'
-    >>> start_worker(["cron_standalone." + "0" * 32], None)  # a hash says no name
-    'cronhare worker --jobs JOBS.TOML --standalone NAME'
-    """
-    names = list(queues)
-    own = [schedule_on(name) or "NAME" for name in names if is_standalone(name)]
-    shared = ",".join(shlex.quote(name) for name in names if not is_standalone(name))
-    parts = [f"cronhare worker --jobs {_file(jobs)} --queues {shared}"] if shared else []
-    return "; ".join([*parts, *([start_standalone(own, jobs)] if own else [])])
-
-
 def serve(queues: Iterable[str], jobs: str | None) -> str:
     """Say what serves *queues*: that of a schedule which stays alive is in no `CRON_QUEUES`.
 
-    >>> serve(["mails"], None)[:73]
-    '`cronhare worker --jobs JOBS.TOML --queues mails`, or add it to CRON_QUEU'
-    >>> serve(["cron_standalone.pump"], "a.toml")[:73]
-    '`cronhare worker --jobs a.toml --standalone pump`, or `cronhare up` with '
+    *jobs* is the file of their tasks, if it is known.
+
+    >>> serve(["mails", "reports"], "/etc/cron hare.toml")[:74]
+    "`cronhare worker --jobs '/etc/cron hare.toml' --queues mails,reports`, or "
+    >>> serve(["cron_standalone.pump"], None)[:76]
+    '`cronhare worker --jobs JOBS.TOML --standalone pump`, or `cronhare up` with '
     """
-    names = list(queues)
-    own = [name for name in names if is_standalone(name)]
-    shared = [name for name in names if not is_standalone(name)]
-    ways = []
-    if shared:
-        ways.append(f"`{start_worker(shared, jobs)}`, or {_ADD_TO_ANOTHER}")
+    names, ways = list(queues), list[str]()
+    own = [schedule_on(name) or "NAME" for name in names if is_standalone(name)]  # or a hash
+    if shared := ",".join(shlex.quote(name) for name in names if not is_standalone(name)):
+        worker = f"cronhare worker --jobs {_file(jobs)} --queues {shared}"
+        ways.append(f"`{worker}`, or {_ADD_TO_ANOTHER}")
     if own:
-        ways.append(f"`{start_worker(own, jobs)}`, or {UP_WITH_ITS_TASK}")
+        ways.append(f"`{start_standalone(own, jobs)}`, or {UP_WITH_ITS_TASK}")
     return "; ".join(ways)
 
 
