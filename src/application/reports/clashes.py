@@ -7,7 +7,6 @@ but has one file, and refuses the runs of another.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
 
 import attrs
 
@@ -26,35 +25,19 @@ class Holder:
 
 
 @attrs.frozen
-class Collision:
-    """Two tasks with one number."""
+class Clash:
+    """Why a file cannot be applied beside another one: both have a name, or else a number."""
 
-    ref: TaskRef
-    ours: str
-    theirs: Holder
-
-    def __str__(self) -> str:
-        return (
-            f"{self.ours}: {self.ref} is also the number of {self.theirs.place} "
-            f"of {self.theirs.source}"
-        )
-
-
-@attrs.frozen
-class Namesake:
-    """A schedule, or what it is, whose name one of another source has, enabled or not."""
-
-    name: str
-    source: str
-    what: str = "schedules"
+    text: str
+    is_of_a_name: bool = True
 
     def __str__(self) -> str:
-        thing = self.what.removesuffix("s")
-        return f"{self.what}.{self.name}: is the name of a {thing} of {self.source}, too"
+        return self.text
 
 
-#: Why a file cannot be applied beside another one.
-Clash: TypeAlias = Collision | Namesake
+def namesake(name: str, source: str, *, what: str = "schedule") -> Clash:
+    """Tell of a schedule, or what it is, whose name one of another source has, enabled or not."""
+    return Clash(f"{what}s.{name}: is the name of a {what} of {source}, too")
 
 
 def clashes(
@@ -69,18 +52,21 @@ def clashes(
     *names* maps their schedules to sources. One that is disabled counts: its file would be refused
     at its own next `apply`.
     """
-    namesakes = (
-        Namesake(draft.name, source) for draft in drafts if (source := names.get(draft.name))
-    )
     first: dict[TaskRef, Holder] = {}
     for holder in holders:
         first.setdefault(holder.ref, holder)
-    collisions = (
-        Collision(task.ref, f"tasks.{task.name}", first[task.ref])
-        for task in tasks
-        if task.ref in first
+    shared = ((task, first[task.ref]) for task in tasks if task.ref in first)
+    return (
+        *(namesake(draft.name, names[draft.name]) for draft in drafts if names.get(draft.name)),
+        *(
+            Clash(
+                f"tasks.{task.name}: {task.ref} is also the number of {theirs.place} of "
+                f"{theirs.source}",
+                is_of_a_name=False,
+            )
+            for task, theirs in shared
+        ),
     )
-    return (*namesakes, *collisions)
 
 
 def shared_queues(used: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[str]]:

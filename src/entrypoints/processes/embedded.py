@@ -15,7 +15,7 @@ from cronhare.application.administration.jobs_file.applying import JobsFileAppli
 from cronhare.application.administration.jobs_file.difference import Change, ChangedKind
 from cronhare.application.administration.jobs_file.notes import notes_on_keys, notes_on_queues
 from cronhare.application.logs import say
-from cronhare.application.reports.clashes import Namesake, say_disabled
+from cronhare.application.reports.clashes import say_disabled
 from cronhare.domain.nodes import departed
 from cronhare.domain.reading import Fault
 from cronhare.domain.texts.words import counted
@@ -104,7 +104,7 @@ def apply(container: Container, jobs: JobsFile) -> None:
 def _warn_of_other_files(applier: JobsFileApplier, jobs: JobsFile) -> None:
     """Warn of what other files on this ledger share with ours: none runs another's commands."""
     for clash in applier.clashes(jobs):
-        taken = "; it is this file's from now on" if isinstance(clash, Namesake) else ""
+        taken = "; it is this file's from now on" if clash.is_of_a_name else ""
         say(log, logging.WARNING, "jobs.clash", f"{jobs.path}: {clash}{taken}")
     for fault in applier.calendar_faults(jobs):
         text = f"{jobs.path}: {fault}: until it is there, this schedule does not run"

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from cronhare.application.reports.clashes import Clash, Holder, Namesake, clashes, shared_queues
+from cronhare.application.reports.clashes import Clash, Holder, clashes, namesake, shared_queues
 from cronhare.domain.access import Actor
 from cronhare.domain.audit import MOST_ENTRIES, Action
 from cronhare.domain.progress import OnProgress, unwatched
@@ -188,7 +188,7 @@ def _calendar_clashes(file: FileContent, calendars: Sequence[StoredCalendar]) ->
     ours = {draft.name for draft in file.calendars}
     for one in calendars:
         if one.name in ours and one.source and one.source != file.source:
-            yield Namesake(one.name, one.source, what="calendars")
+            yield namesake(one.name, one.source, what="calendar")
 
 
 def _calendar_faults(
