@@ -83,11 +83,7 @@ class AttemptRunner:
 
     async def run(self, running: Running, delivery: Delivery) -> End:
         """Run an attempt that *delivery* began; answer what is to be recorded of it."""
-        execution, ledger, limits = (
-            running.execution,
-            self._worker.ledger,
-            self._worker.policies.limits,
-        )
+        execution, ledger = running.execution, self._worker.ledger
         say(log, logging.INFO, "attempt.start", "Processing task", execution)
         if log.isEnabledFor(logging.DEBUG):
             params = f"Task parameters: {execution.params}"
@@ -110,6 +106,7 @@ class AttemptRunner:
             span.note(ending=ran.outcome.ending.value, verdict=type(verdict).__name__)
             if ran.outcome.error is not None:
                 span.fail(ran.outcome.error.message)
+        limits = self._worker.policies.limits
         finish = Finish(execution=execution, ran=ran, verdict=verdict, limits=limits)
         headers = delivery.message.headers
         return End(running=running, finish=finish, now=now, duration=duration, headers=headers)

@@ -116,10 +116,9 @@ class Counters:
             self.ended += 1
 
 
-#: So many ends may wait without a place, and so many bytes of output and params with them; any
-#: further one keeps its place until it is recorded.
-MOST_PENDING: Final = 1_000
-MOST_PENDING_BYTES: Final = 32 * 1024 * 1024
+#: So many ends may wait without a place, each with its output and params; any further one keeps its
+#: place until it is recorded.
+MOST_PENDING: Final = 200
 
 
 @attrs.frozen(kw_only=True)
@@ -135,12 +134,6 @@ class End:
     duration: float
     headers: Mapping[str, object]
 
-    @property
-    def bytes(self) -> int:
-        """How many bytes of output, result and params it has."""
-        ran, params = self.finish.ran, self.finish.execution.params
-        return ran.stdout.kept + ran.stderr.kept + len(ran.report.result or "") + len(params)
-
 
 @attrs.define(eq=False)
 class Recorder:
@@ -154,7 +147,6 @@ class Recorder:
     _counters: Counters
     _missing_queues: MissingQueues = attrs.field(init=False)
     _pending: set[asyncio.Task[None]] = attrs.field(init=False, factory=set[asyncio.Task[None]])
-    _pending_bytes: int = attrs.field(init=False, default=0)
     _first: Batcher[Finish, Recorded] = attrs.field(init=False)
     _again: Batcher[Finish, Recorded] = attrs.field(init=False)
     _last_messages: Batcher[AttemptRef, None] = attrs.field(init=False)
@@ -184,10 +176,7 @@ class Recorder:
             try:
                 answer = await self._ask(self._first, end, bounded=True)
             except LedgerBusy:
-                if (
-                    len(self._pending) < MOST_PENDING
-                    and self._pending_bytes + end.bytes <= MOST_PENDING_BYTES
-                ):
+                if len(self._pending) < MOST_PENDING:
                     return self._postpone(end)
                 answer = await self._ask(self._again, end)
         except LedgerUnavailable as error:
@@ -205,7 +194,6 @@ class Recorder:
 
     def _postpone(self, end: End) -> "asyncio.Task[None]":
         end = attrs.evolve(end, headers=kept_headers(end.headers))
-        self._pending_bytes += end.bytes
         task = asyncio.create_task(self._record_later(end))
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
@@ -221,7 +209,6 @@ class Recorder:
             log.exception("%s", text, extra={"action": "delivery.fault"})
         finally:
             self._worker.keeper.release(end.running)
-            self._pending_bytes -= end.bytes
 
     async def _conclude(self, end: End, answer: Recorded) -> None:
         # Before the next attempt is published, which may come to us too.

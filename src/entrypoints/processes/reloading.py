@@ -93,10 +93,8 @@ class Reloading:
         try:
             settings, file = await asyncio.to_thread(self._read, read_settings)
             # An editor may have emptied it: runs would lack their tasks, and nobody be told.
-            had_any = (
-                any(self._container.catalog()) or self._container.subscribers().current.targets
-            )
-            if file and not file.tasks and had_any:
+            told = self._container.subscribers().current.targets
+            if file and not file.tasks and (told or any(self._container.catalog())):
                 self._refuse([f"{file.path}: {_EMPTY}"])
                 return
             changes = await self._take_file(file, take) if file else None
