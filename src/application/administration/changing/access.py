@@ -1,6 +1,5 @@
 """Who asks, by a token or a session; and making, listing and revoking tokens."""
 
-import hmac
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -58,24 +57,18 @@ class Admission:
         """Find the valid token that a secret is, and note that it was used."""
         if not looks_like_token(secret):
             return None
-        digest, now = digest_of(secret), self._now()
-        token = self._access.token(digest)
-        # The index has compared digests, whose times tell nothing of a secret; this tells nothing
-        # of digests either.
-        if token is None or not hmac.compare_digest(token.digest, digest):
-            return None
-        return self._valid(token, now)
+        # The index compares digests, whose times tell nothing of a secret.
+        token = self._access.token(digest_of(secret))
+        return None if token is None else self._valid(token, self._now())
 
     def by_session(self, cookie: str) -> Token | None:
         """Find the valid token with which a session was begun that lasts."""
         if not looks_like_token(cookie):
             return None
-        digest, now = digest_of(cookie), self._now()
-        found = self._access.session(digest)
-        if found is None or not hmac.compare_digest(found[0].digest, digest):
+        found, now = self._access.session(digest_of(cookie)), self._now()
+        if found is None or found[0].is_over(now):
             return None
-        session, token = found
-        return None if session.is_over(now) else self._valid(token, now)
+        return self._valid(found[1], now)
 
     def sign_in(self, secret: str, *, chance: bytes) -> SignedIn | None:
         """Begin a session with a token, of the random bytes *chance*; None if it is not valid."""
@@ -167,13 +160,12 @@ class TokenDesk:
             NotFound: there is none.
         """
         there = {token.name: token for token in self._access.tokens()}
-        if name not in there:
+        if (token := there.get(name)) is None:
             raise not_found("token", name, there)
-        with self._trail.change(
-            actor, Action.REVOKE_TOKEN, name, now=now, before={"scope": there[name].scope.word}
-        ) as note:
+        before = {"scope": token.scope.word}
+        with self._trail.change(actor, Action.REVOKE_TOKEN, name, now=now, before=before) as note:
             revoked = self._access.revoke(name, now=now)
-            note.unless(changed=there[name].revoked_at is None)
+            note.unless(changed=token.revoked_at is None)
             if revoked is None:
                 raise NotFound(f"there is no token {name!r} any more")
         return TokenView.of(revoked, now=now)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 Name = Annotated[str, typer.Argument(help="The token's name: who has it, or what.")]
 
-
 _SCOPES: Final = ", ".join(scope.word for scope in GIVEN)
 
 
@@ -51,13 +50,13 @@ def create(
     read sees everything. operate also runs, cancels, pauses, replays and discards. admin also
     creates, edits and deletes schedules.
     """
+    advice = "No token was made."
     try:
         reach = Scope.parse(scope)
         lives = None if expires is None else parse_duration(expires)
-    except DurationInvalid as error:
-        raise Refusal(f"--expires: {error}", advice="No token was made.") from error
     except ValueError as error:
-        raise Refusal(f"--scope: {error}", advice="No token was made.") from error
+        option = "--expires" if isinstance(error, DurationInvalid) else "--scope"
+        raise Refusal(f"{option}: {error}", advice=advice) from error
     container = open_ledger()
     try:
         made = container.token_desk().create(
@@ -69,7 +68,7 @@ def create(
             actor=this_actor(),
         )
     except (TokenInvalid, TokenNameTaken) as error:
-        raise Refusal(str(error), advice="No token was made.") from error
+        raise Refusal(str(error), advice=advice) from error
     if json:
         print_json(made)
         return
@@ -78,10 +77,8 @@ def create(
     print_line(f"That is the token {name}: scope {made.scope}, {ends}. It is not shown again.")
     print_line("Send it as `Authorization: Bearer …`, or sign in with it at /ui/sign-in.")
     if container.settings().web_login == "auto":
-        print_line(
-            "While there is a token, requests of this machine need one too; "
-            "CRON_WEB_LOGIN=never keeps them free."
-        )
+        free = "CRON_WEB_LOGIN=never keeps them free"
+        print_line(f"While there is a token, requests of this machine need one too; {free}.")
 
 
 def tokens(*, json: Json = False) -> None:
@@ -97,9 +94,8 @@ def tokens(*, json: Json = False) -> None:
         "LAST USED": "last_used_at",
         "NOT VALID": "problem",
     }
-    print_rows(
-        found, columns, json=json, empty="There is no token: `cronhare tokens create` makes one."
-    )
+    empty = "There is no token: `cronhare tokens create` makes one."
+    print_rows(found, columns, json=json, empty=empty)
 
 
 def revoke(name: Name, *, json: Json = False) -> None:
@@ -109,10 +105,6 @@ def revoke(name: Name, *, json: Json = False) -> None:
     revoked = container.token_desk().revoke(name, now=now, actor=this_actor())
     said = f"The token {name} is no more valid, nor is a session that was begun with it."
     answer(revoked, said, json=json)
-
-
-#: Letters of a value in a table; `--json` has it as it is kept.
-_SHOWN: Final = 60
 
 
 def audit(
@@ -147,17 +139,15 @@ def audit(
         "OUTCOME": lambda entry: Styled(entry.outcome),
         "WHY": "problem",
     }
-    is_part = {since, who, on, before} != {None}
-    print_rows(
-        found,
-        columns,
-        json=json,
-        empty=none_since("No entry is like that.", begin)
-        if is_part
-        else "Nobody has changed anything that is kept.",
-        spare=("BEFORE", "BY", "WHY"),
-        elastic=("BEFORE", "AFTER", "WHY"),
-    )
+    empty = "Nobody has changed anything that is kept."
+    if {since, who, on, before} != {None}:
+        empty = none_since("No entry is like that.", begin)
+    spare, elastic = ("BEFORE", "BY", "WHY"), ("BEFORE", "AFTER", "WHY")
+    print_rows(found, columns, json=json, empty=empty, spare=spare, elastic=elastic)
+
+
+#: Letters of a value in a table; `--json` has it as it is kept.
+_SHOWN: Final = 60
 
 
 def _short(value: object) -> str | None:
