@@ -1,7 +1,6 @@
 """`cronhare executions list | show | cancel`, `cronhare run` and `cronhare explain`."""
 
 import time
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
@@ -94,14 +93,8 @@ def list_(
         "TOOK": _took,
         "ERROR": lambda execution: _short(execution.last_error),
     }
-    print_rows(
-        found,
-        columns,
-        json=json,
-        empty=none_since("No executions.", first, last),
-        spare=("TASK", "ATTEMPT", "ENDED"),
-        elastic=("ERROR",),
-    )
+    empty, spare = none_since("No executions.", first, last), ("TASK", "ATTEMPT", "ENDED")
+    print_rows(found, columns, json=json, empty=empty, spare=spare, elastic=("ERROR",))
 
 
 def _change(execution: ExecutionView) -> "Text":
@@ -246,15 +239,15 @@ def explain(
     whose name is a number needs --at.
     """
     container = open_ledger()
-    explanations = container.explanations()
-    is_an_execution = at is None and what.isascii() and what.isdigit()
-    found = (
-        explanations.of_execution(_execution_id(what))
-        if is_an_execution
-        else explanations.of_instant(
-            what, None if at is None else _instant(container.queries(), what, at)
-        )
-    )
+    explanations, queries = container.explanations(), container.queries()
+    if at is not None:
+        zone = find_zone(queries.schedule(what).timezone or "UTC")
+        instant = read_time(at, zone, now=queries.now(), towards=-1)
+        found = explanations.of_instant(what, instant)
+    elif what.isascii() and what.isdigit():
+        found = explanations.of_execution(_execution_id(what))
+    else:
+        found = explanations.of_instant(what, None)
     if json:
         print_json(found)
         return
@@ -274,8 +267,3 @@ def _execution_id(text: str) -> int:
     """Read a number of any length; 0, which no execution has, for one that is too large."""
     id_ = int(text) if len(text) <= len(str(LARGEST_ID)) else 0
     return id_ if id_ <= LARGEST_ID else 0
-
-
-def _instant(queries: "Queries", name: str, at: str) -> datetime:
-    zone = find_zone(queries.schedule(name).timezone or "UTC")
-    return read_time(at, zone, now=queries.now(), towards=-1)

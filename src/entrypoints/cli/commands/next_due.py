@@ -58,7 +58,10 @@ def next_due(
     """Show the next due instants of a cron expression, and what the clock does around them."""
     if (expression is None) == (every is None):
         raise Refusal("say when: cron text, or --every with an interval such as 30s")
-    zone, now = _zone(timezone), datetime.now(UTC)
+    try:
+        zone, now = find_zone(timezone), datetime.now(UTC)
+    except UnknownZone as error:
+        raise Refusal(str(error)) from error
     timing = (
         _interval(every)
         if every
@@ -95,10 +98,3 @@ def _interval(text: str) -> Every:
     if (problem := fault_of_period(period)) is not None:
         raise Refusal(f"--every: {problem}")
     return Every(period)
-
-
-def _zone(name: str) -> ZoneInfo:
-    try:
-        return find_zone(name)
-    except UnknownZone as error:
-        raise Refusal(str(error)) from error

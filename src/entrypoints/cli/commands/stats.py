@@ -71,14 +71,9 @@ def failures(
         "FIRST": "first_at",
         "LAST": "last_at",
     }
-    print_rows(
-        found,
-        columns,
-        json=json,
-        empty=none_since("Nothing failed for good.", which.since, which.until),
-        spare=("FIRST", "MEAN RETRIES", "QUARANTINED"),
-        elastic=("REASON",) if By.REASON in groups else (),
-    )
+    empty = none_since("Nothing failed for good.", which.since, which.until)
+    spare = ("FIRST", "MEAN RETRIES", "QUARANTINED")
+    print_rows(found, columns, json=json, empty=empty, spare=spare, elastic=("REASON",))
 
 
 def executions(
@@ -109,13 +104,8 @@ def executions(
         "RETRY RATE": lambda counted: f"{counted.retry_rate:.1%}",
         "MEAN ATTEMPTS": lambda counted: f"{counted.avg_attempts:.2f}",
     }
-    print_rows(
-        found,
-        columns,
-        json=json,
-        empty=none_since("Nothing was claimed.", first, last),
-        spare=("MEAN ATTEMPTS", "RETRIED"),
-    )
+    empty, spare = none_since("Nothing was claimed.", first, last), ("MEAN ATTEMPTS", "RETRIED")
+    print_rows(found, columns, json=json, empty=empty, spare=spare)
 
 
 def _groups(by: Sequence[By] | None) -> Sequence[By]:
