@@ -241,8 +241,6 @@ def test_a_broker_that_takes_connections_and_says_nothing_is_away(
     ):
         with pytest.raises(BrokerUnavailable):
             broker.declare([])
-        with pytest.raises(BrokerUnavailable):
-            broker.receive(MAIN_QUEUE)
         answers = broker.publish(batch(1))
 
     assert answers == [Published.UNKNOWN]

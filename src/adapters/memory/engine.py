@@ -19,6 +19,8 @@ from cronhare.ports.system import ClockPort
 from .deliveries import Deliveries, Session
 from .routing import MICROSECOND, DeclaredTopology, MemoryQueue, Stored, routed_copy
 
+log = logging.getLogger(__name__)
+
 # Deaths: the headers that a broker adds to a message when it dead-letters it.
 #
 # As RabbitMQ 3.10 to 3.13 (www.rabbitmq.com/docs/dlx), in the order of 3.13.3 and later: the
@@ -83,10 +85,6 @@ def is_cycle(queue: str, headers: Mapping[str, object]) -> bool:
             return True
     return False
 
-
-# The broker
-
-_log = logging.getLogger(__name__)
 
 _CYCLE = "Message %s dropped: it would come back to %s, and nobody has rejected it since"
 
@@ -206,7 +204,7 @@ class Engine:
         for target in self.topology.route(exchange, key):
             if is_cycle(target.spec.name, message.headers):
                 extra = {"action": "broker.cycle_dropped"}
-                _log.warning(_CYCLE, message.id, target.spec.name, extra=extra)
+                log.warning(_CYCLE, message.id, target.spec.name, extra=extra)
             else:
                 self._enqueue(target, Stored(message, exchange, key), now)
 

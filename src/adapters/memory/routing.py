@@ -24,9 +24,6 @@ _ROUTES_CACHED = 4096
 _Matches = Callable[[str], bool]
 
 
-# Messages, copied on their way in and out
-
-
 def routed_copy(envelope: Envelope) -> tuple[str, str, Message]:
     """Return a message's exchange, its routing key, and a copy of it.
 
@@ -74,9 +71,6 @@ def _value(name: str, value: object) -> object:
             raise TypeError(f"header {name}: AMQP cannot carry {value!r:.80}")
 
 
-# Queues
-
-
 @attrs.define(eq=False)
 class Stored:
     """A message in a queue: its route, its place, and when it expires."""
@@ -118,9 +112,6 @@ class MemoryQueue:
             ahead.append(self.ready.popleft())
         self.ready.appendleft(stored)
         self.ready.extendleft(reversed(ahead))
-
-
-# Exchanges
 
 
 def topic(pattern: str) -> _Matches:

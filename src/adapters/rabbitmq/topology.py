@@ -319,12 +319,10 @@ class TopologyDeclarer:
             why = why_unreachable(error)
             raise BrokerUnavailable(f"declaring at {self._address}: {why}") from error
         with self._lock:
-            for difference in differences:
-                if difference not in self._said:
-                    log.warning("%s", difference, extra={"action": "topology.difference"})
-            for refusal in refusals:
-                if refusal not in self._said:
-                    log.warning("Cannot use %s", refusal, extra={"action": "topology.refusal"})
+            for difference in (each for each in differences if each not in self._said):
+                log.warning("%s", difference, extra={"action": "topology.difference"})
+            for refusal in (each for each in refusals if each not in self._said):
+                log.warning("Cannot use %s", refusal, extra={"action": "topology.refusal"})
             self._said = {*differences, *refusals}
             self._declared_at = began if wanted == self._topology else None
         return refusals

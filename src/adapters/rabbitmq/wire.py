@@ -203,17 +203,7 @@ def _unpacked(form: str) -> tuple[int, Callable[[bytes], object]]:
 
 #: Types of values with a fixed size, as RabbitMQ decodes them.
 _FIXED: Final[dict[int, tuple[int, Callable[[bytes], object]]]] = {
-    ord("t"): _unpacked("?"),
-    ord("b"): _unpacked("b"),
-    ord("B"): _unpacked("B"),
-    ord("s"): _unpacked("h"),
-    ord("u"): _unpacked("H"),
-    ord("I"): _unpacked("i"),
-    ord("i"): _unpacked("I"),
-    ord("l"): _unpacked("q"),
-    ord("L"): _unpacked("q"),
-    ord("f"): _unpacked("f"),
-    ord("d"): _unpacked("d"),
+    **{ord(kind): _unpacked(form) for kind, form in zip("tbBsuIilLfd", "?bBhHiIqqfd", strict=True)},
     ord("D"): (5, _decimal),
     ord("T"): (8, _moment),
     ord("V"): (0, lambda _: None),
