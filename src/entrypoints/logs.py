@@ -80,7 +80,6 @@ class TextFormatter(_Formatter):
         self._colours = colours
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write a line, and a stack trace below it."""
         time = iso_ms(datetime.fromtimestamp(record.created, UTC))
         child = getattr(record, "child", None)
         level = LEVELS.get(record.levelno, record.levelname)
@@ -108,7 +107,6 @@ class JsonFormatter(_Formatter):
     """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write a line with all that is known."""
         line = {
             "time": iso_ms(datetime.fromtimestamp(record.created, UTC)),
             "level": LEVELS.get(record.levelno, record.levelname),
@@ -147,7 +145,6 @@ class LineHandler(logging.Handler):
         return True
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take a record, to be written now or with others."""
         self._waiting.append(record)
         can_wait = self.in_batches and record.levelno < logging.WARNING
         if not can_wait or len(self._waiting) > MOST_WAITING:
@@ -159,7 +156,6 @@ class LineHandler(logging.Handler):
                 self._thread.start()
 
     def flush(self) -> None:
-        """Write all that waits."""
         self.acquire()
         try:
             self._rings.clear()
@@ -216,7 +212,6 @@ def configure(*, style: str, level: str, stream: TextIO | None = None) -> None:
 
 
 def set_level(level: str) -> None:
-    """Log what is at least of this level from now on."""
     logging.getLogger("cronhare").setLevel("WARNING" if level == "WARN" else level)
 
 

@@ -67,7 +67,6 @@ class ProbeServer(ThreadingHTTPServer):
         super().__init__((str(address.host), address.port), _Handler)
 
     def start(self) -> None:
-        """Begin to answer."""
         threading.Thread(target=self.serve_forever, name="probes", daemon=True).start()
 
     def server_bind(self) -> None:
@@ -83,7 +82,6 @@ class ProbeServer(ThreadingHTTPServer):
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
-        """Answer, and give the place back."""
         try:
             super().process_request_thread(request, client_address)
         finally:

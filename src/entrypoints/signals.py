@@ -44,7 +44,6 @@ class ForcedExit:
         self._waits_for = "the tasks"
 
     def allow(self, grace: float) -> None:
-        """Change the grace, for a shutdown that has not begun."""
         self._limits = (grace + ENDING, ENDING, 0.0)
 
     def listen(self) -> None:

@@ -39,7 +39,6 @@ class Turn:
         self._next_by = math.inf
 
     def begin(self) -> None:
-        """A turn begins."""
         self.began_at = self._wall()
         self._next_by = self._monotonic() + LONGEST_TURN
 
@@ -48,7 +47,6 @@ class Turn:
         self._next_by = self._monotonic() + seconds + MARGIN
 
     def end(self) -> None:
-        """No other turn is to come."""
         self._next_by = math.inf
 
     @property
@@ -64,7 +62,6 @@ class Turns:
         self._turns: list[Turn] = []
 
     def watch(self, turns: Iterable[Turn]) -> None:
-        """Watch these loops as well."""
         self._turns.extend(turns)
 
     def faults(self) -> Sequence[str]:
@@ -96,7 +93,6 @@ class Proofs:
     """What was proven, and when. One thread looks; any thread may ask."""
 
     def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """*monotonic* gives seconds."""
         self._monotonic = monotonic
         self._looks: dict[str, Look] = {}
         self._proven_at: dict[str, float] = {}
@@ -165,7 +161,6 @@ class Vitals:
     measures_ledger: bool = False
 
     def numbers(self) -> Mapping[str, float | None]:
-        """Give what is one number."""
         return {
             "clock_offset": self.clock_offset(),
             "running": self.running(),

@@ -88,7 +88,6 @@ _LAST_ERROR = by_id(select(_RUN.last_error))
 
 
 def _success(execution_id: int, ran: AttemptResult) -> tuple[Any, ...]:
-    """Give values of `SUCCESS`."""
     process = ran.pid, ran.peak_memory, ran.cpu_seconds, ran.left_running
     return (execution_id, ran.outcome.exit_code, *process)
 
@@ -98,7 +97,6 @@ class _NotAll(Exception):
 
 
 def _is_plain(finish: Finish) -> bool:
-    """Tell whether it is the success of a first attempt."""
     outcome, verdict = finish.ran.outcome, finish.verdict
     has_succeeded = outcome.ending is Ending.SUCCEEDED and outcome.error is None
     return has_succeeded and isinstance(verdict, Complete) and finish.execution.attempt == 1

@@ -43,7 +43,6 @@ class Page:
     """
 
     def __init__(self, planner: Planner, problems: Cooldown, *, limit: int, now: datetime) -> None:
-        """*problems* are the schedules that were refused of late, each with the reason."""
         self.now = now
         self.was_locked = False
         self.reasons: dict[int, str] = {}
@@ -60,7 +59,6 @@ class Page:
 
     @property
     def is_full(self) -> bool:
-        """Whether there may be more behind it."""
         return len(self._rows) == self.limit
 
     def note(self, rows: Rows, only: Sequence[int] | None) -> None:
