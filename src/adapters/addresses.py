@@ -174,7 +174,6 @@ class Certificates:
 
     @property
     def named(self) -> bool:
-        """Whether there is any."""
         return self.ca is not None or self.certificate is not None
 
 
@@ -446,7 +445,6 @@ class ListenAddress:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine reaches it."""
         return self.host.is_loopback
 
     def __str__(self) -> str:

@@ -75,7 +75,6 @@ class Actor:
     scope: Scope
 
     def may(self, needed: Scope) -> bool:
-        """Whether what needs a scope is allowed."""
         return self.scope >= needed
 
 
@@ -101,7 +100,6 @@ class TokenInvalid(ValueError):
 
 
 def make_token(chance: bytes) -> str:
-    """Write a token of random bytes."""
     assert len(chance) == RANDOM_BYTES
     return PREFIX + base64.urlsafe_b64encode(chance).rstrip(b"=").decode()
 

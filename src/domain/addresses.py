@@ -150,7 +150,6 @@ class WebAddress:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether it is asked over TLS."""
         return self.scheme == "https"
 
     def __str__(self) -> str:

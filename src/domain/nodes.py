@@ -192,7 +192,6 @@ def serving(
 def served(
     nodes: Iterable[NodeReport], now: datetime, *, watched_since: datetime | None = None
 ) -> frozenset[str]:
-    """Give the queues that somebody serves; see `serving`."""
     at_work = serving(nodes, now, watched_since=watched_since)
     return frozenset(queue for node in at_work for queue in node.queues)
 
@@ -271,7 +270,6 @@ TIMES_A_LEASE = 6
 
 
 def renewed_every(lease: timedelta) -> timedelta:
-    """Say how often an owner renews its leases."""
     return min(LONGEST_RENEWAL, lease / TIMES_A_LEASE)
 
 

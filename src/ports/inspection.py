@@ -237,7 +237,6 @@ class Owner:
     lease_until: datetime | None = None
 
     def is_at_work(self, now: datetime) -> bool:
-        """Whether it has renewed a lease lately."""
         return self.lease_until is not None and self.lease_until > now
 
 
@@ -304,7 +303,6 @@ class ScheduleFacts:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that are known of them."""
         return (self.name, *self.others)
 
 
@@ -340,12 +338,10 @@ class Activity:
 
     @property
     def present(self) -> Sequence[NodeReport]:
-        """The nodes that have reported themselves lately."""
         return present(self.nodes, self.now)
 
     @property
     def is_at_work(self) -> bool:
-        """Whether any attempt is under way."""
         return any(owner.is_at_work(self.now) for owner in self.owners)
 
     @property

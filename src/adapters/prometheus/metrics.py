@@ -162,7 +162,6 @@ class PrometheusMetrics:
 
 
 def exposition(measured: MetricsView) -> str:
-    """Write metrics as text."""
     return generate_latest(_registry(measured)).decode()
 
 

@@ -80,7 +80,6 @@ class ExplanationView:
     def of(
         cls, found: Explanation, *, name: str, timezone: str, instant: datetime, now: datetime
     ) -> Self:
-        """Show an explanation of an instant of the schedule *name*, whose zone that is."""
         execution = found.execution
         return cls(
             schedule_name=name,
@@ -373,7 +372,6 @@ def _find(scheduler_id: int, instant: datetime, records: RecordsPort) -> Executi
 
 
 def _find_backfill(scheduler_id: int, instant: datetime, records: RecordsPort) -> Execution | None:
-    """Find the run of a past instant that was asked for."""
     for due in (instant, instant.replace(second=0, microsecond=0)):
         key = backfill_key(due)
         found = records.covering(scheduler_id, key=key, instant=due)

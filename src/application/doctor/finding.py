@@ -95,14 +95,12 @@ class Seen:
 
     @property
     def activity(self) -> Activity:
-        """What the ledger's rows show of the work."""
         if self.ledger_facts.activity is None:
             raise NotSeenError
         return self.ledger_facts.activity
 
     @property
     def now(self) -> datetime:
-        """The ledger's time."""
         return self.activity.now
 
     @property
@@ -119,7 +117,6 @@ class Seen:
 
     @property
     def in_memory(self) -> bool:
-        """Whether the broker is inside of one process."""
         return isinstance(self.broker, InMemory)
 
     @property

@@ -61,7 +61,6 @@ def _number(
 
 
 def seconds(least: float, most: float | timedelta) -> Form[timedelta]:
-    """Read a time in seconds."""
     longest = most.total_seconds() if isinstance(most, timedelta) else most
     number = decimal(least, longest, of="seconds")
     return lambda text: timedelta(seconds=number(text))
@@ -79,7 +78,6 @@ def text(most: int) -> Form[str]:
 
 
 def one_of(*words: str) -> Form[str]:
-    """Read one of a few words."""
 
     def read(text: str) -> str:
         if text not in words:
@@ -90,7 +88,6 @@ def one_of(*words: str) -> Form[str]:
 
 
 def switch(text: str) -> bool:
-    """Read on or off."""
     if (said := _SWITCH.get(text.lower())) is None:
         raise ValueError("must be on or off")
     return said
@@ -165,7 +162,6 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def hosts(text: str) -> tuple[str, ...]:
-    """Read names, addresses and networks of hosts."""
     AllowedHosts.parse(_words(text))
     return _words(text)
 
@@ -183,7 +179,6 @@ def host_names(text: str) -> tuple[str, ...]:
 
 
 def keys(text: str) -> tuple[str, ...]:
-    """Read keys."""
     found = _words(text)
     if any(len(key) < SHORTEST_KEY for key in found):
         raise ValueError(

@@ -93,7 +93,6 @@ def setting(form: Form[Any], default: Any = None, **how: Any) -> Any:  # noqa: A
 
 
 def lasting(least: float, most: float | timedelta, default: timedelta) -> Any:  # noqa: ANN401 - likewise
-    """Declare a setting in seconds."""
     return setting(seconds(least, most), default, unit="_seconds")
 
 
@@ -191,7 +190,6 @@ class Settings:
 
     @property
     def ledger(self) -> LedgerFile | LedgerServer:
-        """Where the ledger is; its text shows no user, password or option."""
         return parse_ledger(self.database_url)
 
     @property
@@ -218,17 +216,14 @@ class Settings:
 
     @property
     def accepts_foreign(self) -> bool:
-        """Whether messages that other programs have published are run."""
         return self.foreign_messages == "accept"
 
     @property
     def allowed_hosts(self) -> AllowedHosts:
-        """Whom we may ask over HTTP."""
         return AllowedHosts.parse(self.http_allowed_hosts)
 
     @property
     def mail_server(self) -> MailServer | None:
-        """Where mail is handed in, if it is."""
         return None if self.smtp_url is None else MailServer.parse(self.smtp_url)
 
     @property
@@ -254,7 +249,6 @@ class Settings:
 
     @property
     def limits(self) -> retry_limits.RetryLimits:
-        """The limits of all retries."""
         budget = retry_limits.BudgetPolicy(
             most=self.retry_budget,
             window=self.retry_budget_window,
@@ -280,7 +274,6 @@ class Settings:
 
     @property
     def alert_policy(self) -> rules.AlertPolicy:
-        """Above which numbers there is an alert."""
         return rules.AlertPolicy(
             failed=self.alert_failed,
             warning=self.alert_warning,
@@ -361,7 +354,6 @@ class SettingsView:
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        """Show settings."""
         sources = settings.sources
         return cls(
             file=None if sources.file is None else str(sources.file),

@@ -43,12 +43,10 @@ class Meant:
 
     @property
     def is_https(self) -> bool:
-        """Whether browsers ask over TLS."""
         return self.address is None
 
     @property
     def origin(self) -> str:
-        """The origin of our own pages, in lower case."""
         return f"{'https' if self.is_https else 'http'}://{self.host}".lower()
 
 
@@ -98,7 +96,6 @@ class Credentials:
 
 
 def channel_of(scope: Scope) -> Channel:
-    """Tell whether the page is asked, or the API."""
     path = scope["path"]
     return Channel.PAGE if path == "/" or path.startswith("/ui/") else Channel.API
 
@@ -338,7 +335,6 @@ class Gate:
             return await self._fresh("valid", self._admission.valid_digests)
 
     def was_wrong(self, scope: Scope) -> None:
-        """Count a try that was wrong."""
         self._tries.was_wrong(address_of(scope), now=time.monotonic())
 
     def forget(self, cookie: str) -> None:

@@ -191,7 +191,6 @@ class Following:
     _first: int = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Begin after the position."""
         self._first = self.position.attempt
         for name, lines in zip(STREAMS, self.position.lines, strict=True):
             self._shown[self._first, name] = ShownStream(lines)

@@ -72,7 +72,6 @@ class Queries:
         return self._views.of_one(stored)
 
     def executions(self, which: ExecutionFilter) -> Sequence[ExecutionView]:
-        """List executions, newest first."""
         found = self._records.executions(self._names.resolved(which))
         if not found:
             self._names.refuse_unknown(which)
@@ -173,7 +172,6 @@ class Queries:
         return None if last is None else last.id
 
     def follow(self, execution_id: int, *, pause: Callable[[float], None]) -> Iterator[Followed]:
-        """Yield what an execution writes until it ends; see `follow`."""
         return follow(self._records, execution_id, pause=pause)
 
     def wait_for_end(

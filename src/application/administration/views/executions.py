@@ -80,7 +80,6 @@ class ExecutionView:
 
     @property
     def called(self) -> str:
-        """What people call its task."""
         return called(self.task, name=self.task_name, topic=self.topic)
 
     @classmethod

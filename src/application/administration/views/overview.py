@@ -100,5 +100,4 @@ class OverviewView:
 
     @property
     def coming_count(self) -> int:
-        """How many schedules are due within the hour."""
         return sum(each.schedules for each in self.coming_minutes)

@@ -157,7 +157,6 @@ class ScheduleView:
 
     @property
     def has_times(self) -> bool:
-        """Whether it begins at times of its own."""
         times = (self.schedule, self.date_time, self.every_seconds)
         return any(each is not None for each in times)
 

@@ -194,7 +194,6 @@ class BreakerView:
 
     @property
     def called(self) -> str:
-        """What people call its task."""
         return called(self.task, name=self.task_name)
 
     @classmethod
