@@ -6,7 +6,7 @@ import pytest
 
 from cronhare.adapters.rabbitmq.topology import guide
 from cronhare.application.doctor.doctor import Doctor
-from cronhare.application.doctor.finding import Finding, Seen
+from cronhare.application.doctor.finding import Finding, Seen, grouped
 from cronhare.domain.events.targets import ByCommand, Subscriptions, Target
 from cronhare.domain.retries.limits import Breaker, Budget
 from cronhare.domain.schedules.task import Task, TaskRef
@@ -215,3 +215,18 @@ def test_the_lanes_are_probed_only_if_somebody_asks() -> None:
 
     assert subjects(unasked, Severity.ERROR) == []
     assert subjects(asked, Severity.ERROR) == ["lanes"]
+
+
+def warning(what: str, cure: str = "mend it") -> Finding:
+    return Finding(Severity.WARNING, "tasks", what, cure)
+
+
+def test_few_of_them_and_those_with_another_cure_are_told_one_by_one_in_their_order() -> None:
+    findings = [
+        warning("a"),
+        warning("b", "wait"),
+        warning("c"),
+        Finding(Severity.OK, "tasks", "d"),
+    ]
+
+    assert grouped(findings) == findings
