@@ -1,9 +1,11 @@
 """What each view is given: it asks the use cases, renders their answer, and tells of changes."""
 
+import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from http import HTTPStatus
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -20,7 +22,8 @@ from .rendering import Renderer, forget, remember
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+#: Asks and renders in a thread; one that waits for something else is a coroutine function.
+Handler: TypeAlias = Callable[[Request], Response] | Callable[[Request], Awaitable[Response]]
 
 #: What a page may load and where its forms may go: this site alone, and nothing that stands in it.
 _CONTENT_SECURITY: Final = (
@@ -31,14 +34,6 @@ HEADERS: Final = {
     "Content-Security-Policy": _CONTENT_SECURITY,
     "Referrer-Policy": "same-origin",
 }
-
-
-class Deferred(Response):
-    """Stands for a page that a thread is to render."""
-
-    def __init__(self, make: Callable[[], Response]) -> None:
-        super().__init__()
-        self.make = make
 
 
 def status_of(unknown: str | None) -> int:
@@ -69,22 +64,20 @@ class Pages:
         None is for an address at which nothing is: its parameters are no matter.
         """
 
-        async def expect(request: Request) -> Response:
+        async def expect(request: Request) -> None:
             refuse_others(request, takes)
-            return await handler(request)
 
-        return Route(path, self._answered(expect, scope), methods=["GET"])
+        return Route(path, self._answered(expect, handler, scope), methods=["GET"])
 
     def post(
         self, path: str, handler: Handler, *, scope: Scope, takes: Sequence[str] = ()
     ) -> Route:
         """Make the route of a form; it *takes* these fields, and no other: see `form_of`."""
 
-        async def expect(request: Request) -> Response:
+        async def expect(request: Request) -> None:
             await read_form(request, takes)
-            return await handler(request)
 
-        return Route(path, self._answered(expect, scope), methods=["POST"])
+        return Route(path, self._answered(expect, handler, scope), methods=["POST"])
 
     async def ask(self, question: Callable[[], T]) -> T:
         """Ask a use case, in a thread."""
@@ -99,14 +92,10 @@ class Pages:
         **context: Any,  # noqa: ANN401 - what the template is about
     ) -> Response:
         """Render a whole page; *now*, the ledger's time, is what relative times count from."""
-
-        def made() -> Response:
-            text = self._renderer.page(request, template, **context)
-            response = HTMLResponse(text, status, headers=HEADERS)
-            forget(request, response)
-            return response
-
-        return Deferred(made)
+        text = self._renderer.page(request, template, **context)
+        response = HTMLResponse(text, status, headers=HEADERS)
+        forget(request, response)
+        return response
 
     def fragment(self, template: str, **context: Any) -> str:  # noqa: ANN401 - see `render`
         """Render a piece of a page, which is put into one that is open."""
@@ -123,15 +112,21 @@ class Pages:
         text = self._renderer.page(request, "problem.html", problem=problem)
         return HTMLResponse(text, problem.status, headers={**problem.headers, **HEADERS})
 
-    def _answered(self, handler: Handler, scope: Scope) -> Handler:
+    def _answered(
+        self, expect: Callable[[Request], Awaitable[None]], handler: Handler, scope: Scope
+    ) -> Callable[[Request], Awaitable[Response]]:
         """Ask a handler for those alone who may; answer what it raises as a page, too."""
 
         async def answer(request: Request) -> Response:
             try:
                 need(actor_of(request), scope)
-                response = await handler(request)
-                if isinstance(response, Deferred):
-                    response = await self._asker.in_thread(response.make)
+                await expect(request)
+                if inspect.iscoroutinefunction(handler):
+                    waited: Response = await handler(request)
+                    return waited
+                return await self.ask(
+                    partial(cast("Callable[[Request], Response]", handler), request)
+                )
             except ClientDisconnect:
                 raise
             except Exception as error:
@@ -139,6 +134,5 @@ class Pages:
                 if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR:
                     log.exception("A page met a fault of ours", extra={"action": "fault"})
                 return self.refuse(request, problem)
-            return response
 
         return answer

@@ -55,7 +55,7 @@ def routes(asker: Asker) -> Iterator[BaseRoute]:
     for view in VIEWS:
         yield from view.routes(pages)
 
-    async def refuse(_: Request) -> Response:
+    def refuse(_: Request) -> Response:
         raise Problem(HTTPStatus.NOT_FOUND, "there is no page at this address")
 
     # The last: whatever else is asked for under /ui/ is told as a page.

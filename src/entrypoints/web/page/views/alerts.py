@@ -47,7 +47,7 @@ _PLACES: Final[Mapping[str, tuple[str, str]]] = {
 def routes(pages: Pages) -> Iterable[BaseRoute]:
     """Make the routes."""
 
-    async def show(request: Request) -> Response:
+    def show(request: Request) -> Response:
         asked = {
             "schedule": asked_text(request, "schedule") or "",
             "severity": asked_among(request, "severity", [*AlertSeverity]) or "",
@@ -55,7 +55,7 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
         }
         after = _place(asked_text(request, "after"))
         which = _filter(asked)
-        looked = await pages.ask(lambda: _look(pages, which, after))
+        looked = _look(pages, which, after)
         kept = {name: value for name, value in asked.items() if value}
         following = looked["page"].after and urlencode({**kept, "after": looked["page"].after})
         return pages.render(

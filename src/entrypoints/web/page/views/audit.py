@@ -28,27 +28,21 @@ class Difference:
 def routes(pages: Pages) -> Iterable[BaseRoute]:
     """Make the routes."""
 
-    async def show(request: Request) -> Response:
+    def show(request: Request) -> Response:
         actor, target = asked_text(request, "actor"), asked_text(request, "target")
         since = asked_moment_or_none(request, "since")
         before = asked_number(request, "before", IDS)
 
-        def look() -> dict[str, Any]:
-            container = pages.container
-            found = container.audit().entries(
-                since=since, actor=actor, target=target, before=before, limit=_LISTED + 1
-            )
-            return {"found": [*found], "now": container.queries().now()}
-
-        looked = await pages.ask(look)
-        found = looked["found"]
+        found = pages.container.audit().entries(
+            since=since, actor=actor, target=target, before=before, limit=_LISTED + 1
+        )
         asked = {name: request.query_params.get(name, "") for name in ("actor", "target", "since")}
         kept = {name: value for name, value in asked.items() if value}
         more = urlencode({**kept, "before": found[_LISTED - 1].id}) if found[_LISTED:] else None
         return pages.render(
             request,
             "audit.html",
-            now=looked["now"],
+            now=pages.container.queries().now(),
             found=[(each, differences(each.before, each.after)) for each in found[:_LISTED]],
             asked=asked,
             first=f"{PATH}?{urlencode(kept)}" if before is not None else None,

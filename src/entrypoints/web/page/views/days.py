@@ -3,7 +3,8 @@
 import enum
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any, Final
+from functools import partial
+from typing import Final
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -39,16 +40,16 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
     """Make the routes."""
     days, queries = pages.container.days(), pages.container.queries()
 
-    async def show(request: Request) -> Response:
+    def show(request: Request) -> Response:
         span, by = (
             asked_choice(request, "span", Span.DAY),
             asked_choice(request, "by", LaneBy.SCHEDULE),
         )
-        now = await pages.ask(queries.now)
+        now = queries.now()
         lasting = _LASTING[span]
         newest = whole_day(now) if span is Span.DAY else _next_quarter(now) - lasting
         since = asked_moment(request, "since", newest).replace(microsecond=0)
-        view = await pages.ask(lambda: days.timeline(since, lasting, by=by))
+        view = days.timeline(since, lasting, by=by)
 
         def address(**other: str) -> str:
             asked = {"span": span.value, "by": by.value, "since": _said(since)} | other
@@ -81,7 +82,7 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
         )
 
     yield pages.get(PATH, show, takes=("span", "by", "since"))
-    yield pages.get("/ui/load", _load(pages), takes=("day",))
+    yield pages.get("/ui/load", partial(_load, pages), takes=("day",))
 
 
 def _next_quarter(now: datetime) -> datetime:
@@ -94,23 +95,17 @@ def _said(moment: object) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _load(pages: Pages) -> Any:  # noqa: ANN401 - a handler
-    days, queries = pages.container.days(), pages.container.queries()
-
-    async def show(request: Request) -> Response:
-        now = await pages.ask(queries.now)
-        today = whole_day(now)
-        day = whole_day(asked_moment(request, "day", today))
-        load = await pages.ask(lambda: days.load(day))
-        return pages.render(
-            request,
-            "load.html",
-            now=now,
-            load=load,
-            day=day,
-            today=today,
-            before=day - A_DAY,
-            after=day + A_DAY,
-        )
-
-    return show
+def _load(pages: Pages, request: Request) -> Response:
+    now = pages.container.queries().now()
+    today = whole_day(now)
+    day = whole_day(asked_moment(request, "day", today))
+    return pages.render(
+        request,
+        "load.html",
+        now=now,
+        load=pages.container.days().load(day),
+        day=day,
+        today=today,
+        before=day - A_DAY,
+        after=day + A_DAY,
+    )

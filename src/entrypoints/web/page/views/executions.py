@@ -1,8 +1,8 @@
 """*Executions*: a list to look through, and each with its story, its output, and its end."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -56,7 +56,7 @@ def execution_path(execution_id: int) -> str:
     return f"{PATH}/{execution_id}"
 
 
-async def _list(pages: Pages, request: Request) -> Response:
+def _list(pages: Pages, request: Request) -> Response:
     words = [*_GROUPS, *(state.value for state in State)]
     word = asked_among(request, "state", words)
     schedule, task = asked_text(request, "schedule"), asked_text(request, "task")
@@ -73,24 +73,22 @@ async def _list(pages: Pages, request: Request) -> Response:
         limit=_LISTED + 1,
     )
 
-    def look() -> dict[str, Any]:
-        queries = pages.container.queries()
-        try:
-            found = [*queries.executions(which)]
-        except NotFound as error:
-            return {"found": [], "now": queries.now(), "unknown": str(error)}
-        return {"found": found, "now": queries.now(), "unknown": None}
-
-    looked = await pages.ask(look)
-    found: list[ExecutionView] = looked["found"]
+    queries, unknown = pages.container.queries(), None
+    found: Sequence[ExecutionView] = ()
+    try:
+        found = queries.executions(which)
+    except NotFound as error:
+        unknown = str(error)
     asked = {name: request.query_params.get(name, "") for name in _ASKED}
     kept = {name: value for name, value in asked.items() if value}
     more = urlencode({**kept, "before": found[_LISTED - 1].id}) if found[_LISTED:] else None
     return pages.render(
         request,
         "executions.html",
-        status=status_of(looked["unknown"]),
-        **looked | {"found": found[:_LISTED]},
+        status=status_of(unknown),
+        unknown=unknown,
+        found=found[:_LISTED],
+        now=queries.now(),
         asked=asked,
         words=words,
         first=f"{PATH}?{urlencode(kept)}" if before is not None else None,
@@ -98,34 +96,27 @@ async def _list(pages: Pages, request: Request) -> Response:
     )
 
 
-async def _show(pages: Pages, request: Request) -> Response:
-    id_ = number_in_path(request, "execution")
-
-    def look() -> dict[str, Any]:
-        container = pages.container
-        stories = container.stories()
-        story = stories.of(id_)
-        return {
-            "story": story,
-            "one": story.execution,
-            "now": story.now,
-            "strip": strip(story),
-            "outputs": container.queries().output(id_).outputs,
-            "why": container.explanations().of_execution(id_),
-            "failure_id": stories.failure_of(story.execution),
-        }
-
-    return pages.render(request, "execution.html", **await pages.ask(look), unfinished=UNFINISHED)
+def _show(pages: Pages, request: Request) -> Response:
+    id_, container = number_in_path(request, "execution"), pages.container
+    stories = container.stories()
+    story = stories.of(id_)
+    return pages.render(
+        request,
+        "execution.html",
+        story=story,
+        one=story.execution,
+        now=story.now,
+        strip=strip(story),
+        outputs=container.queries().output(id_).outputs,
+        why=container.explanations().of_execution(id_),
+        failure_id=stories.failure_of(story.execution),
+        unfinished=UNFINISHED,
+    )
 
 
-async def _cancel(pages: Pages, request: Request) -> Response:
-    id_, actor = number_in_path(request, "execution"), actor_of(request)
-
-    def change() -> State:
-        now = pages.container.ledger_time().now()
-        return pages.container.administrator().cancel(id_, now=now, actor=actor)
-
-    state = await pages.ask(change)
+def _cancel(pages: Pages, request: Request) -> Response:
+    id_, now = number_in_path(request, "execution"), pages.container.ledger_time().now()
+    state = pages.container.administrator().cancel(id_, now=now, actor=actor_of(request))
     said = f"Execution {id_} is {state}."
     if state is State.RUNNING:
         said = f"Execution {id_} was asked to end: its worker stops it."

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from cronhare.application.administration.reading.lookup import NotFound
-from cronhare.domain.access import Actor, Scope
+from cronhare.domain.access import Scope
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.reading import Fault, Invalid
@@ -67,31 +67,24 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
     ]
 
 
-async def _list(pages: Pages, request: Request) -> Response:
+def _list(pages: Pages, request: Request) -> Response:
     asked = {name: request.query_params.get(name, "") for name in _ASKED}
     which = filter_of(asked)
     before = asked_number(request, "before", IDS)
 
-    def look() -> dict[str, Any]:
-        container = pages.container
-        queries, statistics, replays = (
-            container.queries(),
-            container.statistics(),
-            container.replays(),
-        )
-        now = queries.now()
-        shown = {"now": now, "replays": replays.list(limit=_REPLAYS, now=now), "unknown": None}
-        try:
-            return shown | {
-                "found": [*queries.failures(which, before=before, limit=_LISTED + 1)],
-                "count": replays.count(which),
-                "reasons": statistics.failures(which, by=[By.REASON], limit=_GROUPS),
-                "schedules": statistics.failures(which, by=[By.SCHEDULE], limit=_GROUPS),
-            }
-        except NotFound as error:
-            return shown | {"found": [], "count": 0, "unknown": str(error)}
-
-    looked = await pages.ask(look)
+    queries, replays = pages.container.queries(), pages.container.replays()
+    now, statistics = queries.now(), pages.container.statistics()
+    looked: dict[str, Any]
+    try:
+        looked = {
+            "found": queries.failures(which, before=before, limit=_LISTED + 1),
+            "count": replays.count(which),
+            "reasons": statistics.failures(which, by=[By.REASON], limit=_GROUPS),
+            "schedules": statistics.failures(which, by=[By.SCHEDULE], limit=_GROUPS),
+            "unknown": None,
+        }
+    except NotFound as error:
+        looked = {"found": [], "count": 0, "unknown": str(error)}
     found = looked["found"]
     kept = {name: value for name, value in asked.items() if value}
     more = urlencode({**kept, "before": found[_LISTED - 1].id}) if found[_LISTED:] else None
@@ -100,6 +93,8 @@ async def _list(pages: Pages, request: Request) -> Response:
         "failed.html",
         status=status_of(looked["unknown"]),
         **looked | {"found": found[:_LISTED]},
+        now=now,
+        replays=replays.list(limit=_REPLAYS, now=now),
         asked=asked,
         kept=kept,
         classes=[each.value for each in ErrorClass],
@@ -109,21 +104,15 @@ async def _list(pages: Pages, request: Request) -> Response:
     )
 
 
-async def _show(pages: Pages, request: Request) -> Response:
+def _show(pages: Pages, request: Request) -> Response:
     id_, queries = number_in_path(request, "failure"), pages.container.queries()
-    found = await pages.ask(lambda: queries.failure(id_))
-    now = await pages.ask(queries.now)
-    return pages.render(request, "failure.html", found=found, one=found.failure, now=now)
+    found = queries.failure(id_)
+    return pages.render(request, "failure.html", found=found, one=found.failure, now=queries.now())
 
 
-async def _replay(pages: Pages, request: Request) -> Response:
-    id_, actor = number_in_path(request, "failure"), actor_of(request)
-
-    def change() -> Any:  # noqa: ANN401 - what became of it
-        now = pages.container.ledger_time().now()
-        return pages.container.administrator().replay([id_], now=now, actor=actor)
-
-    done = await pages.ask(change)
+def _replay(pages: Pages, request: Request) -> Response:
+    id_, now = number_in_path(request, "failure"), pages.container.ledger_time().now()
+    done = pages.container.administrator().replay([id_], now=now, actor=actor_of(request))
     if done.refused:
         raise Problem(HTTPStatus.CONFLICT, f"failure {id_} cannot run again: {done.refused[id_]}")
     if not done.executions:
@@ -132,29 +121,20 @@ async def _replay(pages: Pages, request: Request) -> Response:
     return pages.done(f"/ui/executions/{execution_id}", f"Execution {execution_id} runs again.")
 
 
-async def _discard(pages: Pages, request: Request) -> Response:
+def _discard(pages: Pages, request: Request) -> Response:
     id_, actor = number_in_path(request, "failure"), actor_of(request)
-    note = _note(form_of(request))
-
-    def change() -> Any:  # noqa: ANN401 - what became of it
-        now = pages.container.ledger_time().now()
-        desk = pages.container.administrator()
-        return desk.discard([id_], note=note, now=now, actor=actor)
-
-    done = await pages.ask(change)
+    note, now = _note(form_of(request)), pages.container.ledger_time().now()
+    done = pages.container.administrator().discard([id_], note=note, now=now, actor=actor)
     said = "is discarded" if done.failures else "was resolved before"
     return pages.done(f"{PATH}/{id_}", f"Failure {id_} {said}.")
 
 
-async def _replay_many(pages: Pages, request: Request) -> Response:
+def _replay_many(pages: Pages, request: Request) -> Response:
     form, actor = form_of(request), actor_of(request)
     order = order_of(form, which=filter_of(form), author=actor.name)
 
-    def change() -> Any:  # noqa: ANN401 - what was ordered
-        now = pages.container.ledger_time().now()
-        return pages.container.replays().order(order, now=now, actor=actor)
-
-    ordered = await pages.ask(change)
+    now = pages.container.ledger_time().now()
+    ordered = pages.container.replays().order(order, now=now, actor=actor)
     if ordered.replay is None:
         return pages.done(PATH, "No failure is like that any more: nothing was begun.")
     many = counted(ordered.failures, "failure")
@@ -162,19 +142,15 @@ async def _replay_many(pages: Pages, request: Request) -> Response:
     return pages.done(replay_path(ordered.replay.id), said)
 
 
-async def _discard_many(pages: Pages, request: Request) -> Response:
-    form, actor = form_of(request), actor_of(request)
-    done = await pages.ask(lambda: _discarded(pages, form, actor))
-    return pages.done(PATH, f"{done.failures:,} failures are discarded.")
-
-
-def _discarded(pages: Pages, form: Mapping[str, str], actor: Actor) -> Any:  # noqa: ANN401
-    now = pages.container.ledger_time().now()
+def _discard_many(pages: Pages, request: Request) -> Response:
+    form, now = form_of(request), pages.container.ledger_time().now()
     # What failed while the form was filled in is not meant by whoever has not seen it.
     which = filter_of(form)
     which = attrs.evolve(which, until=min(which.until or now, now))
-    desk = pages.container.administrator()
-    return desk.discard_all(which, note=_note(form), now=now, actor=actor)
+    done = pages.container.administrator().discard_all(
+        which, note=_note(form), now=now, actor=actor_of(request)
+    )
+    return pages.done(PATH, f"{done.failures:,} failures are discarded.")
 
 
 def filter_of(asked: Mapping[str, str]) -> FailureFilter:
@@ -230,28 +206,26 @@ def _note(form: Mapping[str, str]) -> str:
     return note
 
 
-async def _quarantine(pages: Pages, request: Request) -> Response:
+def _quarantine(pages: Pages, request: Request) -> Response:
     schedule = request.query_params.get("schedule", "")
     which = filter_of({"schedule": schedule})
     before = asked_number(request, "before", IDS)
 
-    def look() -> dict[str, Any]:
-        queries = pages.container.queries()
-        try:
-            view = queries.quarantine(which, before=before, limit=_LISTED + 1)
-        except NotFound as error:
-            return {"view": None, "unknown": str(error), "now": queries.now()}
-        return {"view": view, "unknown": None, "now": queries.now()}
-
-    looked = await pages.ask(look)
-    found = [] if looked["view"] is None else [*looked["view"].quarantined]
+    queries, view, unknown = pages.container.queries(), None, None
+    try:
+        view = queries.quarantine(which, before=before, limit=_LISTED + 1)
+    except NotFound as error:
+        unknown = str(error)
+    found = () if view is None else view.quarantined
     kept = {"schedule": schedule} if schedule else {}
     more = urlencode({**kept, "before": found[_LISTED - 1].id}) if found[_LISTED:] else None
     return pages.render(
         request,
         "quarantine.html",
-        status=status_of(looked["unknown"]),
-        **looked,
+        status=status_of(unknown),
+        view=view,
+        unknown=unknown,
+        now=queries.now(),
         found=found[:_LISTED],
         schedule=schedule,
         first=f"{QUARANTINE}?{urlencode(kept)}" if before is not None else None,

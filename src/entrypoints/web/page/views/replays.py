@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from cronhare.application.administration.views.failures import ReplayView
-from cronhare.domain.access import Actor, Scope
+from cronhare.domain.access import Scope
 from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.lifecycle.orders import (
     DEFAULT_AT_ONCE,
@@ -39,28 +39,32 @@ ORDERED: Final = ("rate", "canary", "stop_at", "attempts", "key", "at_once")
 def routes(pages: Pages) -> Iterable[BaseRoute]:
     """Make the routes."""
 
-    async def show_all(request: Request) -> Response:
-        queries, desk = pages.container.queries(), pages.container.replays()
-        now = await pages.ask(queries.now)
-        found = await pages.ask(lambda: desk.list(limit=_LISTED, now=now))
+    def show_all(request: Request) -> Response:
+        now = pages.container.queries().now()
+        found = pages.container.replays().list(limit=_LISTED, now=now)
         return pages.render(request, "replays.html", found=found, now=now)
 
-    async def show(request: Request) -> Response:
+    def show(request: Request) -> Response:
         id_ = number_in_path(request, "replay")
-        looked = await pages.ask(lambda: _look(pages, id_))
-        return pages.render(request, "replay.html", **looked, feed=f"{FEED}{id_}")
+        return pages.render(request, "replay.html", **_look(pages, id_), feed=f"{FEED}{id_}")
 
-    def stop(id_: int, actor: Actor, now: datetime) -> ReplayView:
-        return pages.container.replays().stop(id_, author=actor.name, now=now, actor=actor)
+    def stop(request: Request) -> Response:
+        id_, actor = number_in_path(request, "replay"), actor_of(request)
+        now = pages.container.ledger_time().now()
+        return told(pages.container.replays().stop(id_, author=actor.name, now=now, actor=actor))
 
-    def resume(id_: int, actor: Actor, now: datetime) -> ReplayView:
-        return pages.container.replays().resume(id_, now=now, actor=actor)
+    def resume(request: Request) -> Response:
+        id_, now = number_in_path(request, "replay"), pages.container.ledger_time().now()
+        return told(pages.container.replays().resume(id_, now=now, actor=actor_of(request)))
+
+    def told(one: ReplayView) -> Response:
+        return pages.done(replay_path(one.id), f"Replay {one.id} is {one.state}.")
 
     return [
         pages.get(PATH, show_all),
         pages.get(f"{PATH}/{{id}}", show),
-        pages.post(f"{PATH}/{{id}}/stop", _changing(pages, stop), scope=Scope.OPERATE),
-        pages.post(f"{PATH}/{{id}}/resume", _changing(pages, resume), scope=Scope.OPERATE),
+        pages.post(f"{PATH}/{{id}}/stop", stop, scope=Scope.OPERATE),
+        pages.post(f"{PATH}/{{id}}/resume", resume, scope=Scope.OPERATE),
     ]
 
 
@@ -110,15 +114,6 @@ def order_of(form: Mapping[str, str], *, which: FailureFilter, author: str) -> R
     if faults:
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "the replay has faults", faults=faults)
     return order
-
-
-def _changing(pages: Pages, change: Callable[[int, Actor, datetime], ReplayView]) -> Any:  # noqa: ANN401
-    async def answer(request: Request) -> Response:
-        id_, actor = number_in_path(request, "replay"), actor_of(request)
-        one = await pages.ask(lambda: change(id_, actor, pages.container.ledger_time().now()))
-        return pages.done(replay_path(id_), f"Replay {id_} is {one.state}.")
-
-    return answer
 
 
 def _number(

@@ -156,10 +156,10 @@ class _Desk:
         self._pages = pages
         self._container = pages.container
 
-    async def new(self, request: Request) -> Response:
-        return await self._form(request, values=empty_values())
+    def new(self, request: Request) -> Response:
+        return self._form(request, values=empty_values())
 
-    async def create(self, request: Request) -> Response:
+    def create(self, request: Request) -> Response:
         form, actor, faults = form_of(request), actor_of(request), list[Fault]()
         values, name = values_sent(form), form.get("name", "").strip()
         content = content_of(values, faults, has_topic=bool(values["topic"]))
@@ -173,12 +173,12 @@ class _Desk:
                 catalog=self._container.catalog(),
                 policy=self._container.settings().policy,
             )
-            notes = await self._pages.ask(lambda: self._create(draft, actor))
+            notes = self._create(draft, actor)
         except ScheduleInvalid as error:
-            return await self._form(request, values=values, name=name, faults=error.faults)
+            return self._form(request, values=values, name=name, faults=error.faults)
         except (NameTaken, LedgerRefused) as error:
             fault = Fault("name", str(error))
-            return await self._form(request, values=values, name=name, faults=[fault])
+            return self._form(request, values=values, name=name, faults=[fault])
         return self._pages.done(schedule_path(name), _said(f"{name} was created.", notes))
 
     def _create(self, draft: ScheduleDraft, actor: Actor) -> Sequence[str]:
@@ -187,15 +187,15 @@ class _Desk:
         named = self._container.draft_notes().of(draft)
         return [*notes_on_schedule(draft, now=now), *named]
 
-    async def open(self, request: Request) -> Response:
-        stored, draft = await self._stored(request)
+    def open(self, request: Request) -> Response:
+        stored, draft = self._stored(request)
         values = values_of(draft)
-        return await self._form(request, values=values, base=values, stored=stored)
+        return self._form(request, values=values, base=values, stored=stored)
 
-    async def edit(self, request: Request) -> Response:
+    def edit(self, request: Request) -> Response:
         form, actor = form_of(request), actor_of(request)
         values, base = values_sent(form), read_base(form.get("base", ""))
-        stored, _ = await self._stored(request)
+        stored, _ = self._stored(request)
         edited = edited_of(values, base)
         address = schedule_path(stored.name)
         if not edited:
@@ -221,15 +221,13 @@ class _Desk:
 
         editor = self._container.schedule_editor()
         try:
-            await self._pages.ask(
-                lambda: editor.edit(
-                    stored.id, change, seen=lambda row: etag(row) == form.get("seen"), actor=actor
-                )
+            editor.edit(
+                stored.id, change, seen=lambda row: etag(row) == form.get("seen"), actor=actor
             )
         except EditedMeanwhile:
-            return await self._merge(request, base=base, yours=values)
+            return self._merge(request, base=base, yours=values)
         except ScheduleInvalid as error:
-            return await self._form(
+            return self._form(
                 request,
                 values=values,
                 base=base,
@@ -239,41 +237,35 @@ class _Desk:
             )
         return self._pages.done(address, _said(f"{stored.name} was edited.", notes))
 
-    async def preview(self, request: Request) -> Response:
+    def preview(self, request: Request) -> Response:
         """Answer a piece of a page: what times would come of what is typed."""
         values = empty_values() | {
             name: text[:500] for name, text in request.query_params.items() if name in PREVIEWED
         }
 
-        def look() -> str:
-            found = preview_of(
-                request.query_params.get("name", "")[:100],
-                values,
-                now=self._container.queries().now(),
-                notes_on=self._container.draft_notes().of,
-            )
-            return self._pages.fragment("schedules/preview.html", preview=found, now=found.now)
+        found = preview_of(
+            request.query_params.get("name", "")[:100],
+            values,
+            now=self._container.queries().now(),
+            notes_on=self._container.draft_notes().of,
+        )
+        shown = self._pages.fragment("schedules/preview.html", preview=found, now=found.now)
+        return HTMLResponse(shown, headers=HEADERS)
 
-        return HTMLResponse(await self._pages.ask(look), headers=HEADERS)
-
-    async def _stored(self, request: Request) -> tuple[StoredSchedule, ScheduleDraft]:
+    def _stored(self, request: Request) -> tuple[StoredSchedule, ScheduleDraft]:
         name = request.path_params["name"]
-        queries, schedules = self._container.queries(), self._container.schedules()
-
-        def look() -> StoredSchedule | None:
-            return schedules.with_id(queries.schedule(name).id)
-
-        stored = await self._pages.ask(look)
+        id_ = self._container.queries().schedule(name).id
+        stored = self._container.schedules().with_id(id_)
         if stored is None or stored.draft is None:
             problem = "it was deleted meanwhile" if stored is None else stored.problem
             text = f"schedule {name} cannot be edited: {problem}. Mend its row in the table"
             raise CannotEdit(text)
         return stored, stored.draft
 
-    async def _merge(
+    def _merge(
         self, request: Request, *, base: Mapping[str, str], yours: Mapping[str, str]
     ) -> Response:
-        stored, draft = await self._stored(request)
+        stored, draft = self._stored(request)
         current = values_of(draft)
         values, conflicts = merged(base, yours, current)
         differing = [
@@ -281,7 +273,7 @@ class _Desk:
             for name in FIELDS
             if len({base.get(name, ""), current[name], yours[name]}) > 1
         ]
-        return await self._form(
+        return self._form(
             request,
             status=HTTPStatus.PRECONDITION_FAILED,
             values=values,
@@ -291,7 +283,7 @@ class _Desk:
             conflicts=conflicts,
         )
 
-    async def _form(
+    def _form(
         self,
         request: Request,
         *,
@@ -305,13 +297,11 @@ class _Desk:
         differing: Sequence[tuple[str, str, str, str]] = (),
         conflicts: Iterable[str] = (),
     ) -> Response:
-        shown = await self._pages.ask(
-            lambda: preview_of(
-                stored.name if stored else name,
-                values,
-                now=self._container.queries().now(),
-                notes_on=self._container.draft_notes().of,
-            )
+        shown = preview_of(
+            stored.name if stored else name,
+            values,
+            now=self._container.queries().now(),
+            notes_on=self._container.draft_notes().of,
         )
         of_field = of_fields(faults)
         context: dict[str, Any] = {

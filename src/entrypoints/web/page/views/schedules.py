@@ -1,6 +1,6 @@
 """*Schedules*, and each of them: its calendar, how long it takes, its runs, and changes of it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute
 from cronhare.application.administration.jobs_file.applying import change_by_file
 from cronhare.application.administration.reading.now import SPARKS
 from cronhare.application.administration.views.schedules import ScheduleView
-from cronhare.domain.access import Actor, Scope
+from cronhare.domain.access import Scope
 from cronhare.domain.texts.moments import DurationInvalid, parse_duration
 from cronhare.domain.texts.words import called
 from cronhare.ports.records import Run
@@ -151,31 +151,26 @@ _STATES: Final = {
 }
 
 
-async def _list(pages: Pages, request: Request) -> Response:
+def _list(pages: Pages, request: Request) -> Response:
     search = request.query_params.get("search", "").strip()[:_LONGEST_SEARCH]
     state = asked_among(request, "state", [*filter(None, _STATES)]) or ""
     _, asked = _STATES[state]
     which = attrs.evolve(asked, search=search or None)
     after = request.query_params.get("after")
 
-    def look() -> dict[str, Any]:
-        lists, overview = pages.container.schedule_pages(), pages.container.overview()
-        page = lists.page(which, after=after or None, limit=_LISTED)
-        runs = overview.sparks([each.id for each in page.schedules])
-        return {
-            "page": page,
-            "count": lists.count(which, first=None if after else page),
-            "sparks": {id_: sparkline(found, most=SPARKS) for id_, found in runs.items()},
-            "runs": runs,
-            "now": pages.container.queries().now(),
-        }
-
+    lists, overview = pages.container.schedule_pages(), pages.container.overview()
+    page = lists.page(which, after=after or None, limit=_LISTED)
+    runs = overview.sparks([each.id for each in page.schedules])
     kept = {"search": search, "state": state}
     asked_again = urlencode({name: value for name, value in kept.items() if value})
     return pages.render(
         request,
         "schedules.html",
-        **await pages.ask(look),
+        page=page,
+        count=lists.count(which, first=None if after else page),
+        sparks={id_: sparkline(found, most=SPARKS) for id_, found in runs.items()},
+        runs=runs,
+        now=pages.container.queries().now(),
         search=search,
         state=state,
         states={word: title for word, (title, _) in _STATES.items()},
@@ -198,18 +193,18 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
         pages.post(
             f"{_NAME}/pause", partial(_pause, pages), scope=Scope.OPERATE, takes=("reason", "for")
         ),
-        pages.post(f"{_NAME}/resume", _resume(pages), scope=Scope.OPERATE),
-        pages.post(f"{_NAME}/enable", _switch(pages, on=True), scope=Scope.ADMIN),
-        pages.post(f"{_NAME}/disable", _switch(pages, on=False), scope=Scope.ADMIN),
+        pages.post(f"{_NAME}/resume", partial(_resume, pages), scope=Scope.OPERATE),
+        pages.post(f"{_NAME}/enable", partial(_switch, pages, on=True), scope=Scope.ADMIN),
+        pages.post(f"{_NAME}/disable", partial(_switch, pages, on=False), scope=Scope.ADMIN),
         pages.get(_NAME, partial(_show, pages), takes=("since", "until")),
     ]
 
 
-async def _show(pages: Pages, request: Request) -> Response:
-    return await _page(pages, request)
+def _show(pages: Pages, request: Request) -> Response:
+    return _page(pages, request)
 
 
-async def _page(
+def _page(
     pages: Pages,
     request: Request,
     *,
@@ -219,8 +214,7 @@ async def _page(
     """Show a schedule; with a *fault*, the form of its *pause* as it was sent."""
     name = request.path_params["name"]
     since, until = (asked_moment_or_none(request, word) for word in ("since", "until"))
-
-    looked = await pages.ask(lambda: look_at_schedule(pages, name, since=since, until=until))
+    looked = look_at_schedule(pages, name, since=since, until=until)
     return pages.render(
         request,
         "schedule.html",
@@ -232,75 +226,50 @@ async def _page(
     )
 
 
-async def _explain(pages: Pages, request: Request) -> Response:
+def _explain(pages: Pages, request: Request) -> Response:
     name = request.path_params["name"]
     at = asked_moment_or_none(request, "at")
-    explanations, queries = pages.container.explanations(), pages.container.queries()
-    found = await pages.ask(lambda: explanations.of_instant(name, at))
-    now = await pages.ask(queries.now)
+    found = pages.container.explanations().of_instant(name, at)
+    now = pages.container.queries().now()
     return pages.render(request, "explain.html", found=found, now=now)
 
 
-async def _run(pages: Pages, request: Request) -> Response:
+def _run(pages: Pages, request: Request) -> Response:
     name, form, actor = request.path_params["name"], form_of(request), actor_of(request)
     params = form.get("params", "").strip() or None
-
-    def begin() -> int:
-        container = pages.container
-        now = container.ledger_time().now()
-        administrator = container.administrator()
-        return administrator.run_now(name, params=params, now=now, actor=actor).id
-
-    id_ = await pages.ask(begin)
+    now, administrator = pages.container.ledger_time().now(), pages.container.administrator()
+    id_ = administrator.run_now(name, params=params, now=now, actor=actor).id
     return pages.done(f"/ui/executions/{id_}", f"Execution {id_} of {name} has been asked for.")
 
 
-async def _pause(pages: Pages, request: Request) -> Response:
+def _pause(pages: Pages, request: Request) -> Response:
     name, form, actor = request.path_params["name"], form_of(request), actor_of(request)
     reason, length = form.get("reason", "").strip() or None, form.get("for", "").strip()
     try:
         lasts = parse_duration(length) if length else None
     except DurationInvalid as error:
-        return await _page(pages, request, pause=form, fault=str(error))
-
-    def begin() -> None:
-        now = pages.container.ledger_time().now()
-        pages.container.administrator().pause(
-            {name: None if lasts is None else now + lasts},
-            reason=reason,
-            by=actor.name,
-            now=now,
-            actor=actor,
-        )
-
-    await pages.ask(begin)
+        return _page(pages, request, pause=form, fault=str(error))
+    now = pages.container.ledger_time().now()
+    until = None if lasts is None else now + lasts
+    pages.container.administrator().pause(
+        {name: until}, reason=reason, by=actor.name, now=now, actor=actor
+    )
     return pages.done(schedule_path(name), f"{name} is paused: what is due meanwhile is skipped.")
 
 
-def _resume(pages: Pages) -> Any:  # noqa: ANN401 - a handler
-    def resume(name: str, actor: Actor, now: datetime) -> str:
-        found = pages.container.administrator().resume([name], now=now, actor=actor)
-        _, was_on = found[name]
-        return f"{name} goes on." if was_on else f"{name} was not paused."
-
-    return _changing(pages, resume)
-
-
-def _switch(pages: Pages, *, on: bool) -> Any:  # noqa: ANN401 - a handler
-    def switch(name: str, actor: Actor, now: datetime) -> str:
-        [done] = pages.container.administrator().switch([name], on=on, now=now, actor=actor)
-        said = f"{name} is {'enabled' if on else 'disabled'}."
-        if done.source is not None:
-            said += f" The next apply of {done.source} has the last word."
-        return said
-
-    return _changing(pages, switch)
+def _resume(pages: Pages, request: Request) -> Response:
+    name, now = request.path_params["name"], pages.container.ledger_time().now()
+    found = pages.container.administrator().resume([name], now=now, actor=actor_of(request))
+    _, was_on = found[name]
+    said = f"{name} goes on." if was_on else f"{name} was not paused."
+    return pages.done(schedule_path(name), said)
 
 
-def _changing(pages: Pages, change: Callable[[str, Actor, datetime], str]) -> Any:  # noqa: ANN401
-    async def answer(request: Request) -> Response:
-        name, actor = request.path_params["name"], actor_of(request)
-        said = await pages.ask(lambda: change(name, actor, pages.container.ledger_time().now()))
-        return pages.done(schedule_path(name), said)
-
-    return answer
+def _switch(pages: Pages, request: Request, *, on: bool) -> Response:
+    name, now = request.path_params["name"], pages.container.ledger_time().now()
+    administrator = pages.container.administrator()
+    [done] = administrator.switch([name], on=on, now=now, actor=actor_of(request))
+    said = f"{name} is {'enabled' if on else 'disabled'}."
+    if done.source is not None:
+        said += f" The next apply of {done.source} has the last word."
+    return pages.done(schedule_path(name), said)
