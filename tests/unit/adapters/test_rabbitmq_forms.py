@@ -2,20 +2,17 @@
 
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import cast
 
 import pytest
 
 from cronhare.adapters.rabbitmq.client import Address
-from cronhare.adapters.rabbitmq.topology import TopologyClient, declare, queue_arguments
+from cronhare.adapters.rabbitmq.topology import queue_arguments
 from cronhare.adapters.rabbitmq.wire import LARGEST_BODY, encode, read_properties
 from cronhare.domain.addresses import Host
 from cronhare.domain.topology import (
     FAILED_QUEUE,
     MAIN_QUEUE,
     RETRY_QUEUE,
-    Binding,
-    Exchange,
     Queue,
     ToQueue,
     topology,
@@ -167,36 +164,3 @@ def test_a_body_may_be_as_large_as_the_smallest_limit_of_all_versions() -> None:
 
     with pytest.raises(ValueError, match="the broker takes"):
         encode(Envelope(Message(body=bytes(LARGEST_BODY + 1)), ToQueue()))
-
-
-class Recorder:
-    """A broker that has nothing, and refuses nothing."""
-
-    lost = 0
-
-    def __init__(self) -> None:
-        self.declared: set[tuple[bool, str]] = set()
-        self.bindings = 0
-
-    def look(self, _: Exchange | Queue) -> None:
-        pass
-
-    def declare(self, thing: Exchange | Queue) -> None:
-        is_exchange = isinstance(thing, Exchange)
-        self.declared.add((is_exchange, thing.name))
-        needed = thing.alternate if isinstance(thing, Exchange) else thing.dead_letter_exchange
-        assert not needed or (True, needed) in self.declared
-
-    def bind(self, binding: Binding) -> None:
-        self.bindings += 1
-        ends = {(True, binding.source), (binding.to_exchange, binding.target)}
-        assert ends <= self.declared
-
-
-def test_everything_that_is_named_is_declared_before_it_is_bound() -> None:
-    asked = topology(retry_delay=timedelta(seconds=30), queues=["cron_scheduler.reports"])
-    broker = Recorder()
-
-    declare(cast("TopologyClient", broker), asked, vhost="/")
-
-    assert (len(broker.declared), broker.bindings) == (len(asked.things), len(asked.bindings))
