@@ -46,42 +46,27 @@ LONGEST_STEP = 100
 #: Where a value is: the names of its tables and its numbers in lists, as in `tasks.a.env[0]`.
 Place = tuple[str, ...]
 
-_Step = tuple[str | int, object]
-
 
 def beyond_toml(content: dict[str, object]) -> Iterator[tuple[Place, str]]:
     """Yield the path of every value beyond the limits, and what is wrong.
 
-    It does not recurse, and holds no more than the way to the value that it looks at: whoever has
-    read enough faults need not read on.
+    Whoever has read enough faults need not read on.
     """
-    path = list[str | int]()
-    levels = [_inside(content)]
-    while levels:
-        step = next(levels[-1], None)
-        if step is None:
-            levels.pop()
-            del path[-1:]
-            continue
-        name, value = step
-        if isinstance(value, int) and not SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
-            yield _said(path, name), NO_INTEGER
-        if len(path) >= DEEPEST:
-            yield (
-                _said(path, name),
-                f"lies in more than {DEEPEST} tables and lists, one in another",
-            )
-        elif isinstance(value, dict | list):
+    return _beyond(content, [])
+
+
+def _beyond(value: object, path: list[str | int]) -> Iterator[tuple[Place, str]]:
+    """Look into a value; *path* is the way to it, which is as long as tables may be deep."""
+    if len(path) > DEEPEST:
+        problem = f"lies in more than {DEEPEST} tables and lists, one in another"
+        yield tuple(map(_step, path)), problem
+    elif isinstance(value, int) and not SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
+        yield tuple(map(_step, path)), NO_INTEGER
+    elif isinstance(value, dict | list):
+        for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
             path.append(name)
-            levels.append(_inside(value))
-
-
-def _inside(value: dict[str, object] | list[object]) -> Iterator[_Step]:
-    return iter(value.items() if isinstance(value, dict) else enumerate(value))
-
-
-def _said(path: list[str | int], name: str | int) -> Place:
-    return tuple(_step(each) for each in (*path, name))
+            yield from _beyond(inner, path)
+            path.pop()
 
 
 def _step(name: str | int) -> str:
@@ -89,7 +74,6 @@ def _step(name: str | int) -> str:
 
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
-
 
 Source = Annotated[str, Meta(pattern=rf"^{NAME}\Z", description="a name of a-z, 0-9 and . _ -")]
 

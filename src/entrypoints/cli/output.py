@@ -6,13 +6,13 @@ whole and without rich.
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
 import typer
 
-from cronhare.domain.texts.moments import say_beside, say_moment
+from cronhare.domain.texts.moments import UNITS, say_moment, say_time
 from cronhare.domain.texts.printable import printable
 from cronhare.domain.texts.words import listed
 
@@ -314,3 +314,72 @@ def _written(value: object) -> str:
             return moment(value) or "-"
         case _:
             return str(value)
+
+
+_SECOND, _MINUTE, _HOUR, _DAY = (UNITS[unit] for unit in "smhd")
+#: From here on the day of the week says less than the date; and further away a number of days.
+_WEEK: Final = 6 * _DAY
+_FAR: Final = 60 * _DAY
+
+
+def say_left(length: timedelta) -> str:
+    """Print a length of time in its largest unit, rounded down.
+
+    >>> say_left(timedelta(minutes=3, seconds=20)), say_left(timedelta(hours=50))
+    ('3 min', '2 d')
+    """
+    if length < _MINUTE:
+        return f"{length // _SECOND} s"
+    if length < _HOUR:
+        return f"{length // _MINUTE} min"
+    if length < 2 * _DAY:
+        return f"{length // _HOUR} h"
+    return f"{length // _DAY} d"
+
+
+def say_took(length: timedelta) -> str:
+    """Print how long something took.
+
+    >>> say_took(timedelta(milliseconds=120)), say_took(timedelta(seconds=200))
+    ('0.12 s', '3 min 20 s')
+    """
+    seconds = length / _SECOND
+    if length < _MINUTE:
+        return f"{seconds:.2g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if length < _HOUR:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def say_beside(moment: datetime, now: datetime) -> str:
+    """Print a moment as people think of it beside *now*; one that is far away as its date.
+
+    >>> say_beside(datetime(2026, 3, 2, 12, 3, tzinfo=UTC), datetime(2026, 3, 2, 12, tzinfo=UTC))
+    'in 3 min'
+    >>> say_beside(datetime(2026, 3, 2, 10, 0, tzinfo=UTC), datetime(2026, 3, 2, 12, tzinfo=UTC))
+    '2 h ago'
+    """
+    length = moment - now
+    if abs(length) >= _FAR:
+        return f"{moment.astimezone(UTC):%Y-%m-%d}"
+    if abs(length) < _SECOND:
+        return "now"
+    return f"in {say_left(length)}" if length > timedelta(0) else f"{say_left(-length)} ago"
+
+
+def say_near(moment: datetime, now: datetime) -> str:
+    """Print a due instant without what it has in common with today.
+
+    >>> say_near(datetime(2026, 3, 2, 12, 3, tzinfo=UTC), datetime(2026, 3, 2, 12, tzinfo=UTC))
+    '12:03Z'
+    >>> say_near(datetime(2026, 3, 4, 12, 3, tzinfo=UTC), datetime(2026, 3, 2, 12, tzinfo=UTC))
+    'Wed 12:03Z'
+    """
+    due = moment.astimezone(UTC)
+    if abs(moment - now) >= _FAR:
+        return f"{due:%Y-%m-%d}"
+    if abs(moment - now) >= _WEEK:
+        return f"{due:%m-%d}"
+    time = say_time(due) if due.second else f"{due:%H:%M}Z"
+    return time if due.date() == now.astimezone(UTC).date() else f"{due:%a} {time}"

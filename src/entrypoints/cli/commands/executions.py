@@ -11,7 +11,7 @@ from cronhare.domain.cron import find_zone
 from cronhare.domain.execution import REPLAYABLE, UNFINISHED, State
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.schedules.keys import Trigger
-from cronhare.domain.texts.moments import say_due, say_took
+from cronhare.domain.texts.moments import say_due
 from cronhare.ports.records import ExecutionFilter
 
 from ...node_identity import this_actor
@@ -36,6 +36,7 @@ from ..output import (
     print_json,
     print_line,
     print_rows,
+    say_took,
 )
 from ..times import IN_UTC, PAST, none_since, read_span, read_time
 from ..typed_values import MOST_LINES, Limit

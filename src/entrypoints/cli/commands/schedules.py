@@ -16,7 +16,7 @@ from cronhare.application.administration.views.schedules import (
 from cronhare.application.starting import keeps_alive
 from cronhare.domain.cron import CronExpression, find_zone, names_matter
 from cronhare.domain.schedules.keys import Trigger
-from cronhare.domain.texts.moments import say_due, say_duration, say_left, say_near
+from cronhare.domain.texts.moments import say_due, say_duration
 from cronhare.domain.texts.printable import echo
 from cronhare.domain.texts.words import called_in_full, counted, listed, say_no_times, say_ways
 from cronhare.ports.schedules import ScheduleFilter
@@ -35,6 +35,8 @@ from ..output import (
     print_json,
     print_line,
     print_rows,
+    say_left,
+    say_near,
 )
 from ..times import read_future
 from ..wiring import open_ledger, said_ledger
