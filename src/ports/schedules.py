@@ -1,7 +1,7 @@
 """The users' table: schedules as drafts and as they are stored, their edits, lists and names."""
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 import attrs
@@ -9,9 +9,9 @@ import attrs
 from cronhare.domain.progress import OnProgress, unwatched
 from cronhare.domain.schedules.conditions import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.schedule import Recurring, Timing
 from cronhare.domain.schedules.skips import Idle, Pause
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.domain.schedules.timings import Timings
 
 
 @attrs.frozen(kw_only=True)
@@ -207,6 +207,36 @@ class NamesPort(Protocol):
 
     def tasks_near(self, name: str, *, limit: int) -> Collection[str]:
         """Find names of tasks that may be meant by *name*, as `ScheduleStorePort.near` does."""
+
+
+@attrs.frozen(kw_only=True)
+class SameTiming:
+    """So many schedules that are due at the same instants, each up to *jitter* later.
+
+    Where their text has an `H`, *hashed* is what was written, and the timing has numbers instead.
+    """
+
+    number: int
+    timing: Timing
+    hashed: str | None = None
+    jitter: timedelta = timedelta(0)
+    starts_at: datetime | None = None
+    ends_at: datetime | None = None
+
+    @property
+    def text(self) -> str:
+        """What people wrote, with the zone where there is one."""
+        if isinstance(self.timing, Recurring):
+            return f"{self.hashed or self.timing.expression.text} {self.timing.zone}"
+        return str(self.timing)
+
+
+@attrs.frozen(kw_only=True)
+class Timings:
+    """What is known of all enabled schedules; *broken* rows are left out."""
+
+    groups: Sequence[SameTiming]
+    broken: int = 0
 
 
 class TimingStorePort(Protocol):

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from cronhare.domain.schedules.schedule import Every, Once, Recurring
-from cronhare.domain.schedules.timings import SameTiming
+from cronhare.ports.schedules import SameTiming
 from tests.integration.ledgers import MINUTE, NOON, Ledger, draft
 
 

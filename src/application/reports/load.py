@@ -1,14 +1,15 @@
 """Starts per minute of a day, and how they could be spread."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from itertools import accumulate
 from typing import Final
 
 import attrs
 
-from cronhare.domain.cron.timeline import DAY, minute_of, moment_of
-from cronhare.domain.schedules.timings import SameTiming, Timings
+from cronhare.domain.cron.timeline import DAY, MINUTE, minute_of, moment_of
+from cronhare.domain.schedules.schedule import Every, Once, Recurring
+from cronhare.ports.schedules import SameTiming, Timings
 
 HOUR: Final = 60
 
@@ -17,6 +18,12 @@ MOST_MAKERS: Final = 8
 
 #: Minutes of jitter whose effect is shown.
 JITTERS: Final = (5, 15)
+
+#: Minutes of the longest jitter that is looked at.
+_LONGEST_JITTER: Final = 24 * 60
+
+_SECONDS: Final = 60
+_MOMENT: Final = timedelta(microseconds=1)
 
 
 @attrs.frozen(kw_only=True)
@@ -90,7 +97,7 @@ def day_load(timings: Timings, begin: datetime) -> DayLoad:
 
     What pauses, calendars, conditions and limits would leave out is counted as if it ran.
     """
-    longest = max((group.jitter_minutes for group in timings.groups), default=1)
+    longest = max((_jitter_of(group) for group in timings.groups), default=1)
     lead = HOUR + max(longest, HOUR, *JITTERS)
     first = minute_of(begin)
     kinds = _collect(timings.groups, first - lead, first + DAY)
@@ -108,7 +115,7 @@ def day_load(timings: Timings, begin: datetime) -> DayLoad:
         },
         hashed=curve(_hashed(kind, starts) for kind, starts in kinds.items()),
         makers=_makers(timings.groups, minute_of(as_it_is.peak_at)),
-        schedules=timings.schedules,
+        schedules=sum(group.number for group in timings.groups),
         broken=timings.broken,
     )
 
@@ -126,11 +133,11 @@ def _collect(
 ) -> Mapping[_Kind, Sequence[float]]:
     kinds = dict[_Kind, list[float]]()
     for group in groups:
-        kind = _Kind(group.jitter_minutes, group.literal_minute)
+        kind = _Kind(_jitter_of(group), _literal_of(group))
         starts = kinds.get(kind)
         if starts is None:
             starts = kinds[kind] = [0.0] * (last - first)
-        for minute, times in group.due(first, last):
+        for minute, times in _due(group, first, last):
             starts[minute - first] += group.number * times
     return kinds
 
@@ -157,7 +164,48 @@ def _hashed(kind: _Kind, starts: Sequence[float]) -> Sequence[float]:
 def _makers(groups: Iterable[SameTiming], minute: int) -> Sequence[Maker]:
     found = dict[str, int]()
     for group in groups:
-        if any(group.due(minute, minute + 1)):
+        if any(_due(group, minute, minute + 1)):
             found[group.text] = found.get(group.text, 0) + group.number
     most = sorted(found.items(), key=lambda each: (-each[1], each[0]))[:MOST_MAKERS]
     return [Maker(text=text, schedules=number) for text, number in most]
+
+
+def _jitter_of(group: SameTiming) -> int:
+    """Over how many minutes a run is spread, its own included: 1 without jitter."""
+    return min(max(-(-group.jitter // MINUTE), 1), _LONGEST_JITTER)
+
+
+def _literal_of(group: SameTiming) -> int | None:
+    """The minute of the hour that its text names, which `H` could stand for; None without."""
+    if not isinstance(group.timing, Recurring) or group.hashed is not None:
+        return None
+    minute = group.timing.expression.plain.partition(" ")[0]
+    return int(minute) if minute.isdigit() else None
+
+
+def _due(group: SameTiming, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Give the minutes in which each is due, from *first* to before *last*, and how often."""
+    if group.starts_at is not None:
+        first = max(first, minute_of(group.starts_at - _MOMENT) + 1)
+    if group.ends_at is not None:
+        last = min(last, minute_of(group.ends_at) + 1)
+    if first >= last:
+        return
+    match group.timing:
+        case Every(period=period):
+            yield from _ticks(period // timedelta(seconds=1), first, last)
+        case Recurring(expression=expression, zone=zone, changes=changes):
+            yield from ((minute, 1) for minute in expression.minutes(first, last, zone, changes))
+        case Once(at=at) if first <= minute_of(at) < last:
+            yield minute_of(at), 1
+
+
+def _ticks(seconds: int, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Count the ticks of each minute that has any."""
+    if seconds >= _SECONDS:
+        for tick in range(-(-first * _SECONDS // seconds) * seconds, last * _SECONDS, seconds):
+            yield tick // _SECONDS, 1
+        return
+    for minute in range(first, last):
+        begin = minute * _SECONDS
+        yield minute, -(-(begin + _SECONDS) // seconds) + begin // -seconds

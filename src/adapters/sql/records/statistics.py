@@ -17,7 +17,7 @@ from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.schedules.schedule import CLEANUP_NAME, ByHand
 from cronhare.domain.schedules.task import SYSTEM
-from cronhare.domain.schedules.timings import SameTiming, Timings
+from cronhare.ports.schedules import SameTiming, Timings
 from cronhare.ports.statistics import (
     REASON_LENGTH,
     By,

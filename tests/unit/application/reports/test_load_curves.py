@@ -7,7 +7,7 @@ import pytest
 from cronhare.application.reports.load import DayLoad, Maker, day_load
 from cronhare.domain.cron import CronExpression, find_zone
 from cronhare.domain.schedules.schedule import Every, Once, Recurring
-from cronhare.domain.schedules.timings import SameTiming, Timings
+from cronhare.ports.schedules import SameTiming, Timings
 
 MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
 
