@@ -33,7 +33,7 @@ from cronhare.domain.texts.printable import echo, shortened
 from cronhare.domain.texts.words import NAME, first_faults, hint
 
 from .calendars import CalendarTable, read_calendar_table
-from .schedules import ScheduleTable, read_draft
+from .schedules import ScheduleTable, faults_of_table, read_draft
 from .targets import EventsTable, NotifyTable, Subscribers, read_target
 from .tasks import ClassTable, DefaultsTable, Policies, TaskTable, read_task
 
@@ -320,6 +320,7 @@ class _Reading:
                 problem = f"{SYSTEM_PREFIX} is how the system's own schedules begin"
                 found.append(Fault("name", problem))
             task = _find(table, tasks, found)
+            found.extend(faults_of_table(table, {fault.field for fault in found}))
             draft = read_draft(name, table, task, policies, found)
             events.read_schedule(name, table, table.ping, task, found)
             yield name, (draft, table)

@@ -1,6 +1,6 @@
 """`[schedules.NAME]`: the table, and the draft that it becomes."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from zoneinfo import ZoneInfo
@@ -145,25 +145,35 @@ class ScheduleTable(ScheduleFields, EventsTable):
     manual: bool = False
 
 
+def faults_of_table(table: ScheduleTable, tried: Collection[str]) -> Iterator[Fault]:
+    """Find what does not go together in a file; fields at fault have been *tried*."""
+    says_when = (table.schedule, table.every, table.date_time) != (None, None, None)
+    says_when = says_when or any(getattr(table, flag) for flag in _WITHOUT_TIMES)
+    if not says_when and {"schedule", "every", *_WITHOUT_TIMES}.isdisjoint(tried):
+        ways = "schedule, every, date_time, on_boot, on_start, stay_alive or manual = true"
+        yield Fault("schedule", f"is missing; give {ways}")
+    if table.topic is not None and table.task is not None:
+        yield Fault("topic", "a schedule names a task or a topic, not both")
+    for field in ("on_start", "on_boot"):  # a second run beside one that a kill -9 has left
+        if table.stay_alive and getattr(table, field):
+            yield Fault(field, "stay_alive begins it whenever none runs: leave one of them out")
+
+
 def read_draft(
-    name: str, table: ScheduleTable, task: Task | None, policies: Policies, faults: list[Fault]
+    name: str, table: ScheduleFields, task: Task | None, policies: Policies, faults: list[Fault]
 ) -> ScheduleDraft:
     """Make a draft; a field at fault gets a harmless value.
 
     Its row carries the retry policy of its *task*: a scheduler, which has no jobs file, needs it to
     decide about an attempt that was lost.
     """
-    tried = {fault.field for fault in faults}
-    if not _says_when(table) and not tried & {"schedule", "every", *_WITHOUT_TIMES}:
-        ways = "schedule, every, date_time, on_boot, on_start, stay_alive or manual = true"
-        faults.append(Fault("schedule", f"is missing; give {ways}"))
     zone, farther = _zone(table.timezone), None if task is None else task.policy.retry
     second = int(table.fold is Fold.SECOND)
     params = table.params if table.topic is None else table.payload
     draft = ScheduleDraft(
         name=name,
-        task=_ref(table, task),
-        task_name=None if table.topic else table.task,
+        task=NOWHERE if task is None else task.ref,
+        task_name=None if task is None else task.name,
         no_listener=table.no_listener or NoListener.COMPLETE,
         date_time=read_moment("date_time", table.date_time, zone, faults, fold=second),
         **in_effect(table.schedule, table.gap, table.fold),
@@ -178,9 +188,12 @@ def read_draft(
         conditions=_conditions(table),
         **{field: getattr(table, field) for field in _SAME},
     )
+    if table.topic is not None:
+        draft = attrs.evolve(draft, task=ref_of_topic(table.topic), task_name=None)
     faults += _faults_of_events(table, task)
-    if table.stay_alive:
-        faults += _faults_of_staying_alive(table)
+    if table.stay_alive and table.queue is not None:
+        why = "a schedule with stay_alive has a queue of its own; it names none"
+        faults.append(Fault("queue", why))
     faults += faults_of(draft)
     if table.schedule is not None and table.date_time is not None and draft.date_time is None:
         faults.append(Fault("date_time", "a schedule has cron text or a date-time, not both"))
@@ -189,29 +202,8 @@ def read_draft(
     return draft
 
 
-def _says_when(table: ScheduleTable) -> bool:
-    given = (table.schedule, table.every, table.date_time) != (None, None, None)
-    return given or any(getattr(table, flag) for flag in _WITHOUT_TIMES)
-
-
-def _faults_of_staying_alive(table: ScheduleTable) -> Iterator[Fault]:
-    if table.queue is not None:
-        yield Fault("queue", "a schedule with stay_alive has a queue of its own; it names none")
-    for field in ("on_start", "on_boot"):
-        if getattr(table, field):  # a second run beside one that a kill -9 has left to be taken up
-            yield Fault(field, "stay_alive begins it whenever none runs: leave one of them out")
-
-
-def _ref(table: ScheduleFields, task: Task | None) -> TaskRef:
-    if table.topic is not None:
-        return ref_of_topic(table.topic)
-    return NOWHERE if task is None else task.ref
-
-
-def _faults_of_events(table: ScheduleTable, task: Task | None) -> Iterator[Fault]:
-    """Find what does not go together in a table that names a task, a topic, or both."""
-    if table.topic is not None and table.task is not None:
-        yield Fault("topic", "a schedule names a task or a topic, not both")
+def _faults_of_events(table: ScheduleFields, task: Task | None) -> Iterator[Fault]:
+    """Find what does not go together in a table that names a task or a topic."""
     if table.topic is not None and table.params is not None:
         yield Fault("params", "of an event are its payload: call them so")
     if table.topic is None and table.payload is not None:

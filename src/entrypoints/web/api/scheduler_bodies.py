@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -11,7 +10,7 @@ import attrs
 from msgspec import Meta
 
 from cronhare.adapters.jobs.fields import Id
-from cronhare.adapters.jobs.schedules import ScheduleFields, ScheduleTable, read_draft
+from cronhare.adapters.jobs.schedules import ScheduleFields, read_draft
 from cronhare.adapters.jobs.tasks import Policies
 from cronhare.domain.cron import Fold
 from cronhare.domain.reading import Fault, read_table
@@ -82,12 +81,6 @@ class NewScheduler(ScheduleFields):
     fold: Fold = Fold.FIRST
 
 
-#: The fields that a jobs file has as well, under the same names.
-AS_IN_A_FILE: Final = tuple(
-    field.name for field in attrs.fields(NewScheduler) if field.name not in {"name", *OF_TASK}
-)
-
-
 def name_for(request: UUID) -> str:
     """Name a schedule for which its request has no name."""
     return f"http-{request.hex}"
@@ -121,21 +114,10 @@ def read_new(
 
 
 def draft_of(
-    name: str,
-    body: NewScheduler,
-    task: Task | None,
-    faults: list[Fault],
-    *,
-    policy: RetryPolicy,
-    kept: Mapping[str, Any] = MappingProxyType({}),
+    name: str, body: NewScheduler, task: Task | None, faults: list[Fault], *, policy: RetryPolicy
 ) -> ScheduleDraft:
-    """Make a draft of a body, in which *kept* stands instead of what it says."""
-    same = {field: getattr(body, field) for field in AS_IN_A_FILE} | {**kept}
-    named = None if same["topic"] is not None else "" if task is None else task.name
-    # `manual` silences the reader about times that are missing: that is told elsewhere.
-    table = ScheduleTable(task=named, manual=True, **same)
-    policies = Policies(environment=policy, folder=Path())
-    return read_draft(name, table, task, policies, faults)
+    """Make a draft of a body; *policy* completes its retry policy."""
+    return read_draft(name, body, task, Policies(environment=policy, folder=Path()), faults)
 
 
 def fields_tried(content: Mapping[str, Any], faults: Collection[Fault]) -> set[str]:
@@ -195,7 +177,7 @@ class SchedulerPatch(NewScheduler):
 
 
 #: Fields of a body that a draft has under the same name.
-_SAME: Final = frozenset(AS_IN_A_FILE) & {field.name for field in attrs.fields(ScheduleDraft)}
+_SAME: Final = attrs.fields_dict(ScheduleFields).keys() & attrs.fields_dict(ScheduleDraft).keys()
 #: Fields of a body that are parts of one field of a draft.
 _CONDITIONS: Final = frozenset(field.name for field in attrs.fields(Conditions))
 #: Without these the others of the times cannot be read.
@@ -233,7 +215,7 @@ def read_patch(
     kept = _kept(draft, tried) | {"topic": topic}
     if topic is not None and "topic" in said and not tried & {"params", "payload"}:
         kept["payload"] = draft.params
-    new = draft_of(stored.name, body, task, faults, policy=policy, kept=kept)
+    new = draft_of(stored.name, attrs.evolve(body, **kept), task, faults, policy=policy)
     runs_another = bool(of_task) or "topic" in said
     changed = attrs.evolve(draft, **_changes(draft, new, tried, runs_another=runs_another))
     faults += faults_of(changed)
