@@ -10,6 +10,12 @@ import msgspec
 from sqlalchemy import Connection, bindparam, select, update
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.backfill import (
+    claim_past,
+    instants,
+    may_be_filled_up_to,
+    why_not_filled,
+)
 from cronhare.domain.lifecycle.orders import (
     BackfillOrder,
     ItemState,
@@ -18,16 +24,7 @@ from cronhare.domain.lifecycle.orders import (
     moment_of_second,
     second_of,
 )
-from cronhare.domain.lifecycle.replay import (
-    REPLAYED,
-    Allowance,
-    claim_past,
-    instants,
-    may_be_filled_up_to,
-    replay,
-    why_not_filled,
-    why_not_replayed,
-)
+from cronhare.domain.lifecycle.replay import REPLAYED, Allowance, replay, why_not_replayed
 from cronhare.domain.schedules.keys import backfill_key, keys_of_instant
 from cronhare.domain.schedules.schedule import Schedule
 from cronhare.domain.schedules.skips import Circumstances

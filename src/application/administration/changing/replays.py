@@ -13,17 +13,12 @@ from cronhare.domain.access import Actor
 from cronhare.domain.audit import Action
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import FailureFilter
+from cronhare.domain.lifecycle.backfill import MOST_INSTANTS, NOT_BESIDE, instants, left_out_by
 from cronhare.domain.lifecycle.orders import (
     BackfillOrder,
     Order,
     Replay,
     ReplayOrder,
-)
-from cronhare.domain.lifecycle.replay import (
-    MOST_INSTANTS,
-    NOT_BESIDE,
-    instants,
-    left_out_by,
 )
 from cronhare.domain.progress import OnProgress, unwatched
 from cronhare.domain.reading import Fault, Invalid

@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cronhare.domain.lifecycle.replay import left_out
+from cronhare.domain.lifecycle.backfill import left_out
 from cronhare.domain.schedules.draft import ScheduleDraft, compile_schedule
 from cronhare.domain.schedules.skips import Circumstances
 from cronhare.domain.schedules.task import TaskRef
