@@ -1,7 +1,7 @@
 """The runner of reminders: an attempt tells each target once."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import timedelta
 
 import attrs
@@ -60,7 +60,25 @@ class ReminderRunner(CoroutineRunner):
                 )
         except TimeoutError:
             return failed("the targets took longer than the timeout", ErrorClass.TRANSIENT)
-        return self._result(invocation, left, answers)
+        pairs = zip(left, answers, strict=True)
+        refusals = {target.name: answer for target, answer in pairs if answer is not None}
+        stdout = _captured(f"{each.name}: told" for each in left if each.name not in refusals)
+        if not refusals:
+            self._partly.note(invocation.execution_id, (), is_over=True)
+            return AttemptResult(outcome=Outcome(ending=Ending.SUCCEEDED), stdout=stdout)
+        # It is worth a retry unless each of them refused for good.
+        for_good = all(refusal.for_good for refusal in refusals.values())
+        said = [f"{name} was not told: {refusal}" for name, refusal in refusals.items()]
+        error = TaskError(
+            message=listed(said),
+            error_class=ErrorClass.PERMANENT if for_good else ErrorClass.TRANSIENT,
+            retry_after=max(each.asked or timedelta(0) for each in refusals.values()) or None,
+        )
+        return AttemptResult(
+            outcome=Outcome(ending=Ending.FAILED, error=error),
+            stdout=stdout,
+            stderr=_captured(f"{name}: {refusal}" for name, refusal in refusals.items()),
+        )
 
     async def _tell(
         self, target: Target, invocation: Invocation, mail: MailContent
@@ -72,23 +90,6 @@ class ReminderRunner(CoroutineRunner):
         told = self._partly.takers(invocation.execution_id) | {target.name}
         self._partly.note(invocation.execution_id, told, is_over=False)
         return None
-
-    def _result(
-        self,
-        invocation: Invocation,
-        asked: Sequence[Target],
-        answers: Sequence[NotDelivered | None],
-    ) -> AttemptResult:
-        pairs = list(zip(asked, answers, strict=True))
-        refusals = [(target.name, answer) for target, answer in pairs if answer is not None]
-        stdout = _captured(f"{target.name}: told" for target, answer in pairs if answer is None)
-        stderr = _captured(f"{name}: {refusal}" for name, refusal in refusals)
-        if not refusals:
-            self._partly.note(invocation.execution_id, (), is_over=True)
-            outcome = Outcome(ending=Ending.SUCCEEDED)
-        else:
-            outcome = Outcome(ending=Ending.FAILED, error=_error(refusals))
-        return AttemptResult(outcome=outcome, stdout=stdout, stderr=stderr)
 
 
 def _written(invocation: Invocation, mail: MailContent, target: str) -> OutboxRow:
@@ -115,17 +116,6 @@ def _written(invocation: Invocation, mail: MailContent, target: str) -> OutboxRo
     )
     row = OutboxRow.of(event, target, source="", now=due_at)
     return attrs.evolve(row, tries=invocation.attempt, next_try_at=None)
-
-
-def _error(refusals: Sequence[tuple[str, NotDelivered]]) -> TaskError:
-    """Say who was not told; it is worth a retry unless each of them refused for good."""
-    for_good = all(refusal.for_good for _, refusal in refusals)
-    asked = max((refusal.asked or timedelta(0) for _, refusal in refusals), default=timedelta(0))
-    return TaskError(
-        message=listed([f"{name} was not told: {refusal}" for name, refusal in refusals]),
-        error_class=ErrorClass.PERMANENT if for_good else ErrorClass.TRANSIENT,
-        retry_after=asked or None,
-    )
 
 
 def _captured(lines: Iterable[str]) -> Captured:

@@ -387,20 +387,6 @@ async def test_a_target_that_always_fails_is_given_up_with_a_warning(
     assert f"Given up after try {MOST_TRIES}" in "\n".join(lines())
 
 
-async def test_what_a_target_says_for_good_is_not_tried_again() -> None:
-    made = house()
-
-    def gone(_target: Target, _event: OutboxRow) -> None:
-        raise NotDelivered("it answered 410", for_good=True)
-
-    outpost = Outpost(made, subscriptions(target("ops")), Notifier(hears=gone))
-    await failed(made)
-
-    await outpost.turn()
-
-    assert outpost.states() == {"ops": OutboxState.GIVEN_UP.value}
-
-
 async def test_a_target_of_which_a_part_hears_is_told_of_all_at_once_and_says_who_did_not(
     lines: Lines,
 ) -> None:

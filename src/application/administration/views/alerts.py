@@ -34,11 +34,6 @@ class ToldView:
     why: str | None
     last_error: str | None
 
-    @property
-    def is_given_up(self) -> bool:
-        """Whether it will not be told any more."""
-        return self.state in {OutboxState.GIVEN_UP, OutboxState.EXPIRED}
-
     @classmethod
     def of(cls, row: OutboxRow, failing: OutboxRow | None, now: datetime) -> Self:
         """Show a row of the outbox; it may wait behind what its target is *failing* with."""

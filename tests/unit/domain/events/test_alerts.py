@@ -53,15 +53,6 @@ def test_the_alert_is_the_original_one() -> None:
     assert critical["severity"] == "critical"
 
 
-def test_an_alert_leads_to_ones_own_runbook() -> None:
-    runbook = "https://runbooks.example.com/dlq"
-
-    found = alerts(AlertPolicy(runbook=runbook), unresolved=101)
-
-    growing = [found[rule].data["deadLetterQueue"] for rule in (Rule.GROWING, Rule.CRITICAL)]
-    assert [each["runbook"] for each in growing] == [runbook] * 2
-
-
 def test_a_task_that_is_retried_too_often_is_named() -> None:
     worst = execution(deaths=3)
 
