@@ -1,19 +1,24 @@
 """Events and alerts: which targets are to be told of what, and telling them."""
 
+import re
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Protocol
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol, Self
 
 import attrs
 
-from cronhare.domain.events.alerts import Alert, AlertFilter, AlertPlace
+from cronhare.domain.events.alerts import Alert
 from cronhare.domain.events.events import Event
 from cronhare.domain.events.judging import ScheduleSigns, Signs, SystemSigns
 from cronhare.domain.events.outbox import OutboxRow, OutboxState, RunEnd
+from cronhare.domain.events.rules import ABOUT
 from cronhare.domain.events.targets import Target
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.schedules.task import TaskRef
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_PLACE: Final = re.compile(r"(held|over)-(-[0-9]{1,16}|[0-9]{1,17})-(.{1,255})")
 
 
 @attrs.frozen(kw_only=True)
@@ -250,6 +255,53 @@ class AlertChanges:
 
     raised: Collection[Alert] = ()
     cleared: Collection[Alert] = ()
+
+
+@attrs.frozen(kw_only=True)
+class AlertFilter:
+    """Which alerts: None is whichever. Those that are *cleared* are listed after what holds."""
+
+    rule: str | None = None
+    severity: str | None = None
+    schedule: str | None = None
+    cleared: bool = False
+
+    @property
+    def rules(self) -> frozenset[str]:
+        """The rules of which these are: how bad an alert is comes from its rule."""
+        return frozenset(
+            rule
+            for rule, about in ABOUT.items()
+            if self.rule in {None, rule} and self.severity in {None, about.severity}
+        )
+
+
+@attrs.frozen
+class AlertPlace:
+    """Where an alert stands in the list: what holds since *at*, then what is *over* since then."""
+
+    over: bool
+    at: datetime
+    key: str
+
+    @classmethod
+    def of(cls, alert: Alert) -> Self:
+        return cls(alert.cleared_at is not None, alert.cleared_at or alert.raised_at, alert.key)
+
+    @classmethod
+    def read(cls, text: str) -> Self | None:
+        """Read a place as it is written; None if it is none.
+
+        >>> str(AlertPlace.read("held-1772452800000000-queue:1f0c")), AlertPlace.read("7")
+        ('held-1772452800000000-queue:1f0c', None)
+        """
+        if (found := _PLACE.fullmatch(text)) is None:
+            return None
+        return cls(found[1] == "over", _EPOCH + timedelta(microseconds=int(found[2])), found[3])
+
+    def __str__(self) -> str:
+        micros = (self.at - _EPOCH) // timedelta(microseconds=1)
+        return f"{'over' if self.over else 'held'}-{micros}-{self.key}"
 
 
 class AlertStorePort(Protocol):

@@ -4,13 +4,14 @@ from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from cronhare.domain.events.alerts import CLEAR_AFTER, Alert, AlertFilter, AlertPlace, key_of
+from cronhare.domain.events.alerts import CLEAR_AFTER, Alert, key_of
 from cronhare.domain.events.judging import OVERDUE_AFTER, ScheduleSigns, Signs, SystemSigns
 from cronhare.domain.events.rules import Rule
 from cronhare.domain.execution import Execution
 from cronhare.domain.retries.retry import Complete
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.ports.events import AlertFilter, AlertPlace
 from tests.integration.ledgers import (
     FAILURE,
     FOR_GOOD,

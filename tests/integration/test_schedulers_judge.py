@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.domain.events.alerts import Alert, AlertFilter
+from cronhare.domain.events.alerts import Alert
 from cronhare.domain.events.outbox import EXPIRES_AFTER, OutboxRow, OutboxState
 from cronhare.domain.events.targets import EventKind, Subscriptions
 from cronhare.entrypoints.processes.scheduler import alert_loop
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.working import WorkingContainer
+from cronhare.ports.events import AlertFilter
 from tests.integration.test_alerts_of_two_processes import FAILED
 from tests.services.finding import wait_until
 from tests.trial_event import trial

@@ -17,7 +17,6 @@ from cronhare.domain.events.alerts import (
     JUDGED_WITHIN,
     TOLD_ANEW_AFTER,
     Alert,
-    AlertFilter,
     cleared,
     raised,
 )
@@ -27,7 +26,7 @@ from cronhare.domain.events.rules import AlertConditions, AlertPolicy
 from cronhare.domain.events.targets import EventKind, Subscriptions
 from cronhare.domain.nodes import MOST_REPORTS, has_passed, served
 from cronhare.ports.attempts import NodeStorePort
-from cronhare.ports.events import AlertChanges, AlertStorePort, EventStorePort
+from cronhare.ports.events import AlertChanges, AlertFilter, AlertStorePort, EventStorePort
 
 from ..logs import say
 

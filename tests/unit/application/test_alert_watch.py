@@ -10,7 +10,7 @@ import pytest
 from cronhare.adapters.sql.events.alerts import SqlAlertStore
 from cronhare.application.administration.reading.alerts import AlertDesk
 from cronhare.application.events import alerting
-from cronhare.domain.events.alerts import CLEAR_AFTER, EVERY, AlertFilter
+from cronhare.domain.events.alerts import CLEAR_AFTER, EVERY
 from cronhare.domain.events.judging import alert
 from cronhare.domain.events.outbox import OutboxRow, OutboxState
 from cronhare.domain.events.rules import AlertConditions, Deadline, Rule
@@ -21,7 +21,7 @@ from cronhare.domain.events.targets import (
     Subscriptions,
     Target,
 )
-from cronhare.ports.events import NotDelivered
+from cronhare.ports.events import AlertFilter, NotDelivered
 from tests.unit.application.house import House
 from tests.unit.application.test_events import (
     EVERY_MINUTE,

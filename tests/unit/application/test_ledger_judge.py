@@ -8,10 +8,10 @@ import pytest
 from cronhare.adapters.sql.events.alerts import SqlAlertStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.application.events.alerting import LONGEST_GAP, LedgerJudge
-from cronhare.domain.events.alerts import AlertFilter
 from cronhare.domain.events.rules import AlertPolicy
 from cronhare.domain.nodes import FORGOTTEN_AFTER, NodeReport
 from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.ports.events import AlertFilter
 from tests.unit.application.house import House
 from tests.unit.application.test_events import house
 

@@ -11,15 +11,13 @@ import sqlalchemy as sa
 from cronhare.domain.events.alerts import (
     JUDGED_WITHIN,
     Alert,
-    AlertFilter,
-    AlertPlace,
     is_forgotten,
     is_over,
     is_superseded,
     nobody_judged,
 )
 from cronhare.domain.events.events import LONGEST_NAME
-from cronhare.ports.events import AlertChanges
+from cronhare.ports.events import AlertChanges, AlertFilter, AlertPlace
 
 from ..database import Store, repeatable
 from ..tables.executions import batches, exactly

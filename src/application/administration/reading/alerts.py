@@ -7,11 +7,11 @@ from itertools import chain
 
 import attrs
 
-from cronhare.domain.events.alerts import Alert, AlertFilter, AlertPlace, nobody_judged
+from cronhare.domain.events.alerts import Alert, nobody_judged
 from cronhare.domain.events.outbox import OutboxRow, OutboxState
 from cronhare.domain.events.targets import EventKind, Subscribers, Subscriptions, Target
 from cronhare.domain.texts.moments import say_moment
-from cronhare.ports.events import AlertStorePort, EventStorePort
+from cronhare.ports.events import AlertFilter, AlertPlace, AlertStorePort, EventStorePort
 
 from ...events.alerting import schedules_of_no_file
 from ..names import Names

@@ -10,7 +10,6 @@ from uuid import uuid4
 import attrs
 import typer
 
-from cronhare.domain.events.alerts import AlertFilter
 from cronhare.domain.events.events import Event
 from cronhare.domain.events.outbox import OutboxRow, OutboxState, say_next_try
 from cronhare.domain.events.rules import AlertSeverity, Rule
@@ -29,7 +28,7 @@ from cronhare.domain.events.targets import (
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import echo
 from cronhare.domain.texts.words import counted, listed
-from cronhare.ports.events import NotDelivered, NotifierPort
+from cronhare.ports.events import AlertFilter, NotDelivered, NotifierPort
 
 from ..completion import SCHEDULES
 from ..errors import Refusal, Status

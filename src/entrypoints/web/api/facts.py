@@ -18,10 +18,10 @@ from cronhare.application.administration.views.work import (
     QueueView,
 )
 from cronhare.domain.access import Scope
-from cronhare.domain.events.alerts import AlertFilter, AlertPlace
 from cronhare.domain.events.rules import AlertSeverity, Rule
 from cronhare.domain.reading import Fault, Reads
 from cronhare.domain.texts.moments import iso_moment
+from cronhare.ports.events import AlertFilter, AlertPlace
 
 from ..asking import Asking
 from ..problems import invalid_request

@@ -12,9 +12,10 @@ from starlette.routing import BaseRoute
 
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.views.alerts import AlertView
-from cronhare.domain.events.alerts import AlertFilter, AlertPlace, nobody_judged
+from cronhare.domain.events.alerts import nobody_judged
 from cronhare.domain.events.rules import AlertSeverity, Rule
 from cronhare.domain.texts.printable import echo
+from cronhare.ports.events import AlertFilter, AlertPlace
 
 from ...problems import Problem
 from ..asked import asked_among, asked_text
