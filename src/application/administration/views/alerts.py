@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 import attrs
 
 from cronhare.domain.events.alerts import Alert
-from cronhare.domain.events.outbox import OutboxRow, OutboxState, say_next_try
+from cronhare.domain.events.outbox import UNTOLD, OutboxRow, OutboxState, say_next_try
 from cronhare.domain.events.rules import Rule
 from cronhare.domain.texts.moments import say_duration
 from cronhare.domain.texts.words import counted
@@ -33,6 +33,11 @@ class ToldView:
     told_at: datetime | None
     why: str | None
     last_error: str | None
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether it will not be told any more."""
+        return self.state in UNTOLD
 
     @classmethod
     def of(cls, row: OutboxRow, failing: OutboxRow | None, now: datetime) -> Self:
