@@ -80,7 +80,7 @@ class Pacing:
         for field, (least, most) in _BOUNDS.items():
             value = getattr(self, field)
             if value is not None and not least <= value <= most:
-                yield Fault(field, f"{value} is not {least:g}-{most:,g}")
+                yield Fault(field, f"{value:.15g} is not {least:g}-{most:,g}")
         if len(self.author) > LONGEST_AUTHOR or self.author != printable(self.author):
             yield Fault("author", f"is to be a line of at most {LONGEST_AUTHOR} letters")
 
