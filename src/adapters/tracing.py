@@ -66,10 +66,6 @@ class ToldExporter(SpanExporter):
         """Close the connection."""
         self._exporter.shutdown()
 
-    def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Send what the exporter still has."""
-        return self._exporter.force_flush(timeout_millis)
-
 
 class _Span:
     """One of the SDK's spans, as the use cases see it."""

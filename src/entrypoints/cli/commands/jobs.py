@@ -14,6 +14,7 @@ import msgspec
 import typer
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs_text
+from cronhare.application.administration.jobs_file import notes
 from cronhare.application.administration.jobs_file.difference import (
     Change,
     ChangedKind,
@@ -22,17 +23,6 @@ from cronhare.application.administration.jobs_file.difference import (
     queues_shared_among,
 )
 from cronhare.application.administration.jobs_file.export import CannotExport, Chosen, Exporter
-from cronhare.application.administration.jobs_file.notes import (
-    notes_on,
-    notes_on_calendars,
-    notes_on_changes,
-    notes_on_clocks,
-    notes_on_keys,
-    notes_on_queues,
-    notes_on_served,
-    notes_on_targets,
-    notes_on_topics,
-)
 from cronhare.application.administration.reading.schedules import next_effects
 from cronhare.application.administration.views.schedules import ExportView, ScheduleChangeView
 from cronhare.application.doctor.nodes import older_files
@@ -68,19 +58,19 @@ def check(jobs: JobsArguments = None) -> None:
     if refused:
         raise Refusals(refused)
     for file in files:
-        print_notes(notes_on(file, now=now))
+        print_notes(notes.notes_on(file, now=now))
         has_mail = settings.mail_server is not None
-        print_notes(notes_on_targets(file.subscriptions, has_mail=has_mail))
+        print_notes(notes.notes_on_targets(file.subscriptions, has_mail=has_mail))
         tasks, schedules = counted(len(file.tasks), "task"), counted(len(file.drafts), "schedule")
         print_line(f"{file.path}: {tasks} and {schedules}, no faults")
         print_line(f"  What it would change: cronhare plan {file.path}")
-    print_notes(notes_on_calendars(files))
-    print_notes(notes_on_topics(files))
+    print_notes(notes.notes_on_calendars(files))
+    print_notes(notes.notes_on_topics(files))
     # Without the setting a worker serves the main queue alone, `up` whatever its file names.
     if "queues" in settings.sources.found:
         by = f"worker with this {settings.called('queues')}"
-        print_notes(notes_on_served(files, settings.queues, by=by))
-    print_notes(notes_on_queues(queues_shared_among(files)))
+        print_notes(notes.notes_on_served(files, settings.queues, by=by))
+    print_notes(notes.notes_on_queues(queues_shared_among(files)))
 
 
 def _beside_each_other(files: Sequence[JobsFile]) -> Iterator[Refusal]:
@@ -162,9 +152,9 @@ def plan(jobs: JobsArgument = None, *, json: Json = False) -> None:
     if json:
         print_json(_views(changes, now))
         return
-    print_notes(notes_on_keys(file))
+    print_notes(notes.notes_on_keys(file))
     _print_changes(changes, file, applier, applied=False)
-    print_notes(notes_on_clocks(changes, now=now))
+    print_notes(notes.notes_on_clocks(changes, now=now))
     print_line(f"This would be: {_counted(changes)}. To make it so: cronhare apply {jobs}")
     print_line(f"Ledger: {said_ledger(container.settings())}")
 
@@ -180,7 +170,7 @@ def apply(jobs: JobsArgument = None, *, json: Json = False) -> None:
     if json:
         print_json(_views(changes, now))
         return
-    print_notes(notes_on(file, now=now))
+    print_notes(notes.notes_on(file, now=now))
     _print_changes(changes, file, applier, applied=True)
     print_line(f"Applied to {said_ledger(container.settings())}: {_counted(changes)}.")
     if any(change.change is not Change.KEEP for change in changes):
@@ -218,8 +208,8 @@ def _print_changes(
             print_line(f"    {field.field}: {_say(field.before)} → {_say(field.after)}")
     if (more := len(found) - MOST_CHANGES) > 0:
         print_line(f"and {more:,} more; --json has all")
-    print_notes(notes_on_changes(changes, source=file.source, applied=applied))
-    print_notes(notes_on_queues(applier.shared_queues(file)))
+    print_notes(notes.notes_on_changes(changes, source=file.source, applied=applied))
+    print_notes(notes.notes_on_queues(applier.shared_queues(file)))
 
 
 def _counted(changes: Sequence[ScheduleChange]) -> str:

@@ -46,30 +46,22 @@ DryRun = Annotated[
 ]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Watch it until it ends, or Ctrl-C.")]
 
+
+def _rule(kind: type, flag: str, what: str) -> Any:  # noqa: ANN401 - typer's
+    return Annotated[kind | None, typer.Option(flag, help=what)]
+
+
 #: How runs in the background are spread, by the fields of their order.
 _RULES: Final[Mapping[str, Any]] = {
-    "rate": Annotated[
-        float | None, typer.Option("--rate", help="At most so many begin in a second.")
-    ],
-    "jitter": Annotated[
-        float | None,
-        typer.Option(
-            "--jitter", help="By how much of itself a gap grows at most, by chance: 0.2 is 20 %."
-        ),
-    ],
-    "canary": Annotated[
-        int | None, typer.Option("--canary", help="Judge so many before any other begins.")
-    ],
-    "stop_at": Annotated[
-        str | None,
-        typer.Option(
-            "--stop-at", help="Stop if more than this part goes badly, such as 0.2; or never."
-        ),
-    ],
-    "attempts": Annotated[
-        int | None,
-        typer.Option("--attempts", help="Try each so often in all; else as its policy says."),
-    ],
+    "rate": _rule(float, "--rate", "At most so many begin in a second."),
+    "jitter": _rule(
+        float, "--jitter", "By how much of itself a gap grows at most, by chance: 0.2 is 20 %."
+    ),
+    "canary": _rule(int, "--canary", "Judge so many before any other begins."),
+    "stop_at": _rule(
+        str, "--stop-at", "Stop if more than this part goes badly, such as 0.2; or never."
+    ),
+    "attempts": _rule(int, "--attempts", "Try each so often in all; else as its policy says."),
     "author": By,
 }
 spread = with_options(_RULES, dict)

@@ -128,52 +128,43 @@ def show(
         show_due(upcoming, schedule.timezone)
 
 
-def _facts(schedule: ScheduleView) -> list[tuple[str, object]]:
+def _facts(one: ScheduleView) -> list[tuple[str, object]]:
+    window = _duration(one.misfire_window_seconds)
+    clock = f"{one.gap_policy}, {one.fold_policy}"
+    task = one.task and called_in_full(one.task, name=one.task_name, source=one.source)
+    misfire = f"{one.misfire_policy}, within {window}, {one.misfire_cap} at once"
+    limited = f"{one.concurrency_limit} at once, by {one.concurrency_key}"
     return [
-        ("schedule", f"{schedule.name} (id {schedule.id})"),
-        ("problem", schedule.problem),
-        ("description", schedule.description),
-        ("when", _when(schedule)),
-        ("zone", schedule.timezone),
-        (
-            "gap, fold",
-            f"{schedule.gap_policy}, {schedule.fold_policy}"
-            if schedule.schedule and schedule.gap_policy
-            else None,
-        ),
-        ("status", _status(schedule)),
-        ("pause", pause_of(schedule)),
-        (
-            "task",
-            schedule.task
-            and called_in_full(schedule.task, name=schedule.task_name, source=schedule.source),
-        ),
-        ("topic", schedule.topic and f"{schedule.topic} (unheard: {schedule.no_listener})"),
-        ("queue", schedule.queue),
-        ("params", None if schedule.task is None else json_line(schedule.params)),
-        ("retry", schedule.retry_facts),
-        ("misfire", _misfire(schedule)),
-        ("overlap", schedule.overlap_policy),
-        (
-            "concurrency",
-            f"{schedule.concurrency_limit} at once, by {schedule.concurrency_key}"
-            if schedule.concurrency_key
-            else None,
-        ),
-        ("stay alive", f"yes, by {keeps_alive(schedule.name)}" if schedule.stay_alive else None),
-        ("timeout", _duration(schedule.timeout_seconds)),
-        ("jitter", _duration(schedule.jitter_seconds)),
-        ("starts", schedule.starts_at),
-        ("ends", schedule.ends_at),
-        ("max runs", schedule.max_runs and f"{schedule.max_runs}, {schedule.runs_claimed} so far"),
-        ("expires", _duration(schedule.expires_seconds)),
-        ("skip on", ", ".join(schedule.skip_on or ()) or None),
-        ("only on", ", ".join(schedule.only_on or ()) or None),
-        ("blackout", ", ".join(schedule.blackout or ()) or None),
-        ("edited", schedule.updated_at),
-        ("planned", None if schedule.planned else "no scheduler has looked at the newest edit yet"),
-        ("last run", _last(schedule)),
-        ("next due", schedule.next_due_at),
+        ("schedule", f"{one.name} (id {one.id})"),
+        ("problem", one.problem),
+        ("description", one.description),
+        ("when", _when(one)),
+        ("zone", one.timezone),
+        ("gap, fold", clock if one.schedule and one.gap_policy else None),
+        ("status", None if one.status is None else Styled("on" if one.status else "off")),
+        ("pause", pause_of(one)),
+        ("task", task),
+        ("topic", one.topic and f"{one.topic} (unheard: {one.no_listener})"),
+        ("queue", one.queue),
+        ("params", None if task is None else json_line(one.params)),
+        ("retry", one.retry_facts),
+        ("misfire", misfire if one.misfire_policy else None),
+        ("overlap", one.overlap_policy),
+        ("concurrency", limited if one.concurrency_key else None),
+        ("stay alive", f"yes, by {keeps_alive(one.name)}" if one.stay_alive else None),
+        ("timeout", _duration(one.timeout_seconds)),
+        ("jitter", _duration(one.jitter_seconds)),
+        ("starts", one.starts_at),
+        ("ends", one.ends_at),
+        ("max runs", one.max_runs and f"{one.max_runs}, {one.runs_claimed} so far"),
+        ("expires", _duration(one.expires_seconds)),
+        ("skip on", ", ".join(one.skip_on or ()) or None),
+        ("only on", ", ".join(one.only_on or ()) or None),
+        ("blackout", ", ".join(one.blackout or ()) or None),
+        ("edited", one.updated_at),
+        ("planned", None if one.planned else "no scheduler has looked at the newest edit yet"),
+        ("last run", _last(one)),
+        ("next due", one.next_due_at),
     ]
 
 
@@ -192,21 +183,10 @@ def _when(schedule: ScheduleView) -> str | None:
     return f"{short}{ways}"
 
 
-def _status(schedule: ScheduleView) -> object:
-    return None if schedule.status is None else Styled("on" if schedule.status else "off")
-
-
 def pause_of(schedule: ScheduleView) -> str | None:
     """Say whether it is paused, and since when and why it is or was; None if it never was."""
     pause = schedule.pause
     return None if pause is None else f"{'on' if pause.on else 'over'}, {say_pause(pause)}"
-
-
-def _misfire(schedule: ScheduleView) -> str | None:
-    if schedule.misfire_policy is None:
-        return None
-    window = _duration(schedule.misfire_window_seconds)
-    return f"{schedule.misfire_policy}, within {window}, {schedule.misfire_cap} at once"
 
 
 _CAME_OF: Final = {Trigger.TIME: "due", Trigger.ALIVE: "to stay alive"}
