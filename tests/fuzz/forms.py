@@ -25,8 +25,7 @@ from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web import server
-from cronhare.entrypoints.web.bodies import LARGEST_BODY
-from cronhare.entrypoints.web.page.asked import MOST_FIELDS
+from cronhare.entrypoints.web.bodies import LARGEST_BODY, MOST_FIELDS
 from tests.frozen_clock import FrozenClock
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
 from tests.fuzz.described import fill

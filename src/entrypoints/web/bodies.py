@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from itertools import islice
 from typing import Any, Final
+from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.requests import Request
@@ -19,6 +20,9 @@ from .problems import Problem, invalid_request
 
 #: Bytes of a body: params of the largest size, and 64 KiB for all else.
 LARGEST_BODY: Final = LARGEST_PARAMS + 64 * 1024
+
+#: Fields of a form, or of a query; the largest form of ours has some forty.
+MOST_FIELDS: Final = 200
 
 
 async def received(request: Request) -> bytes:
@@ -54,6 +58,24 @@ def read_object(body: bytes, faults: list[Fault], *, may_be_empty: bool = False)
         if beyond:
             del content[name]
     return content
+
+
+def pairs_of(text: bytes) -> list[tuple[str, str]]:
+    """Read a query, or a form.
+
+    Raises:
+        Problem: it is none.
+    """
+    try:
+        return parse_qsl(
+            text.decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=MOST_FIELDS,
+        )
+    except ValueError as error:  # that it is no UTF-8, among others
+        detail = f"this is no form: it has over {MOST_FIELDS} fields, or is no UTF-8"
+        raise Problem(HTTPStatus.BAD_REQUEST, detail) from error
 
 
 def digest_of_object(content: Mapping[str, Any]) -> str:

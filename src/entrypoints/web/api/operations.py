@@ -22,7 +22,7 @@ from typing import (
     get_origin,
     get_type_hints,
 )
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import quote, urlencode
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 import attrs
@@ -43,7 +43,7 @@ from cronhare.domain.texts.words import hint
 from ...json_text import as_json
 from ..access import actor_of, need
 from ..asking import Asker
-from ..bodies import read_object, received
+from ..bodies import pairs_of, read_object, received
 from ..problems import MEDIA_TYPE, Problem, invalid_request
 
 T = TypeVar("T")
@@ -55,8 +55,7 @@ LONGEST_TEXT: Final = 255
 ROWS: Final = 100
 MOST_ROWS: Final = 1_000
 
-#: Parameters of a query, and characters of a number in one: those of any number in a row.
-_MOST_PARAMETERS: Final = 200
+#: Characters of a number in a query: those of any number in a row.
 _LONGEST_NUMBER: Final = len(str(LARGEST_ID))
 
 
@@ -257,7 +256,7 @@ class Operation(Route):
     def _asked(self, request: Request, faults: list[Fault]) -> dict[str, Any]:
         """Give the query as it is to be read; what is not known, or there twice, is a fault."""
         asked: dict[str, Any] = {}
-        for name, text in _pairs(request):
+        for name, text in pairs_of(request.scope["query_string"]):
             kind = self._fields.get(name)
             if kind is None:
                 if name not in asked:
@@ -276,7 +275,11 @@ class Operation(Route):
         headers, status = dict(reply.headers), reply.status or self.status
         if reply.after is not None:
             query = {"after": reply.after}
-            kept = [(name, text) for name, text in _pairs(request) if name not in query]
+            kept = [
+                (name, text)
+                for name, text in pairs_of(request.scope["query_string"])
+                if name not in query
+            ]
             path = quote(request.scope["path"])
             headers["Link"] = f'<{path}?{urlencode([*kept, *query.items()])}>; rel="next"'
         if reply.value is None:
@@ -305,24 +308,6 @@ def refuse_unless_acceptable(request: Request, given: str) -> None:
     possible = {"*/*", given, f"{given.partition('/')[0]}/*", MEDIA_TYPE}
     if ranges and not ranges & possible:
         raise Problem(HTTPStatus.NOT_ACCEPTABLE, f"the answer is {given}, and Accept has it not")
-
-
-def _pairs(request: Request) -> list[tuple[str, str]]:
-    """Read a query.
-
-    Raises:
-        Problem: it is none.
-    """
-    try:
-        return parse_qsl(
-            request.scope["query_string"].decode("ascii"),
-            keep_blank_values=True,
-            errors="strict",
-            max_num_fields=_MOST_PARAMETERS,
-        )
-    except ValueError as error:
-        detail = f"the query is no form in UTF-8, or has over {_MOST_PARAMETERS} parameters"
-        raise Problem(HTTPStatus.BAD_REQUEST, detail) from error
 
 
 def _parsed(kind: Any, text: str) -> Any:  # noqa: ANN401 - any annotation

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Final, TypeVar
-from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
@@ -17,7 +16,7 @@ from cronhare.domain.texts.moments import read_iso
 from cronhare.domain.texts.printable import echo, shown
 from cronhare.domain.texts.words import hint, listed
 
-from ..bodies import LARGEST_BODY, too_large
+from ..bodies import pairs_of, received
 from ..problems import Problem
 
 C = TypeVar("C", bound=enum.StrEnum)
@@ -196,10 +195,6 @@ def _refused(name: str, text: str, allowed: str) -> Problem:
     return Problem(HTTPStatus.BAD_REQUEST, f"{name} is {echo(text)}; allowed: {allowed}")
 
 
-#: Fields of a form; the largest of ours has some forty.
-MOST_FIELDS: Final = 200
-
-
 async def read_form(request: Request, known: Sequence[str]) -> None:
     """Read the fields of a form, for `form_of`; one that is not *known* says what nobody heeds.
 
@@ -208,7 +203,7 @@ async def read_form(request: Request, known: Sequence[str]) -> None:
     Raises:
         Problem: it is too large, no form, or has other fields, or one more than once.
     """
-    fields = _decoded(await _body(request))
+    fields = pairs_of(await received(request))
     if faults := faults_of([name for name, _ in fields], known):
         raise Problem(
             HTTPStatus.BAD_REQUEST, "the form has faults; nothing was done", faults=faults
@@ -220,25 +215,3 @@ def form_of(request: Request) -> Mapping[str, str]:
     """Give the fields of a form, which was read before its handler was called."""
     form: Mapping[str, str] = request.state.form
     return form
-
-
-async def _body(request: Request) -> bytes:
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > LARGEST_BODY:
-            raise too_large()
-    return bytes(body)
-
-
-def _decoded(body: bytes) -> list[tuple[str, str]]:
-    try:
-        return parse_qsl(
-            body.decode("ascii"),
-            keep_blank_values=True,
-            errors="strict",
-            max_num_fields=MOST_FIELDS,
-        )
-    except ValueError as error:  # that it is no UTF-8, among others
-        detail = f"the body is no form: it has over {MOST_FIELDS} fields, or is no UTF-8"
-        raise Problem(HTTPStatus.BAD_REQUEST, detail) from error
