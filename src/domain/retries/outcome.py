@@ -68,9 +68,6 @@ class TaskError:
 
     *types* are the names of an exception's class and of its bases, the class first. A server asked
     to be left alone for *retry_after*, or until *retry_at*.
-
-    >>> TaskError(message="wide", code="E" * 100).code == shortened("E" * 100, LONGEST_CODE)
-    True
     """
 
     message: str = attrs.field(converter=_message)
@@ -86,13 +83,7 @@ class TaskError:
 
 
 def classify(code: str | None) -> ErrorClass:
-    """Classify a failure by its error code.
-
-    >>> classify("ETIMEDOUT")
-    <ErrorClass.TRANSIENT: 'transient'>
-    >>> classify("ESOMETHING")
-    <ErrorClass.UNKNOWN: 'unknown'>
-    """
+    """Classify a failure by its error code."""
     return CLASS_OF_CODE.get(code or "", ErrorClass.UNKNOWN)
 
 

@@ -90,9 +90,6 @@ class Backoff:
         """Say how long to wait before retry number *retry* (1, 2, 3 …).
 
         *random_fraction* is in [0, 1) and comes from the caller: equal input, equal answer.
-
-        >>> [Backoff(delay=10_000, multiplier=1.5).wait(n).total_seconds() for n in (1, 2, 3, 4, 5)]
-        [10.0, 15.0, 22.5, 33.75, 50.625]
         """
         cap = CEILING_MS if self.max_delay is None else min(self.max_delay, CEILING_MS)
         least, spread = _FACTORS[self.jitter]
@@ -277,10 +274,6 @@ def read_policy(
     What is not given comes from *default*: not its cap, where that is shorter than the delay, and
     of crashes all or nothing.
 
-    >>> read_policy({"attempts": 3, "backoff": {"type": "fixed", "delay": 10000}},
-    ...             default=RetryPolicy()).max_retries
-    2
-
     Raises:
         RetryPolicyInvalid: with every fault at once.
     """
@@ -381,9 +374,6 @@ class Strategy:
     @classmethod
     def parse(cls, text: str, *, folder: PurePath) -> "Strategy":
         """Read `module:function`.
-
-        >>> Strategy.parse("shop.waits:polite", folder=PurePath("/srv")).function
-        'polite'
 
         Raises:
             ValueError: it is none, and what one is.
