@@ -9,13 +9,13 @@ from datetime import timedelta
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.retry_limits import RetryPolicies
+from cronhare.domain.lifecycle.retry_limits import Limited, RetryPolicies
 from cronhare.domain.messages import pill_key
 from cronhare.domain.retries.limits import Changed, LimitChange
 from cronhare.domain.retries.outcome import Ending, TaskError
 from cronhare.domain.retries.retry import Quarantine, RetryAfter
 from cronhare.domain.texts.moments import say_duration
-from cronhare.ports.attempts import Finish, Limited, Recorded, Superseded
+from cronhare.ports.attempts import Finish, Recorded, Superseded
 from cronhare.ports.claims import LetGo
 
 from .logs import SUCCESS, say

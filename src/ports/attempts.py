@@ -7,11 +7,11 @@ from typing import Protocol, TypeAlias
 import attrs
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.retry_limits import CatchUp
+from cronhare.domain.lifecycle.retry_limits import CatchUp, Limited
 from cronhare.domain.lifecycle.transitions import state_after
 from cronhare.domain.messages import Nacks, TaskMessage
 from cronhare.domain.nodes import NodeReport, NodeReports
-from cronhare.domain.retries.limits import UNLIMITED, LimitChange, RetryLimits
+from cronhare.domain.retries.limits import UNLIMITED, RetryLimits
 from cronhare.domain.retries.retry import Hold, Holder, Verdict
 
 from .runner import AttemptResult, Written
@@ -76,19 +76,8 @@ class Superseded:
     """The result came too late: this node no longer owned the attempt."""
 
 
-@attrs.frozen
-class Limited:
-    """Recorded with the *verdict* that the retry's limits left, which may be the one asked for.
-
-    *changes* of the limits are to be told: no other answer has them. If the ledger refuses to
-    record an end, the verdict is a quarantine that says how the attempt ended, and why (ADR 15).
-    """
-
-    verdict: Verdict
-    changes: tuple[LimitChange, ...] = ()
-
-
-#: The answer to a finish: the state of the execution now, or why the end is not recorded.
+#: The answer to a finish: the state of the execution now, or why the end is not recorded. If the
+#: ledger refuses to record it, the verdict is a quarantine that says how it ended, and why.
 Recorded: TypeAlias = State | Limited | Superseded
 
 

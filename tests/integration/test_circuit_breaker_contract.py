@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.retry_limits import Limited
 from cronhare.domain.retries.limits import (
     ACTIVATED,
     BreakerPolicy,
@@ -16,7 +17,7 @@ from cronhare.domain.retries.limits import (
 )
 from cronhare.domain.retries.retry import Complete, Fail, RetryAfter, Verdict
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.ports.attempts import Busy, Finish, Limited, Recorded
+from cronhare.ports.attempts import Busy, Finish, Recorded
 from cronhare.ports.runner import AttemptResult
 from tests.integration.ledgers import (
     FAILURE,

@@ -7,9 +7,10 @@ import pytest
 from sqlalchemy import URL
 
 from cronhare.domain.execution import Execution, Graces, State
+from cronhare.domain.lifecycle.retry_limits import Limited
 from cronhare.domain.retries.retry import Complete, Quarantine
 from cronhare.ports import LedgerUnavailable
-from cronhare.ports.attempts import Finish, Limited, Refused
+from cronhare.ports.attempts import Finish, Refused
 from cronhare.ports.runner import Captured
 from tests.integration.ledgers import (
     FOR_GOOD,

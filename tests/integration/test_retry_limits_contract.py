@@ -5,9 +5,10 @@ from collections import Counter
 import attrs
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.retry_limits import Limited
 from cronhare.domain.retries.limits import BudgetPolicy, Changed, OnExhausted, RetryLimits
 from cronhare.domain.retries.retry import Fail, GiveBack, RetryAfter
-from cronhare.ports.attempts import Busy, Finish, Limited, Recorded, Superseded
+from cronhare.ports.attempts import Busy, Finish, Recorded, Superseded
 from tests.integration.ledgers import (
     FAILURE,
     IN_30_S,

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, Select, bindparam, select, update
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import archive
-from cronhare.domain.lifecycle.retry_limits import AttemptEnd
+from cronhare.domain.lifecycle.retry_limits import AttemptEnd, Limited
 from cronhare.domain.lifecycle.transitions import (
     Standing,
     end,
@@ -22,7 +22,7 @@ from cronhare.domain.lifecycle.transitions import (
 from cronhare.domain.retries.limits import UNLIMITED
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.retries.retry import Complete, Fail, Quarantine, RetryAfter, Verdict
-from cronhare.ports.attempts import Busy, Finish, Limited, Recorded, Superseded
+from cronhare.ports.attempts import Busy, Finish, Recorded, Superseded
 from cronhare.ports.runner import AttemptResult
 
 from .database import StorePart, repeatable_unless_locked
@@ -220,7 +220,8 @@ class AttemptEnds(StorePart):
         ]
         states = _write_ended(connection, dialect, ended, now)
         for ((place, each), by), state in zip(judged, states, strict=True):
-            answers[place] = state if by.leaves(each.verdict) else Limited(by.verdict, by.changes)
+            is_as_asked = by.verdict is each.verdict and not by.changes
+            answers[place] = state if is_as_asked else by
         return answers
 
 

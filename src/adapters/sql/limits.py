@@ -14,8 +14,8 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.retry_limits import (
     AttemptEnd,
     CatchUp,
+    Limited,
     RetryJudge,
-    Ruled,
     queues_asked,
     tasks_asked,
 )
@@ -191,14 +191,14 @@ class SqlEvidence:
 
 def rule_on_retries(
     connection: sa.Connection, dialect: Dialect, ends: Sequence[AttemptEnd], *, now: datetime
-) -> list[Ruled]:
+) -> list[Limited]:
     """Rule on the ends of attempts, whose executions are locked, and note what was granted.
 
     One read and one write of each kind of limit for the whole batch; nothing where none is asked.
     """
     queues, tasks = queues_asked(ends), tasks_asked(ends)
     if not queues and not tasks:
-        return [Ruled(verdict=end.verdict) for end in ends]
+        return [Limited(end.verdict) for end in ends]
     budgets = BUDGETS.lock(connection, queues)
     breakers = BREAKERS.lock(connection, tasks)
     judge = RetryJudge(ends, budgets=budgets, breakers=breakers, evidence=SqlEvidence(connection))

@@ -131,16 +131,15 @@ class AttemptEnd:
         return str(self.execution.task)
 
 
-@attrs.frozen(kw_only=True)
-class Ruled:
-    """The *verdict* that the limits leave, and what *changes* of them are to be told."""
+@attrs.frozen
+class Limited:
+    """The *verdict* that the limits of a retry leave, which may be the one asked for.
+
+    *changes* of the limits are to be told: no other answer has them.
+    """
 
     verdict: Verdict
     changes: tuple[LimitChange, ...] = ()
-
-    def leaves(self, asked: Verdict) -> bool:
-        """Whether all is as it was *asked*, and nothing is to be told."""
-        return self.verdict is asked and not self.changes
 
 
 class Evidence(Protocol):
@@ -194,7 +193,7 @@ class RetryJudge:
     def breakers(self) -> Sequence[Breaker]:
         return [self._breakers[task] for task in sorted(self._breakers)]
 
-    def rule(self, end: AttemptEnd, *, now: datetime) -> Ruled:
+    def rule(self, end: AttemptEnd, *, now: datetime) -> Limited:
         """Rule on one end: its breaker is asked first, and what that lets fail takes no budget."""
         self._changes = []
         verdict, retry, policy = end.verdict, end.retry, end.budget
@@ -205,7 +204,7 @@ class RetryJudge:
             self._budgets[end.execution.queue], verdict = answer.budget, answer.verdict
             if answer.change is not None:
                 self._changes.append(answer.change)
-        return Ruled(verdict=verdict, changes=tuple(self._changes))
+        return Limited(verdict, tuple(self._changes))
 
     def _budget_of(self, end: AttemptEnd, policy: BudgetPolicy, now: datetime) -> Budget:
         queue = end.execution.queue

@@ -13,7 +13,7 @@ from cronhare.adapters.sql.claims.store import SqlClaimStore
 from cronhare.adapters.sql.records.store import SqlRecords
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived, Failure, Unproven
-from cronhare.domain.lifecycle.retry_limits import CatchUp
+from cronhare.domain.lifecycle.retry_limits import CatchUp, Limited
 from cronhare.domain.messages import AttemptRef, TaskMessage
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.planning import Planner
@@ -21,7 +21,6 @@ from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import (
     Busy,
     Finish,
-    Limited,
     Recorded,
     Refused,
     Renewal,
