@@ -80,6 +80,24 @@ def success_after(ledger: Ledger, expected: OutboxRow) -> Execution | None:
     return ledger.events.first_success(expected.scheduler_id, after=after, by=by)
 
 
+def fails(ledger: Ledger, *told_to: str, hopes: str, once: Collection[str] = ()) -> OutboxRow:
+    """Let a run fail, and announce that to targets, and who *hopes* for a recovery; gives that."""
+    ledger.failed("report", schedule=None)
+    [ended] = bad_ends(ledger)
+    hope = OutboxRow.expecting(events.bad_end(ended), hopes, source=SHOP, now=ledger.now)
+    rows = {ended.id: [*told(ledger, ended, *told_to), hope]}
+    ledger.events.announce(rows, now=ledger.now, until=None, once=once)
+    ledger.clock.advance(SECOND)
+    return hope
+
+
+def recovered(expected: OutboxRow, success: Execution | None) -> Event:
+    assert success is not None
+    return events.recovered(
+        success, failed_at=expected.occurred_at, failed_execution_id=expected.execution_id
+    )
+
+
 def expire(ledger: Ledger, *, kept: timedelta, expected: timedelta = DAY) -> Expired:
     now = ledger.now
     return ledger.events.expire(
@@ -225,10 +243,7 @@ def test_what_is_being_told_is_not_given_up_before_its_lease_is_over(ledger: Led
 
 
 def test_a_recovery_is_expected_for_longer_than_what_was_told_is_kept(ledger: Ledger) -> None:
-    ledger.failed()
-    [ended] = bad_ends(ledger)
-    row = OutboxRow.expecting(events.bad_end(ended), "hook", source=SHOP, now=ledger.now)
-    ledger.events.announce({ended.id: [row]}, now=ledger.now, until=None)
+    fails(ledger, hopes="hook")
     ledger.clock.advance(2 * DAY)
 
     expire(ledger, kept=DAY, expected=3 * DAY)
@@ -240,27 +255,17 @@ def test_a_recovery_is_expected_for_longer_than_what_was_told_is_kept(ledger: Le
 
 
 def test_a_recovery_is_told_after_the_last_bad_end_and_once(ledger: Ledger) -> None:
-    hopes = []
-    for _ in range(2):
-        ledger.failed("report", schedule=None)
-        [ended] = bad_ends(ledger)
-        hope = OutboxRow.expecting(events.bad_end(ended), "hook", source=SHOP, now=ledger.now)
-        ledger.events.announce({ended.id: [hope]}, now=ledger.now, until=None)
-        hopes.append(hope)
+    hopes = [fails(ledger, hopes="hook") for _ in range(2)]
     [expected] = ledger.events.expected(source=SHOP, after=0, limit=9)
     assert list(ledger.events.expected(source=SHOP, after=expected.id, limit=9)) == []
     before = success_after(ledger, expected)
-    ledger.clock.advance(SECOND)
     success = ledger.succeeded(ledger.claimed("report"))
 
     found = success_after(ledger, expected)
-    assert found is not None
-    event = events.recovered(
-        found, failed_at=expected.occurred_at, failed_execution_id=expected.execution_id
-    )
+    event = recovered(expected, found)
     answers = [ledger.events.recover(expected, event, now=ledger.now) for _ in range(2)]
 
-    assert (before, found.id, answers) == (None, success.id, [True, False])
+    assert (before, found and found.id, answers) == (None, success.id, [True, False])
     assert expected.occurred_at == hopes[1].occurred_at
     [mine] = take(ledger, "hook")
     assert (mine.event, mine.execution_id) == ("recovered", success.id)
@@ -269,24 +274,13 @@ def test_a_recovery_is_told_after_the_last_bad_end_and_once(ledger: Ledger) -> N
 def test_who_is_told_once_hears_of_the_first_bad_end_until_the_schedule_recovers(
     ledger: Ledger,
 ) -> None:
-    def fails() -> None:
-        ledger.failed("report", schedule=None)
-        [ended] = bad_ends(ledger)
-        hope = OutboxRow.expecting(events.bad_end(ended), "mail", source=SHOP, now=ledger.now)
-        rows = {ended.id: [*told(ledger, ended, "mail", "hook"), hope]}
-        ledger.events.announce(rows, now=ledger.now, until=None, once={"mail"})
-        ledger.clock.advance(SECOND)
+    def fail() -> None:
+        fails(ledger, "mail", "hook", hopes="mail", once={"mail"})
 
     def recovers() -> None:
         success = ledger.succeeded(ledger.claimed("report"))
         [expected] = ledger.events.expected(source=SHOP, after=0, limit=9)
-        ledger.events.recover(
-            expected,
-            events.recovered(
-                success, failed_at=expected.occurred_at, failed_execution_id=expected.execution_id
-            ),
-            now=ledger.now,
-        )
+        ledger.events.recover(expected, recovered(expected, success), now=ledger.now)
         ledger.clock.advance(SECOND)
 
     def hears(target: str, state: OutboxState) -> list[str]:
@@ -295,16 +289,16 @@ def test_who_is_told_once_hears_of_the_first_bad_end_until_the_schedule_recovers
             ledger.events.settle(row, state, now=ledger.now)
         return [row.event for row in rows]
 
-    fails()
-    fails()
+    fail()
+    fail()
     first = hears("mail", OutboxState.GIVEN_UP)
-    fails()  # nobody has heard of the first
-    fails()
+    fail()  # nobody has heard of the first
+    fail()
     second = hears("mail", OutboxState.DELIVERED)
-    fails()
+    fail()
     third = hears("mail", OutboxState.DELIVERED)
     recovers()
-    fails()
+    fail()
     last = hears("mail", OutboxState.DELIVERED)
 
     assert (first, second, third, last) == (["failed"], ["failed"], [], ["recovered", "failed"])
@@ -314,30 +308,17 @@ def test_who_is_told_once_hears_of_the_first_bad_end_until_the_schedule_recovers
 def test_a_bad_end_that_is_announced_while_a_recovery_is_looked_for_waits_for_its_own(
     ledger: Ledger,
 ) -> None:
-    def fails() -> None:
-        ledger.failed("report", schedule=None)
-        [ended] = bad_ends(ledger)
-        hope = OutboxRow.expecting(events.bad_end(ended), "hook", source=SHOP, now=ledger.now)
-        ledger.events.announce({ended.id: [hope]}, now=ledger.now, until=None)
-        ledger.clock.advance(SECOND)
-
-    def recovery(expected: OutboxRow) -> Event:
-        found = success_after(ledger, expected)
-        assert found is not None
-        return events.recovered(
-            found, failed_at=expected.occurred_at, failed_execution_id=expected.execution_id
-        )
-
-    fails()
+    fails(ledger, hopes="hook")
     ledger.succeeded(ledger.claimed("report"))
     ledger.clock.advance(SECOND)
     [looked_at] = ledger.events.expected(source=SHOP, after=0, limit=9)
-    found = recovery(looked_at)
-    fails()
+    found = recovered(looked_at, success_after(ledger, looked_at))
+    fails(ledger, hopes="hook")
     overtaken = ledger.events.recover(looked_at, found, now=ledger.now)
     success = ledger.succeeded(ledger.claimed("report"))
     [expected] = ledger.events.expected(source=SHOP, after=0, limit=9)
-    told = ledger.events.recover(expected, recovery(expected), now=ledger.now)
+    event = recovered(expected, success_after(ledger, expected))
+    told = ledger.events.recover(expected, event, now=ledger.now)
 
     assert (overtaken, told) == (False, True)
     assert [one.execution_id for one in take(ledger, "hook")] == [success.id]
