@@ -1,9 +1,13 @@
 """Announcing over each ledger: what the ledger refuses of an event, and many events at once."""
 
+from collections.abc import Mapping
+
 from cronhare.application.events.alerting import AlertWatch, LedgerJudge
 from cronhare.application.events.announce import Announcer
 from cronhare.application.events.find import Pinger
 from cronhare.domain.addresses import WebAddress
+from cronhare.domain.events.events import bad_end
+from cronhare.domain.events.outbox import OutboxRow
 from cronhare.domain.events.rules import AlertPolicy
 from cronhare.domain.events.targets import (
     ByCommand,
@@ -13,6 +17,7 @@ from cronhare.domain.events.targets import (
     Subscriptions,
     Target,
 )
+from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.retries.retry import Complete
 from tests.integration.ledgers import IN_30_S, MINUTE, SUCCESS, Ledger, draft
 from tests.integration.rules import Refusing
@@ -64,6 +69,37 @@ def test_an_alert_that_the_ledger_refuses_for_one_target_is_told_to_the_other(
 
     [row] = ledger.events.rows(limit=100)
     assert (row.target, row.event) == ("ops", "alert")
+
+
+def test_a_bad_end_of_which_the_ledger_takes_no_event_does_not_stop_its_neighbours(
+    database_ledger: Ledger, refusing: Refusing
+) -> None:
+    ledger = database_ledger
+    for name in ("good", "bad", "fine"):
+        ledger.failed(name)
+
+    def bad_ends() -> Mapping[str, Archived]:
+        refs = [draft().task]
+        found = ledger.events.bad_ends(source=SHOP, refs=refs, now=ledger.now, limit=9)
+        return {each.schedule_name: each for each in found}
+
+    def announce(*names: str) -> int:
+        these = [each for name, each in bad_ends().items() if name in names]
+        rows = {
+            each.id: [OutboxRow.of(bad_end(each), "ops", source=SHOP, now=ledger.now)]
+            for each in these
+        }
+        return ledger.events.announce(rows, now=ledger.now, until=None)
+
+    with refusing("EventDelivery", "INSERT", "NEW.schedule_name = 'bad'"):
+        doubted = announce("bad")  # nothing tells whether others are refused as well
+        soon = {*bad_ends()}
+        ledger.clock.advance(MINUTE)
+        told = announce("good", "bad", "fine")
+
+    assert (doubted, soon, told) == (0, {"good", "fine"}, 2)
+    assert {row.schedule_name for row in ledger.events.rows(limit=9)} == {"good", "fine"}
+    assert bad_ends() == {}
 
 
 def test_the_start_of_what_runs_is_pinged_before_its_end_and_each_once(ledger: Ledger) -> None:

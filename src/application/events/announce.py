@@ -90,21 +90,18 @@ class Announcer:
 
     def _look_for_full(self, subscriptions: Subscriptions) -> None:
         """Find the targets for which too much waits: they are told of no more, all others are."""
-        source = subscriptions.source or ""
-        waiting = (
-            {}
-            if subscriptions.is_empty
-            else self._store.waiting(subscriptions.names, source=source)
-        )
-        last = self._full
+        names, last = () if subscriptions.is_empty else subscriptions.names, self._full
+        waiting = self._store.waiting(names, source=subscriptions.source or "") if names else {}
         self._full = frozenset(name for name, rows in waiting.items() if rows >= MOST_WAITING)
-        for name in sorted(self._full ^ last):
+        for name in sorted(self._full - last):
             text = (
                 f"{MOST_WAITING:,} events wait for {name}: its other failures wait in the archive, "
                 "for a day at most; of arrivals, skips and late starts it is told no more"
-                if name in self._full
-                else f"{name} is told of events again; of arrivals, skips and late starts it "
-                "missed some"
+            )
+            say(log, logging.WARNING, "event.full", text)
+        for name in sorted(last - self._full):
+            text = (
+                f"{name} is told of events again; of arrivals, skips and late starts it missed some"
             )
             say(log, logging.WARNING, "event.full", text)
 
