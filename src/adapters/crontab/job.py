@@ -78,13 +78,7 @@ class Job:
 
 
 def name_command(command: str) -> str:
-    """Name the program of a shell command; `command` if none can be made out.
-
-    >>> name_command("test -x /usr/sbin/anacron || { cd / && run-parts --report /etc/cron.daily; }")
-    'cron.daily'
-    >>> name_command("cd /srv/shop && nice -n 10 .venv/bin/python3 -m shop.report >/dev/null 2>&1")
-    'shop.report'
-    """
+    """Name the program of a shell command; `command` if none can be made out."""
     names = (_name_words(words) for words in _simple_commands(command))
     return next((name for name in names if name), "command")
 
@@ -119,11 +113,7 @@ def _name_words(words: list[str]) -> str | None:
 
 
 def clean_name(text: str) -> str:
-    """Make a name that a jobs file allows.
-
-    >>> clean_name("Nächtliches Backup.sh")
-    'n-chtliches-backup.sh'
-    """
+    """Make a name that a jobs file allows."""
     return re.sub(r"[^a-z0-9._-]+", "-", text.lower())[:LONGEST_NAME].strip("-._") or "command"
 
 

@@ -31,11 +31,7 @@ class Crontab:
 
     @property
     def owner(self) -> str | None:
-        """The user that a file of cron's spool is named after.
-
-        >>> Crontab(name="/var/spool/cron/crontabs/ada", text="", kind=CrontabKind.USER).owner
-        'ada'
-        """
+        """The user that a file of cron's spool is named after."""
         path = PurePosixPath(self.name)
         spooled = self.kind is CrontabKind.USER and "/spool/cron" in str(path.parent)
         return path.name if spooled else None
@@ -290,11 +286,6 @@ def as_argv(command: str, stdin: str | None, shell: str) -> tuple[str, ...]:
 
     The command stays one quoted word: put between `{` and `}` it would break by ending in `&`
     or in a comment, and a pipe is not written alike in every shell.
-
-    >>> as_argv("wc -l", None, "/bin/bash")
-    ('/bin/bash', '-c', 'wc -l')
-    >>> as_argv("wc -l", "two\nlines\n", "/bin/bash")[2]
-    "printf '%s\\n' two lines | exec /bin/bash -c 'wc -l'"
     """
     if stdin is None:
         return (shell, "-c", command)
@@ -310,15 +301,7 @@ _ACCOUNTS = frozenset({"root", "daemon", "nobody", "www-data", "postgres"})
 
 
 def guess_kind(name: str, text: str) -> CrontabKind:
-    r"""Tell by its path, else by its text, which kind of crontab a file is.
-
-    >>> guess_kind("/etc/cron.d/sysstat", "")
-    <CrontabKind.SYSTEM: 'system'>
-    >>> guess_kind("mine.txt", "0 5 * * * tar -czf /backup/home.tgz /home\n")
-    <CrontabKind.USER: 'user'>
-    >>> guess_kind("theirs.txt", "0 5 * * * root tar -czf /backup/home.tgz /home\n")
-    <CrontabKind.SYSTEM: 'system'>
-    """
+    r"""Tell by its path, else by its text, which kind of crontab a file is."""
     path = PurePosixPath(name)
     if path.parent.name == "cron.d" or path.parts[-2:] == ("etc", "crontab"):
         return CrontabKind.SYSTEM
@@ -336,10 +319,6 @@ def _words_for_users(text: str) -> set[str]:
 def accounts_in(
     text: str, known: Collection[str], find_program: Callable[[str], str | None]
 ) -> tuple[str, ...]:
-    r"""Name the first words of commands that are accounts, and no programs: a user column?
-
-    >>> accounts_in("0 5 * * * backup tar -cf x\n0 6 * * * ls\n", {"backup"}, lambda name: None)
-    ('backup',)
-    """
+    r"""Name the first words of commands that are accounts, and no programs: a user column?"""
     accounts = _words_for_users(text) & {*known, *_ACCOUNTS}
     return tuple(sorted(name for name in accounts if find_program(name) is None))

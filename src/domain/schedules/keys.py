@@ -179,11 +179,7 @@ _PLAIN: Final = rf"(?!{_HASH}\Z)[A-Za-z0-9_][A-Za-z0-9._-]{{0,149}}"
 
 
 def standalone_queue(schedule: str) -> str:
-    """Name the queue of a schedule; one whose name no queue can have is named by its hash.
-
-    >>> standalone_queue("mail-pump")
-    'cron_standalone.mail-pump'
-    """
+    """Name the queue of a schedule; one whose name no queue can have is named by its hash."""
     if re.fullmatch(_PLAIN, schedule):
         return f"{PREFIX}{schedule}"
     return f"{PREFIX}{blake2b(schedule.encode(errors='surrogatepass'), digest_size=16).hexdigest()}"

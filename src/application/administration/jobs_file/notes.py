@@ -169,9 +169,6 @@ def _note_unserved(queue: str | None, served: Collection[str], *, by: str) -> st
     """Note that none of those who are known serves a queue; it may be misspelt.
 
     None is offered that only what stays alive may have.
-
-    >>> _note_unserved("mial", ["mail", "cron_standalone.mail"], by="worker")
-    "queue: no worker serves 'mial', its runs wait for one; did you mean mail?"
     """
     if queue is None or queue in served:
         return None
@@ -180,11 +177,7 @@ def _note_unserved(queue: str | None, served: Collection[str], *, by: str) -> st
 
 
 def _note_unheard(topic: str | None, heard: Collection[str], *, of: str) -> str | None:
-    """Note that no task that is known listens to a topic; it may be misspelt.
-
-    >>> _note_unheard("orders.piad", [], of="this jobs file")
-    "topic: no task of this jobs file listens to 'orders.piad', another file's may"
-    """
+    """Note that no task that is known listens to a topic; it may be misspelt."""
     if topic is None or topic in heard:
         return None
     text = f"topic: no task of {of} listens to {echo(topic)}, another file's may"
