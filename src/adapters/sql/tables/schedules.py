@@ -210,8 +210,6 @@ def _read(row: sa.Row[Any]) -> tuple[ColumnGroup, ColumnGroup, NamedTask, str, l
             faults.append(Fault("name", text))
         if not isinstance(row.updated_at, datetime):
             faults.append(Fault("updated_at", f"{echo(row.updated_at)} is not a time"))
-    except MemoryError:  # says nothing of the row
-        raise
     except Exception as error:  # noqa: BLE001 - see above
         unforeseen = Fault("row", f"cannot be read: {type(error).__name__}: {shown(str(error))}")
         return _NO_TIMES, _NO_OPTIONS, _NO_TASK, "{}", [unforeseen]
