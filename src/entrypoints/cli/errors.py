@@ -14,7 +14,7 @@ from typer import TyperException
 
 from cronhare.domain.texts.printable import printable, shortened
 
-from .streams import OutputLost
+from .app import OutputLost
 
 if TYPE_CHECKING:
     from cronhare.application.reports.clashes import Clash

@@ -235,7 +235,10 @@ def tell_begun(
 def watch_replay(container: "Container", replay_id: int, *, json: bool) -> None:
     """Watch one until it ends, with a bar on a terminal; then show it."""
     replays, clock = container.replays(), container.ledger_time()
-    look = lambda: replays.show(replay_id, now=clock.now())  # noqa: E731 - asked again and again
+
+    def look() -> "ReplayView":
+        return replays.show(replay_id, now=clock.now())
+
     _show(followed(look, pause=time.sleep), json=json)
 
 
