@@ -183,7 +183,7 @@ def _where_it_is(execution: Execution, now: datetime) -> Iterator[str]:
     if (again := sent_again_at(execution, now=now)) is not None:
         yield f"If it has not begun by {say_moment(again)}, a scheduler sends its message again."
     if execution.state in STARTABLE:
-        yield "If it stays so: `cronhare queues` has who consumes, `cronhare doctor` what is wrong."
+        yield "If it stays so, `cronhare queues` and `cronhare doctor` tell why."
 
 
 # Its story
