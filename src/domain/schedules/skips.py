@@ -81,8 +81,8 @@ _REMEDIES: Final = {
     "the schedule starts": "An earlier starts_at, or none, lets it begin sooner.",
     "it cannot be planned": "Mend what it says; `cronhare doctor` lists all such schedules.",
 }
-#: The kinds of reasons that do not begin with it.
-_KINDS: Final = {
+#: How the reasons of each kind begin: most with its name.
+_KINDS: Final = {kind.value: kind for kind in SkipKind} | {
     "in no window": SkipKind.CALENDAR,
     "the schedule was edited": SkipKind.EDITED,
     **dict.fromkeys(("disabled", "ended", "broken"), SkipKind.IDLE),
@@ -91,8 +91,7 @@ _KINDS: Final = {
 
 def skip_kind(reason: str) -> SkipKind:
     """Tell the kind of a reason."""
-    kinds = [*_KINDS.items(), *((kind.value, kind) for kind in SkipKind)]
-    found = (kind for begins, kind in kinds if reason.startswith(begins))
+    found = (kind for begins, kind in _KINDS.items() if reason.startswith(begins))
     return next(found, SkipKind.OTHER)
 
 
