@@ -106,7 +106,7 @@ def _from_settings_file(
         return {}, None
     try:
         table = tomllib.loads(_read_text(path))
-    except tomllib.TOMLDecodeError as error:  # its text may quote a piece of a password
+    except (tomllib.TOMLDecodeError, RecursionError) as error:  # it may quote a password
         place = str(error).rpartition("(")[2].removesuffix(")")
         text = 'a text stands between quotes: queue_type = "classic"'
         faults.append(f"{path}: is not TOML ({place}); {text}")
