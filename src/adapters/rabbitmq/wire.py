@@ -307,7 +307,7 @@ _encoded_name = lru_cache(maxsize=256)(_encoded_short)
 
 
 def _encoded(name: str, value: object) -> bytes:
-    """Encode a header's value, of the types that `kept_headers` keeps, and bytes."""
+    """Encode a header's value, of the types that RabbitMQ takes but decimal numbers."""
     match value:
         case str():
             return _encoded_text(value)
@@ -319,12 +319,19 @@ def _encoded(name: str, value: object) -> bytes:
             return b"A" + _encoded_long(b"".join(_encoded(name, each) for each in value))
         case None:
             return b"V"
+    return _encoded_number(name, value)
+
+
+def _encoded_number(name: str, value: object) -> bytes:
+    match value:
         case bool():
             return b"t\x01" if value else b"t\x00"
         case int() if value in _SHORT_INTEGERS:
             return struct.pack(">ci", b"I", value)
         case int() if value in _INTEGERS:
             return struct.pack(">cq", b"l", value)
+        case float():
+            return struct.pack(">cd", b"d", value)
         case datetime():
             return struct.pack(">cq", b"T", timegm(value.utctimetuple()))
         case _:
