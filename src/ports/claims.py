@@ -162,7 +162,7 @@ class ClaimStorePort(Protocol):
         """Let *overdue* and *lapsed* find up to *limit* that wait or run with no time, or too late.
 
         A time is missing after an edit by hand. A clock that was far ahead has set one that is
-        beyond `redelivery.FARTHEST`: that is now as well. Answers how many were found.
+        beyond `execution.FARTHEST`: that is now as well. Answers how many were found.
         """
 
     def let_go(self, gates: Collection[str], *, now: datetime) -> LetGo:

@@ -4,6 +4,7 @@
 were moved or cancelled; what it finds is then written by the clocks of the calendar.
 """
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -63,7 +64,7 @@ def read_ics(path: Path, zone: ZoneInfo, *, today: date) -> tuple[NamedText, ...
         OSError: the file cannot be read.
     """
     require("calendars")
-    with path.open("rb") as file:
+    with open(path, "rb", opener=_without_waiting) as file:
         content = file.read(LARGEST_ICS + 1)
     if len(content) > LARGEST_ICS:
         raise IcsInvalid(f"is larger than {LARGEST_ICS // 2**20} MiB")
@@ -87,13 +88,19 @@ def read_ics(path: Path, zone: ZoneInfo, *, today: date) -> tuple[NamedText, ...
     for number, event in enumerate(events, start=1):
         with _telling(number, event):
             _prepare(event, zone)
-    windows: dict[NamedText, None] = {}
+    windows = list[NamedText]()
     for number, series in _series(events):
         with _telling(number, series[0]):
-            windows.update(dict.fromkeys(_windows_of(series, zone, today)))
+            windows += _windows_of(series, zone, today)
+        # Counted as they are written out: a day that a thousand rules name takes its time.
         if len(windows) > MOST_WINDOWS:
             raise IcsInvalid(f"has more than {MOST_WINDOWS:,} days")
-    return tuple(windows)
+    return tuple(dict.fromkeys(windows))
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file; of a fifo nobody is waited for, and it is empty."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 @contextmanager

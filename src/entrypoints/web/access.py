@@ -223,7 +223,7 @@ MOST_REMEMBERED: Final = 1_000
 class Tries:
     """Counts wrong tries; *now* is of a clock that only goes forward, in seconds.
 
-    Nobody can guess a token: this keeps the ledger idle.
+    Nobody can guess a token: this keeps the ledger from being asked by who tries many.
     """
 
     _of_one: OrderedDict[str, deque[float]] = attrs.field(factory=OrderedDict, init=False)

@@ -56,9 +56,7 @@ class Asker:
 
 
 class Asking:
-    """A part of the application that asks use cases."""
+    """What is made with the use cases, and asks them in the thread in which it is called."""
 
     def __init__(self, asker: Asker) -> None:
-        """*asker* has them."""
-        self._asker = asker
         self._container = asker.container

@@ -1,5 +1,6 @@
 """iCalendar files: what is read of them, and what is refused."""
 
+import os
 from datetime import date
 from itertools import permutations
 from pathlib import Path
@@ -290,6 +291,19 @@ def test_many_days_are_refused_before_they_are_all_written_out(tmp_path: Path) -
             "DTSTART;VALUE=DATE:20260101\nRRULE:FREQ=DAILY",
             "DTSTART:20260101T120000\nDURATION:PT1H\nRRULE:FREQ=DAILY",
         )
+
+
+def test_days_count_as_they_are_written_out_though_many_rules_name_the_same(tmp_path: Path) -> None:
+    daily = "DTSTART;VALUE=DATE:20200101\nRRULE:FREQ=DAILY;COUNT=9999"
+    with pytest.raises(IcsInvalid, match="has more than 5,000 days"):
+        read(tmp_path, *(f"UID:{number}\n{daily}" for number in range(5)))
+
+
+def test_nobody_waits_for_the_writer_of_a_fifo(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "holidays.ics")
+
+    with pytest.raises(IcsInvalid):
+        read_ics(tmp_path / "holidays.ics", ZoneInfo("UTC"), today=TODAY)
 
 
 @pytest.mark.parametrize("rule", ["FREQ=SECONDLY", "FREQ=MONTHLY;INTERVAL=0"])

@@ -84,15 +84,12 @@ VALUES = {"attr", "attrs", "msgspec", "typing_extensions"}
 #: What lists the values of a range.
 RANGES = {"croniter", "dateutil", "pytz", "six"}
 
-#: What a container and a ledger are made with; pydantic is the container's.
+#: What a container and a ledger are made with.
 OF_A_LEDGER = {
     "greenlet",
     "cython_runtime",
     "dependency_injector",
-    "pydantic",
-    "pydantic_core",
     "sqlalchemy",
-    "typing_inspection",
 }
 
 #: Characters of such a text in a window of 80.

@@ -204,7 +204,7 @@ def _archive(connection: Connection, archived: Archived) -> Archived:
 
 
 def those_of(which: FailureFilter, dialect: Dialect) -> Iterator[ColumnElement[bool]]:
-    """Give the conditions of the rows that a filter takes: see `FailureFilter.takes`."""
+    """Give the conditions of the rows that a filter takes."""
     equal = (
         (_ROW.schedule_name, which.schedule),
         (_ROW.task_type, which.type),

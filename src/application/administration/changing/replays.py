@@ -76,7 +76,7 @@ class Ordered:
 
 @attrs.define(kw_only=True, eq=False)
 class Replays:
-    """Orders and stops; whichever scheduler is there carries them out (`scheduling/replaying`).
+    """Orders and stops; whichever scheduler is there carries them out (`scheduling/replays`).
 
     Each method may raise `LedgerUnavailable` and `NotFound`.
     """

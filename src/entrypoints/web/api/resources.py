@@ -1,4 +1,4 @@
-"""The operations of the API, one resource a module."""
+"""The operations of the API; each class has those of its paths."""
 
 from collections.abc import Iterator
 
