@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import attrs
 from pika.adapters.blocking_connection import BlockingChannel
@@ -70,6 +70,10 @@ NO_DELIVERY_LIMIT = 1_000_000
 
 #: Seconds in which a lost connection is no reason to declare again.
 FRESH = 10.0
+
+#: The refusals of what is there and of what may not be made, alike: for want of a right; and as it
+#: differs, or the virtual host has as many queues as it may.
+_MAY_EXIST: Final = (ACCESS_REFUSED, PRECONDITION_FAILED)
 
 
 def queue_arguments(
@@ -193,10 +197,10 @@ def declare(
         refusal = client.declare(thing)
         if not isinstance(refusal, Refused):
             continue
-        is_there = refusal.code == ACCESS_REFUSED and not isinstance(client.look(thing), Refused)
-        if is_there:  # who may not configure it may still use it
-            continue
-        if refusal.code == PRECONDITION_FAILED:
+        is_there = refusal.code in _MAY_EXIST and not isinstance(client.look(thing), Refused)
+        if is_there and refusal.code == ACCESS_REFUSED:
+            continue  # who may not configure it may still use it
+        if is_there:
             differences.append(_difference(thing, refusal.text, vhost))
         elif isinstance(thing, Queue):
             refusals[thing.name] = refusal.text
