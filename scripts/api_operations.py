@@ -42,14 +42,15 @@ def page() -> str:
 def _rows() -> Iterator[str]:
     paths = describe(operations(), title="cronhare", version="")["paths"]
     for each in operations():
-        one = paths[each.path_format][each.method.lower()]
+        method = each.declared.method
+        one = paths[each.path_format][method.lower()]
         scope, does = one["x-scope"], " ".join(one["description"].split("\n\n")[0].split())
         statuses = [int(status) for status in one["responses"]]
         given = ", ".join(str(status) for status in statuses if status < REFUSED)
         refused = ", ".join(
             str(status) for status in statuses if status >= REFUSED and status not in ALWAYS
         )
-        yield f"| `{each.method} {each.path_format}` | {scope} | {does} | {given} | {refused} |\n"
+        yield f"| `{method} {each.path_format}` | {scope} | {does} | {given} | {refused} |\n"
 
 
 if __name__ == "__main__":

@@ -60,3 +60,7 @@ class Asking:
 
     def __init__(self, asker: Asker) -> None:
         self._container = asker.container
+
+    def at(self, path: str) -> str:
+        """Give the path at which its operation of that path is."""
+        return path

@@ -1,6 +1,6 @@
 """`/executions`: runs, their attempts and output; and how many there are, with `/failed/stats`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Final, Literal
@@ -29,12 +29,12 @@ from .operations import (
     Id,
     Limit,
     Moment,
-    Operation,
     Page,
     Reply,
     Text,
     described,
     last_id,
+    operation,
 )
 from .scheduler_actions import Nothing
 
@@ -76,43 +76,7 @@ class WhichOutput:
 class Executions(Asking):
     """Executions, page by page and one by one."""
 
-    def operations(self) -> Iterator[Operation]:
-        """Declare what can be asked."""
-        one = "/executions/{execution_id}"
-        yield Operation(
-            "GET",
-            "/executions",
-            self.list_executions,
-            what="a page of executions, newest first",
-            refuses=(404,),
-        )
-        yield Operation(
-            "GET",
-            one,
-            self.show_execution,
-            what="the execution, with each of its attempts",
-            is_tagged=True,
-            refuses=(404,),
-        )
-        yield Operation(
-            "GET",
-            f"{one}/output",
-            self.show_output,
-            what="what it wrote; while more may come there is a link to that",
-            refuses=(404,),
-        )
-        yield Operation(
-            "POST",
-            f"{one}/cancel",
-            self.cancel_execution,
-            scope=Scope.OPERATE,
-            what="it is cancelled",
-            may_be_empty=True,
-            is_tagged=True,
-            also={202: ("it runs, and its worker was asked to stop it", ExecutionWithAttempts)},
-            refuses=(404, 409),
-        )
-
+    @operation("GET", "/executions", what="a page of executions, newest first", refuses=(404,))
     def list_executions(self, query: WhichExecutions) -> Reply[Sequence[ExecutionView]]:
         """List executions, newest first: claimed at `since` or later, and before `until`."""
         which = ExecutionFilter(
@@ -127,10 +91,23 @@ class Executions(Asking):
         found = self._container.queries().executions(which)
         return Reply(found, after=last_id(found, limit=query.limit))
 
+    @operation(
+        "GET",
+        "/executions/{execution_id}",
+        what="the execution, with each of its attempts",
+        is_tagged=True,
+        refuses=(404,),
+    )
     def show_execution(self, execution_id: Id) -> Reply[ExecutionWithAttempts]:
         """Show one execution: who runs it, or what it waits for, and each attempt."""
         return Reply(self._container.queries().execution(execution_id))
 
+    @operation(
+        "GET",
+        "/executions/{execution_id}/output",
+        what="what it wrote; while more may come there is a link to that",
+        refuses=(404,),
+    )
     def show_output(self, execution_id: Id, query: WhichOutput) -> Reply[str]:
         """Show what its attempts wrote, as text; the last lines of it with `tail`.
 
@@ -143,6 +120,16 @@ class Executions(Asking):
         text = said if query.raw else printable(said.replace("\r\n", "\n"), keep="\t\n")
         return Reply(text, after=_next(page), headers={"Execution-State": page.state.value})
 
+    @operation(
+        "POST",
+        "/executions/{execution_id}/cancel",
+        scope=Scope.OPERATE,
+        what="it is cancelled",
+        may_be_empty=True,
+        is_tagged=True,
+        also={202: ("it runs, and its worker was asked to stop it", ExecutionWithAttempts)},
+        refuses=(404, 409),
+    )
     def cancel_execution(
         self, execution_id: Id, body: Nothing, call: Call
     ) -> Reply[ExecutionWithAttempts]:
@@ -185,22 +172,9 @@ class CountedExecutions:
 class Counts(Asking):
     """Counts of the last week, unless another time is asked for."""
 
-    def operations(self) -> Iterator[Operation]:
-        """Declare what can be asked."""
-        yield Operation(
-            "GET",
-            "/failed/stats",
-            self.count_failures,
-            what="failures for good, resolved or not, by group",
-            refuses=(404,),
-        )
-        yield Operation(
-            "GET",
-            "/executions/stats",
-            self.count_executions,
-            what="executions that were claimed, by group",
-        )
-
+    @operation(
+        "GET", "/failed/stats", what="failures for good, resolved or not, by group", refuses=(404,)
+    )
     def count_failures(self, query: CountedFailures) -> Reply[Sequence[FailureCountView]]:
         """Count what failed for good, per day (of UTC) and type."""
         since = query.since or self._a_week_ago()
@@ -208,6 +182,7 @@ class Counts(Asking):
         statistics = self._container.statistics()
         return Reply(statistics.failures(which, by=_groups(query.by), limit=query.limit))
 
+    @operation("GET", "/executions/stats", what="executions that were claimed, by group")
     def count_executions(self, query: CountedExecutions) -> Reply[Sequence[ExecutionCountView]]:
         """Count the runs that were claimed, without skipped ones, as far as the ledger has them."""
         groups = _groups(query.by)

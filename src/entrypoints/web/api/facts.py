@@ -1,6 +1,6 @@
 """What there is to be known besides: work, alerts, calendars, explanations, and the audit."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import attrs
@@ -33,12 +33,12 @@ from .operations import (
     Limit,
     Moment,
     Named,
-    Operation,
     Page,
     Reply,
     Text,
     described,
     last_id,
+    operation,
 )
 from .scheduler_actions import Nothing
 
@@ -46,58 +46,62 @@ from .scheduler_actions import Nothing
 class Work(Asking):
     """Nodes, queues, and the limits of retries."""
 
-    def operations(self) -> Iterator[Operation]:
-        """Declare what can be asked."""
-        for path, ask, what in (
-            ("/nodes", self.list_nodes, "the processes of the ledger"),
-            ("/queues", self.list_queues, "the task queues"),
-            ("/budgets", self.list_budgets, "the retry budgets of queues"),
-            ("/breakers", self.list_breakers, "the circuit breakers of tasks"),
-        ):
-            yield Operation("GET", path, ask, what=what)
-        for path, change, what in (
-            ("/nodes/{name}/drain", self.drain_node, "it takes no more work"),
-            ("/nodes/{name}/undrain", self.undrain_node, "it takes work again"),
-            ("/breakers/{name}/reset", self.reset_breaker, "what it was"),
-        ):
-            yield Operation(
-                "POST",
-                path,
-                change,
-                scope=Scope.OPERATE,
-                what=what,
-                may_be_empty=True,
-                refuses=(404, 409),
-            )
-
+    @operation("GET", "/nodes", what="the processes of the ledger")
     def list_nodes(self) -> Reply[NodesView]:
         """List the processes that work on the ledger, and those that have ended of late."""
         return Reply(self._container.queries().nodes())
 
+    @operation("GET", "/queues", what="the task queues")
     def list_queues(self) -> Reply[Sequence[QueueView]]:
         """List the task queues: what waits in each, what runs, and who consumes."""
         return Reply(self._container.queries().queues())
 
+    @operation("GET", "/budgets", what="the retry budgets of queues")
     def list_budgets(self) -> Reply[Sequence[BudgetView]]:
         """List what each queue has left of its retries; a window gives them back by itself."""
         return Reply(self._container.limit_views().budgets())
 
+    @operation("GET", "/breakers", what="the circuit breakers of tasks")
     def list_breakers(self) -> Reply[Sequence[BreakerView]]:
         """List circuit breakers: which are open, since when, and when a retry tries again."""
         return Reply(self._container.limit_views().breakers())
 
+    @operation(
+        "POST",
+        "/nodes/{name}/drain",
+        scope=Scope.OPERATE,
+        what="it takes no more work",
+        may_be_empty=True,
+        refuses=(404, 409),
+    )
     def drain_node(self, name: Named, body: Nothing, call: Call) -> Reply[NodeView]:
         """Let a worker take no more work; it finishes what it has, and stays."""
         del body
         desk, now = self._container.node_desk(), self._container.ledger_time().now()
         return Reply(desk.drain(name, actor=call.actor, now=now))
 
+    @operation(
+        "POST",
+        "/nodes/{name}/undrain",
+        scope=Scope.OPERATE,
+        what="it takes work again",
+        may_be_empty=True,
+        refuses=(404, 409),
+    )
     def undrain_node(self, name: Named, body: Nothing, call: Call) -> Reply[NodeView]:
         """Let a worker take work again."""
         del body
         desk, now = self._container.node_desk(), self._container.ledger_time().now()
         return Reply(desk.undrain(name, actor=call.actor, now=now))
 
+    @operation(
+        "POST",
+        "/breakers/{name}/reset",
+        scope=Scope.OPERATE,
+        what="what it was",
+        may_be_empty=True,
+        refuses=(404, 409),
+    )
     def reset_breaker(self, name: Named, body: Nothing, call: Call) -> Reply[BreakerView]:
         """Close a task's circuit breaker, by its name or such as `report 25`; it counts anew."""
         del body
@@ -140,20 +144,16 @@ class WhichAlerts:
 class Alerts(Asking):
     """Alerts, page by page."""
 
-    def operations(self) -> Iterator[Operation]:
-        """Declare what can be asked."""
-        yield Operation(
-            "GET",
-            "/alerts",
-            self.list_alerts,
-            what="a page of alerts, newest first",
-            refuses=(404,),
-            headers={
-                "Judged-At": "when the ledger was judged last, in ISO 8601; not there if never",
-                "Unjudged": "that nobody has judged it for two minutes, and since when; else none",
-            },
-        )
-
+    @operation(
+        "GET",
+        "/alerts",
+        what="a page of alerts, newest first",
+        refuses=(404,),
+        headers={
+            "Judged-At": "when the ledger was judged last, in ISO 8601; not there if never",
+            "Unjudged": "that nobody has judged it for two minutes, and since when; else none",
+        },
+    )
     def list_alerts(self, query: WhichAlerts) -> Reply[Sequence[AlertView]]:
         """List what is wrong now: since when, by which number, who was told, and who was not.
 
@@ -195,23 +195,17 @@ class WhichChanges(Page):
 class Facts(Asking):
     """Calendars, explanations, and the audit."""
 
-    def operations(self) -> Iterator[Operation]:
-        """Declare what can be asked."""
-        yield Operation("GET", "/calendars", self.list_calendars, what="the calendars, by name")
-        yield Operation(
-            "GET", "/calendars/{name}", self.show_calendar, what="the calendar", refuses=(404,)
-        )
-        yield Operation("GET", "/explain", self.explain, what="why", refuses=(404,))
-        yield Operation("GET", "/audit", self.list_audit, what="a page of changes, newest first")
-
+    @operation("GET", "/calendars", what="the calendars, by name")
     def list_calendars(self) -> Reply[Sequence[CalendarView]]:
         """List calendars, with their windows; a jobs file has them."""
         return Reply(self._container.calendars().list())
 
+    @operation("GET", "/calendars/{name}", what="the calendar", refuses=(404,))
     def show_calendar(self, name: Named) -> Reply[CalendarView]:
         """Show one calendar."""
         return Reply(self._container.calendars().show(name))
 
+    @operation("GET", "/explain", what="why", refuses=(404,))
     def explain(self, query: WhatToExplain) -> Reply[ExplanationView]:
         """Say why a schedule ran at an instant, or did not; or why an execution is where it is.
 
@@ -226,6 +220,7 @@ class Facts(Asking):
             raise invalid_request([Fault("schedule", text)])
         return Reply(explanations.of_instant(schedule, at))
 
+    @operation("GET", "/audit", what="a page of changes, newest first")
     def list_audit(self, query: WhichChanges) -> Reply[Sequence[AuditView]]:
         """List who changed what, newest first, from the API, the page and the command line."""
         found = self._container.audit().entries(

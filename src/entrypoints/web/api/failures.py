@@ -1,6 +1,6 @@
 """`/failed` and `/quarantine`: which failures a request means, and what becomes of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
@@ -34,11 +34,11 @@ from .operations import (
     Id,
     Limit,
     Moment,
-    Operation,
     Reply,
     Text,
     described,
     last_id,
+    operation,
     pacing,
 )
 
@@ -189,81 +189,42 @@ _CONDITIONS: Final = tuple(
 class Failures(Asking):
     """The archive."""
 
-    _base, _again = "/failed", "replay"
-    _page: Any = Sequence[FailureView]
     #: That of all that may be meant, where there is only one.
     _kind: State | None = None
 
-    def operations(self) -> Iterator[Operation]:
-        """Declare what can be asked."""
-        yield Operation(
-            "GET",
-            self._base,
-            self.list_failures,
-            what="a page of failures, newest first",
-            gives=self._page,
-            refuses=(404,),
-        )
-        yield Operation(
-            "POST",
-            f"{self._base}/{self._again}",
-            self.replay_failures,
-            scope=Scope.OPERATE,
-            status=202,
-            what="they begin in the background",
-            also={200: ("how many there are: none, or `dry_run` was asked", Ordered)},
-            refuses=(404,),
-        )
-        yield Operation(
-            "POST",
-            f"{self._base}/discard",
-            self.discard_failures,
-            scope=Scope.OPERATE,
-            what="how many were resolved",
-            refuses=(404,),
-        )
-        one = f"{self._base}/{{archived_id}}"
-        yield Operation(
-            "GET",
-            one,
-            self.show_failure,
-            what="the failure, with what is left of its execution",
-            is_tagged=True,
-            refuses=(404,),
-        )
-        yield Operation(
-            "POST",
-            f"{one}/{self._again}",
-            self.replay_failure,
-            scope=Scope.OPERATE,
-            status=202,
-            what="it runs again",
-            may_be_empty=True,
-            refuses=(404, 409),
-        )
-        yield Operation(
-            "POST",
-            f"{one}/discard",
-            self.discard_failure,
-            scope=Scope.OPERATE,
-            what="it is resolved",
-            may_be_empty=True,
-            refuses=(404, 409),
-        )
-
+    @operation(
+        "GET",
+        "/failed",
+        what="a page of failures, newest first",
+        gives=Sequence[FailureView],
+        refuses=(404,),
+    )
     def list_failures(self, query: PageOfFailures) -> Reply[Any]:
         """List what failed for good and is unresolved, newest first."""
         queries, limit = self._container.queries(), query.limit
-        if self._kind is None:
-            found = queries.failures(query.filter, before=query.after, limit=limit)
-            return Reply(found, after=last_id(found, limit=limit))
-        page = queries.quarantine(query.filter, before=query.after, limit=limit)
-        return Reply(page, after=last_id(page.quarantined, limit=limit))
+        found = queries.failures(query.filter, before=query.after, limit=limit)
+        return Reply(found, after=last_id(found, limit=limit))
 
+    @operation(
+        "GET",
+        "/failed/{archived_id}",
+        what="the failure, with what is left of its execution",
+        is_tagged=True,
+        refuses=(404,),
+    )
     def show_failure(self, archived_id: Id) -> Reply[FailureWithDetails]:
         """Show one: its attempts, its last output, and whose it is."""
         return Reply(self._one(archived_id))
 
+    @operation(
+        "POST",
+        "/failed/{archived_id}/replay",
+        scope=Scope.OPERATE,
+        status=202,
+        what="it runs again",
+        may_be_empty=True,
+        refuses=(404, 409),
+    )
     def replay_failure(
         self, archived_id: Id, body: ReplayOneRequest, call: Call
     ) -> Reply[ReplayedView]:
@@ -279,6 +240,14 @@ class Failures(Asking):
             raise self._resolved_before(archived_id)
         return Reply(done, headers={"Location": f"/executions/{done.executions[0]}"})
 
+    @operation(
+        "POST",
+        "/failed/{archived_id}/discard",
+        scope=Scope.OPERATE,
+        what="it is resolved",
+        may_be_empty=True,
+        refuses=(404, 409),
+    )
     def discard_failure(
         self, archived_id: Id, body: DiscardOneRequest, call: Call
     ) -> Reply[DiscardedView]:
@@ -290,6 +259,15 @@ class Failures(Asking):
             raise self._resolved_before(archived_id)
         return Reply(done)
 
+    @operation(
+        "POST",
+        "/failed/replay",
+        scope=Scope.OPERATE,
+        status=202,
+        what="they begin in the background",
+        also={200: ("how many there are: none, or `dry_run` was asked", Ordered)},
+        refuses=(404,),
+    )
     def replay_failures(self, body: ReplayRequest, call: Call, key: UUID | None) -> Reply[Ordered]:
         """Run many again; asked again with the same key, answer what it began."""
         which = read_selection(body, kind=self._kind)
@@ -302,6 +280,13 @@ class Failures(Asking):
             return Reply(ordered, 200)
         return Reply(ordered, headers={"Location": f"/replays/{ordered.replay.id}"})
 
+    @operation(
+        "POST",
+        "/failed/discard",
+        scope=Scope.OPERATE,
+        what="how many were resolved",
+        refuses=(404,),
+    )
     def discard_failures(self, body: DiscardRequest, call: Call) -> Reply[DiscardedView]:
         """Resolve many without a run; they stay in the archive."""
         which = read_selection(body, kind=self._kind)
@@ -322,6 +307,20 @@ class Failures(Asking):
 class Quarantine(Failures):
     """That part of it which is quarantined."""
 
-    _base, _again = "/quarantine", "release"
-    _page = QuarantineView
     _kind = State.QUARANTINED
+
+    def at(self, path: str) -> str:
+        return path.replace("/failed", "/quarantine").replace("/replay", "/release")
+
+    @operation(
+        "GET",
+        "/failed",
+        what="a page of failures, newest first",
+        gives=QuarantineView,
+        refuses=(404,),
+    )
+    def list_failures(self, query: PageOfFailures) -> Reply[Any]:
+        """List what failed for good and is unresolved, newest first."""
+        queries, limit = self._container.queries(), query.limit
+        page = queries.quarantine(query.filter, before=query.after, limit=limit)
+        return Reply(page, after=last_id(page.quarantined, limit=limit))

@@ -42,7 +42,9 @@ def describe(operations: Sequence[Operation], *, title: str, version: str) -> di
     paths: dict[str, dict[str, Any]] = {}
     for each in operations:
         of_query = {} if each.query is None else fields[each.query]
-        paths.setdefault(each.path_format, {})[each.method.lower()] = _operation(each, of_query)
+        paths.setdefault(each.path_format, {})[each.declared.method.lower()] = _operation(
+            each, of_query
+        )
     return {
         "openapi": "3.1.0",
         "info": {"title": title, "version": version},
@@ -60,17 +62,21 @@ def _operation(operation: Operation, of_query: Mapping[str, Any]) -> dict[str, A
     name = operation.name
     content = {problems.MEDIA_TYPE: {"schema": _ref("Problem")}}
     refused = {"description": "a problem", "content": content}
-    refuses = {*operation.refuses, *ALWAYS, *(OF_BODIES if operation.body else ())}
-    answers = {operation.status: _answer(operation.what, operation.gives, operation.said)}
-    for status, (what, kind) in operation.also.items():
+    refuses = {*operation.declared.refuses, *ALWAYS, *(OF_BODIES if operation.body else ())}
+    answers = {
+        operation.declared.status: _answer(
+            operation.declared.what, operation.gives, operation.declared.headers
+        )
+    }
+    for status, (what, kind) in operation.declared.also.items():
         answers[status] = _answer(what, kind, {})
-    if operation.is_tagged and operation.method == "GET":
+    if operation.declared.is_tagged and operation.declared.method == "GET":
         answers[304] = {"description": "it is as the ETag in If-None-Match has it"}
     described: dict[str, Any] = {
         "operationId": operation.id,
         "summary": name.replace("_", " ").capitalize(),
         "description": getdoc(operation.ask) or "",
-        "x-scope": operation.scope.word,
+        "x-scope": operation.declared.scope.word,
         "parameters": [*_parameters(operation, of_query)],
         "responses": {
             str(status): answer
@@ -79,7 +85,10 @@ def _operation(operation: Operation, of_query: Mapping[str, Any]) -> dict[str, A
     }
     if operation.body is not None:
         body = {"application/json": {"schema": _ref(operation.body.__name__)}}
-        described["requestBody"] = {"required": not operation.may_be_empty, "content": body}
+        described["requestBody"] = {
+            "required": not operation.declared.may_be_empty,
+            "content": body,
+        }
     return described
 
 
@@ -112,7 +121,7 @@ def _answer(what: str, gives: Any, said: Mapping[str, str]) -> dict[str, Any]:  
 
 
 def _given(operation: Operation) -> Iterator[Any]:
-    for kind in (operation.gives, *(kind for _, kind in operation.also.values())):
+    for kind in (operation.gives, *(kind for _, kind in operation.declared.also.values())):
         yield from _kinds(kind)
 
 

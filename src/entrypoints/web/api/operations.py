@@ -1,8 +1,8 @@
 """An operation of the API: declared once, by its signature; read, asked and answered in one thread.
 
-A function is asked with what its parameters are called: `query` and `body` are read as the classes
-that annotate them, `call` is the request besides, `key`, `if_match` and `if_none_match` are its
-headers, and all else stands in the path. It gives a `Reply`.
+The function below an `operation` is asked with what its parameters are called: `query` and `body`
+are read as the classes that annotate them, `call` is the request besides, `key`, `if_match` and
+`if_none_match` are its headers, and all else stands in the path. It gives a `Reply`.
 """
 
 import re
@@ -42,7 +42,7 @@ from cronhare.domain.texts.words import hint
 
 from ...json_text import as_json
 from ..access import actor_of, need
-from ..asking import Asker
+from ..asking import Asker, Asking
 from ..bodies import pairs_of, read_object, received
 from ..problems import MEDIA_TYPE, Problem, invalid_request
 
@@ -118,7 +118,14 @@ class Page:
 #: The headers that operations read, by what their functions call them.
 _HEADERS: Final[Mapping[str, tuple[str, Any]]] = {
     "key": ("idempotency-key", Annotated[str, letters("^[!-~]+$", said=" of ASCII, no blanks")]),
-    "if_match": ("if-match", Annotated[str, described("the ETag that was seen, or *")]),
+    "if_match": (
+        "if-match",
+        Annotated[
+            str,
+            Meta(min_length=1, description="an ETag, or *"),
+            described("the ETag that was seen, or *"),
+        ],
+    ),
     "if_none_match": (
         "if-none-match",
         Annotated[str, Meta(pattern=r"^\*$", description="*"), described("* to create alone")],
@@ -169,45 +176,60 @@ def pacing(body: object, call: Call) -> dict[str, Any]:
     return {**rules, "author": call.actor.name}
 
 
+F = TypeVar("F", bound=Callable[..., Reply[Any]])
+
+
+@attrs.frozen
+class operation:  # noqa: N801 - it decorates
+    """Declares that the function below answers *method* at *path*, and what comes of it.
+
+    *what* is said of the answer, whose *status* that is, and of its *headers* by their names;
+    *also* has what it may answer as well. A body *may_be_empty*. Of an answer that *is_tagged* one
+    may ask whether it is still so. It *refuses* with these, and with `ALWAYS`. What it *takes* and
+    *gives* the function's signature says, or else is said here.
+    """
+
+    method: str
+    path: str
+    what: str = attrs.field(kw_only=True)
+    scope: Scope = attrs.field(default=Scope.READ, kw_only=True)
+    status: int = attrs.field(default=200, kw_only=True)
+    takes: type[attrs.AttrsInstance] | None = attrs.field(default=None, kw_only=True)
+    gives: Any = attrs.field(default=None, kw_only=True)  # a type
+    may_be_empty: bool = attrs.field(default=False, kw_only=True)
+    is_tagged: bool = attrs.field(default=False, kw_only=True)
+    refuses: tuple[int, ...] = attrs.field(default=(), kw_only=True)
+    also: Mapping[int, tuple[str, type]] = attrs.field(factory=dict, kw_only=True)
+    headers: Mapping[str, str] = attrs.field(factory=dict, kw_only=True)
+
+    def __call__(self, ask: F) -> F:
+        vars(ask)["declared"] = self
+        return ask
+
+
+def operations_of(resource: Asking) -> Iterator["Operation"]:
+    """Give the operations that the methods of a resource declare."""
+    names = dict.fromkeys(name for kind in reversed(type(resource).mro()) for name in vars(kind))
+    for name in names:
+        ask = getattr(resource, name)
+        if (declared := getattr(ask, "declared", None)) is not None:
+            yield Operation(attrs.evolve(declared, path=resource.at(declared.path)), ask)
+
+
 class Operation(Route):
     """What can be asked for: by whom, with what, and what comes of it."""
 
-    def __init__(
-        self,
-        method: str,
-        path: str,
-        ask: Callable[..., Reply[Any]],
-        *,
-        what: str,
-        scope: Scope = Scope.READ,
-        status: int = 200,
-        takes: type[attrs.AttrsInstance] | None = None,
-        gives: Any = None,  # noqa: ANN401 - a type
-        may_be_empty: bool = False,
-        is_tagged: bool = False,
-        refuses: tuple[int, ...] = (),
-        also: Mapping[int, tuple[str, type]] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        """Declare it; *takes* and *gives* are needed where *ask* does not say them.
-
-        *what* is said of the answer, whose *status* that is, and of its *headers* by their names;
-        *also* has what it may answer as well. A body *may_be_empty*. Of an answer that *is_tagged*
-        one may ask whether it is still so. It *refuses* with these, and with `ALWAYS`.
-        """
-        super().__init__(path, self._answer, methods=[method], name=ask.__name__)
-        self.methods = {method}  # HEAD is not among them
-        self.method, self.ask, self.scope = method, ask, scope
+    def __init__(self, declared: operation, ask: Callable[..., Reply[Any]]) -> None:
+        super().__init__(declared.path, self._answer, methods=[declared.method], name=ask.__name__)
+        self.methods = {declared.method}  # HEAD is not among them
+        self.declared, self.ask = declared, ask
         hints = get_type_hints(ask, include_extras=True)
-        self.gives = gives or get_args(hints.pop("return"))[0]
+        self.gives = declared.gives or get_args(hints.pop("return"))[0]
         self.takes: Mapping[str, Any] = hints
         self.query: type[Any] | None = hints.get("query")
-        self.body = takes or hints.get("body")
+        self.body = declared.takes or hints.get("body")
         self.headers = {name: _HEADERS[name] for name in hints if name in _HEADERS}
-        self.what, self.status, self.also, self.said = what, status, also or {}, headers or {}
-        self.may_be_empty, self.is_tagged = may_be_empty, is_tagged
-        self.refuses = refuses
-        self.id = re.sub(r"\W", "_", f"{ask.__name__}{self.path_format}_{method.lower()}")
+        self.id = re.sub(r"\W", "_", f"{ask.__name__}{self.path_format}_{declared.method.lower()}")
         named: list[Any] = [(name, hints[name] | None, None) for name in self.param_convertors]
         named += [(name, kind | None, None) for name, (_, kind) in self.headers.items()]
         renamed = {name: header for name, (header, _) in self.headers.items()}
@@ -216,7 +238,7 @@ class Operation(Route):
         self._fields = {} if self.query is None else get_type_hints(self.query, include_extras=True)
 
     async def _answer(self, request: Request) -> Response:
-        need(actor_of(request), self.scope)
+        need(actor_of(request), self.declared.scope)
         given = "text/plain" if self.gives is str else "application/json"
         refuse_unless_acceptable(request, given)
         body = b"" if self.body is None else await received(request)
@@ -231,7 +253,9 @@ class Operation(Route):
         if self.query is not None:
             values["query"] = read_table(self.query, asked, faults)
         content = (
-            {} if self.body is None else read_object(body, faults, may_be_empty=self.may_be_empty)
+            {}
+            if self.body is None
+            else read_object(body, faults, may_be_empty=self.declared.may_be_empty)
         )
         if "body" in self.takes:
             said = {name: value for name, value in content.items() if value is not None}
@@ -272,7 +296,7 @@ class Operation(Route):
 
     def _response(self, request: Request, reply: Reply[Any]) -> Response:
         """Write an answer; who has seen it already is told so, and no more."""
-        headers, status = dict(reply.headers), reply.status or self.status
+        headers, status = dict(reply.headers), reply.status or self.declared.status
         if reply.after is not None:
             query = {"after": reply.after}
             kept = [
@@ -288,11 +312,13 @@ class Operation(Route):
             text = reply.value.encode(errors="replace")
             return Response(text, status, headers, "text/plain; charset=utf-8")
         answer = Response(_json(reply.value), status, headers, "application/json")
-        if self.is_tagged:
+        if self.declared.is_tagged:
             tag = f'"{blake2b(answer.body, digest_size=12).hexdigest()}"'
             answer.headers["ETag"] = tag
             seen = ",".join(request.headers.getlist("if-none-match")).split(",")
-            if self.method == "GET" and tag in [each.strip().removeprefix("W/") for each in seen]:
+            if self.declared.method == "GET" and tag in [
+                each.strip().removeprefix("W/") for each in seen
+            ]:
                 return Response(status_code=304, headers={"ETag": tag})
         return answer
 

@@ -1,6 +1,6 @@
 """`/replays`: replays of many failures, and backfills, as they go on."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 
 from cronhare.application.administration.views.failures import ReplayView
@@ -9,47 +9,35 @@ from cronhare.domain.lifecycle.orders import ReplayState
 
 from ..asking import Asking
 from ..problems import Problem
-from .operations import Call, Id, Operation, Page, Reply, last_id
+from .operations import Call, Id, Page, Reply, last_id, operation
 from .scheduler_actions import Nothing
 
 
 class Replays(Asking):
     """Replays, page by page and one by one."""
 
-    def operations(self) -> Iterator[Operation]:
-        """Declare what can be asked."""
-        one = "/replays/{replay_id}"
-        what = "a page of replays and backfills, newest first"
-        yield Operation("GET", "/replays", self.list_replays, what=what)
-        yield Operation(
-            "GET", one, self.show_replay, what="the replay", is_tagged=True, refuses=(404,)
-        )
-        for action, ask, what in (
-            ("cancel", self.cancel_replay, "nothing of it begins any more"),
-            ("resume", self.resume_replay, "it goes on"),
-        ):
-            yield Operation(
-                "POST",
-                f"{one}/{action}",
-                ask,
-                scope=Scope.OPERATE,
-                what=what,
-                may_be_empty=True,
-                is_tagged=True,
-                refuses=(404, 409),
-            )
-
+    @operation("GET", "/replays", what="a page of replays and backfills, newest first")
     def list_replays(self, query: Page) -> Reply[Sequence[ReplayView]]:
         """List replays and backfills, newest first."""
         now, replays = self._container.ledger_time().now(), self._container.replays()
         found = replays.list(limit=query.limit, before=query.after, now=now)
         return Reply(found, after=last_id(found, limit=query.limit))
 
+    @operation("GET", "/replays/{replay_id}", what="the replay", is_tagged=True, refuses=(404,))
     def show_replay(self, replay_id: Id) -> Reply[ReplayView]:
         """Show one: what it is about, how far it has come, and what it waits for."""
         now = self._container.ledger_time().now()
         return Reply(self._container.replays().show(replay_id, now=now))
 
+    @operation(
+        "POST",
+        "/replays/{replay_id}/cancel",
+        scope=Scope.OPERATE,
+        what="nothing of it begins any more",
+        may_be_empty=True,
+        is_tagged=True,
+        refuses=(404, 409),
+    )
     def cancel_replay(self, replay_id: Id, body: Nothing, call: Call) -> Reply[ReplayView]:
         """Let nothing of it begin any more; what has begun goes on."""
         del body
@@ -57,6 +45,15 @@ class Replays(Asking):
         replays = self._container.replays()
         return _going_on(replays.stop(replay_id, author=actor.name, now=now, actor=actor))
 
+    @operation(
+        "POST",
+        "/replays/{replay_id}/resume",
+        scope=Scope.OPERATE,
+        what="it goes on",
+        may_be_empty=True,
+        is_tagged=True,
+        refuses=(404, 409),
+    )
     def resume_replay(self, replay_id: Id, body: Nothing, call: Call) -> Reply[ReplayView]:
         """Let a stopped one go on, to its end: its canary and `stop_at` hold no more."""
         del body

@@ -1,6 +1,6 @@
 """`/reports/generate`, with the body of S0.8 in docs/compatibility.md."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -15,7 +15,7 @@ from cronhare.domain.schedules.draft import ScheduleInvalid
 from cronhare.domain.schedules.task import fault_of_params
 
 from ..asking import Asking
-from .operations import Call, Operation, Reply
+from .operations import Call, Reply, operation
 
 LONGEST_CONTROLLER: Final = 255
 
@@ -63,19 +63,15 @@ def read_report(content: Mapping[str, Any], faults: list[Fault]) -> tuple[str, s
 class Reports(Asking):
     """Reports, run by their names."""
 
-    def operations(self) -> Iterator[Operation]:
-        """Declare what can be asked."""
-        yield Operation(
-            "POST",
-            "/reports/generate",
-            self.generate_report,
-            scope=Scope.OPERATE,
-            status=202,
-            what="it is on its way",
-            takes=GenerateReport,
-            refuses=(404, 409),
-        )
-
+    @operation(
+        "POST",
+        "/reports/generate",
+        scope=Scope.OPERATE,
+        status=202,
+        what="it is on its way",
+        takes=GenerateReport,
+        refuses=(404, 409),
+    )
     def generate_report(self, call: Call, key: UUID | None) -> Reply[ExecutionView]:
         """Run a report now; asked again with the same key, answer the run that it began."""
         controller, params = read_report(call.content, call.faults)

@@ -6,13 +6,13 @@ from ..asking import Asker
 from .executions import Counts, Executions
 from .facts import Alerts, Facts, Work
 from .failures import Failures, Quarantine
-from .operations import Operation
+from .operations import Operation, operations_of
 from .replays import Replays
 from .reports import Reports
 from .scheduler_actions import SchedulerRuns, SchedulerSwitches
 from .schedulers import Schedulers
 
-#: Counts come before what has a number in their place.
+#: Counts come before what has a number in their place, and names before what may follow an id.
 _RESOURCES = (
     Schedulers, SchedulerSwitches, SchedulerRuns, Reports, Counts, Executions, Failures, Quarantine,
     Replays, Work, Alerts, Facts,
@@ -22,4 +22,4 @@ _RESOURCES = (
 def operations(asker: Asker) -> Iterator[Operation]:
     """Make the operations."""
     for resource in _RESOURCES:
-        yield from resource(asker).operations()
+        yield from operations_of(resource(asker))

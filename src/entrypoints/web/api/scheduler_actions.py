@@ -1,6 +1,6 @@
 """`/schedulers/{id}/pause`, `run`, `backfill` and the like: what is done with a schedule."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Final
 from uuid import UUID
@@ -19,7 +19,7 @@ from cronhare.domain.reading import REQUIRED, Fault, whole_number
 
 from ..asking import Asking
 from ..problems import invalid_request
-from .operations import Call, Id, Operation, Reply, pacing
+from .operations import Call, Id, Reply, operation, pacing
 from .scheduler_views import SchedulerView, etag
 
 
@@ -42,25 +42,14 @@ class Nothing:
 class SchedulerSwitches(Asking):
     """Pauses and resumes, enables and disables."""
 
-    def operations(self) -> Iterator[Operation]:
-        """Declare what can be asked."""
-        # Whoever enables or disables edits the row; a pause is no edit.
-        for action, ask, scope in (
-            ("pause", self.pause_scheduler, Scope.OPERATE),
-            ("resume", self.resume_scheduler, Scope.OPERATE),
-            ("enable", self.enable_scheduler, Scope.ADMIN),
-            ("disable", self.disable_scheduler, Scope.ADMIN),
-        ):
-            yield Operation(
-                "POST",
-                f"/schedulers/{{scheduler_id}}/{action}",
-                ask,
-                scope=scope,
-                what="the schedule, as it is now",
-                may_be_empty=True,
-                refuses=(404,),
-            )
-
+    @operation(
+        "POST",
+        "/schedulers/{scheduler_id}/pause",
+        scope=Scope.OPERATE,
+        what="the schedule, as it is now",
+        may_be_empty=True,
+        refuses=(404,),
+    )
     def pause_scheduler(
         self, scheduler_id: Id, body: PauseRequest, call: Call
     ) -> Reply[SchedulerView]:
@@ -75,6 +64,14 @@ class SchedulerSwitches(Asking):
         )
         return self._shown(scheduler_id)
 
+    @operation(
+        "POST",
+        "/schedulers/{scheduler_id}/resume",
+        scope=Scope.OPERATE,
+        what="the schedule, as it is now",
+        may_be_empty=True,
+        refuses=(404,),
+    )
     def resume_scheduler(self, scheduler_id: Id, body: Nothing, call: Call) -> Reply[SchedulerView]:
         """End a pause. What was due meanwhile is not run: a backfill does that."""
         del body
@@ -83,11 +80,27 @@ class SchedulerSwitches(Asking):
         self._container.administrator().resume([name], now=now, actor=call.actor)
         return self._shown(scheduler_id)
 
+    @operation(
+        "POST",
+        "/schedulers/{scheduler_id}/enable",
+        scope=Scope.ADMIN,
+        what="the schedule, as it is now",
+        may_be_empty=True,
+        refuses=(404,),
+    )
     def enable_scheduler(self, scheduler_id: Id, body: Nothing, call: Call) -> Reply[SchedulerView]:
         """Let it be due again, from now on."""
         del body
         return self._switch(scheduler_id, call.actor, on=True)
 
+    @operation(
+        "POST",
+        "/schedulers/{scheduler_id}/disable",
+        scope=Scope.ADMIN,
+        what="the schedule, as it is now",
+        may_be_empty=True,
+        refuses=(404,),
+    )
     def disable_scheduler(
         self, scheduler_id: Id, body: Nothing, call: Call
     ) -> Reply[SchedulerView]:
@@ -149,44 +162,27 @@ class BackfillRequest:
 class SchedulerRuns(Asking):
     """Runs of one schedule."""
 
-    def operations(self) -> Iterator[Operation]:
-        """Declare what can be asked."""
-        one = "/schedulers/{scheduler_id}"
-        yield Operation(
-            "GET",
-            f"{one}/next",
-            self.list_next_runs,
-            what="the next due instants; those that a change of the clock moves are marked",
-            refuses=(404,),
-        )
-        yield Operation(
-            "POST",
-            f"{one}/run",
-            self.run_scheduler,
-            scope=Scope.OPERATE,
-            status=202,
-            what="it is on its way",
-            may_be_empty=True,
-            refuses=(404, 409),
-        )
-        yield Operation(
-            "POST",
-            f"{one}/backfill",
-            self.backfill_scheduler,
-            scope=Scope.OPERATE,
-            status=202,
-            what="they begin in the background",
-            gives=ReplayView,
-            also={200: ("what it would be, as `dry_run` asks", BackfillPreview)},
-            refuses=(404,),
-        )
-
+    @operation(
+        "GET",
+        "/schedulers/{scheduler_id}/next",
+        what="the next due instants; those that a change of the clock moves are marked",
+        refuses=(404,),
+    )
     def list_next_runs(self, scheduler_id: Id, query: HowMany) -> Reply[Sequence[DueView]]:
         """List when a schedule is due next, and why some of these instants will not run."""
         queries = self._container.queries()
         name = queries.schedule_with_id(scheduler_id).name
         return Reply(queries.upcoming(name, count=query.count))
 
+    @operation(
+        "POST",
+        "/schedulers/{scheduler_id}/run",
+        scope=Scope.OPERATE,
+        status=202,
+        what="it is on its way",
+        may_be_empty=True,
+        refuses=(404, 409),
+    )
     def run_scheduler(
         self, scheduler_id: Id, body: RunRequest, call: Call, key: UUID | None
     ) -> Reply[ExecutionView]:
@@ -203,6 +199,16 @@ class SchedulerRuns(Asking):
         view = ExecutionView.of(execution, now=execution.executed_at)
         return Reply(view, headers={"Location": f"/executions/{view.id}"})
 
+    @operation(
+        "POST",
+        "/schedulers/{scheduler_id}/backfill",
+        scope=Scope.OPERATE,
+        status=202,
+        what="they begin in the background",
+        gives=ReplayView,
+        also={200: ("what it would be, as `dry_run` asks", BackfillPreview)},
+        refuses=(404,),
+    )
     def backfill_scheduler(
         self, scheduler_id: Id, body: BackfillRequest, call: Call, key: UUID | None
     ) -> Reply[ReplayView | BackfillPreview]:

@@ -1,6 +1,6 @@
 """`/schedulers`: the users' table, and its rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Final, TypeAlias
@@ -25,7 +25,7 @@ from cronhare.ports.schedules import ScheduleFilter, StoredSchedule
 from ..asking import Asking
 from ..bodies import digest_of_object
 from ..problems import Problem
-from .operations import ROWS, Call, Id, Limit, Operation, Reply, Text
+from .operations import ROWS, Call, Id, Limit, Reply, Text, operation
 from .scheduler_bodies import NewScheduler, SchedulerPatch, name_for, read_new, read_patch
 from .scheduler_views import SchedulerView, Seen, etag, read_if_match, stale
 
@@ -61,63 +61,7 @@ class HowToDelete:
 class Schedulers(Asking):
     """Schedules, page by page and one by one."""
 
-    def operations(self) -> Iterator[Operation]:
-        """Declare what can be asked."""
-        admin = Scope.ADMIN
-        yield Operation(
-            "GET",
-            "/schedulers",
-            self.list_schedulers,
-            what="a page of schedules, by name",
-            refuses=(404,),
-        )
-        yield Operation(
-            "POST",
-            "/schedulers",
-            self.create_scheduler,
-            scope=admin,
-            status=201,
-            what="it was created",
-            takes=NewScheduler,
-            refuses=(409,),
-        )
-        # Before what has an id in this place; a name in the table may have a slash.
-        by_name = "/schedulers/by-name/{name:path}"
-        yield Operation(
-            "GET", by_name, self.show_named_scheduler, what="the schedule", refuses=(404,)
-        )
-        yield Operation(
-            "PUT",
-            by_name,
-            self.put_scheduler,
-            scope=admin,
-            what="it says what the body says, and may have done so before",
-            takes=NewScheduler,
-            also={201: ("it was created", SchedulerView)},
-            refuses=(404, 409, 412),
-        )
-        one = "/schedulers/{scheduler_id}"
-        yield Operation("GET", one, self.show_scheduler, what="the schedule", refuses=(404,))
-        yield Operation(
-            "PATCH",
-            one,
-            self.edit_scheduler,
-            scope=admin,
-            what="it was edited",
-            takes=SchedulerPatch,
-            refuses=(404, 409, 412, 428),
-        )
-        for path, delete in ((by_name, self.delete_named_scheduler), (one, self.delete_scheduler)):
-            yield Operation(
-                "DELETE",
-                path,
-                delete,
-                scope=admin,
-                status=204,
-                what="it was deleted",
-                refuses=(400, 404, 409, 412, 428),
-            )
-
+    @operation("GET", "/schedulers", what="a page of schedules, by name", refuses=(404,))
     def list_schedulers(self, query: WhichSchedules) -> Reply[Sequence[SchedulerView]]:
         """List schedules by name; `search` is a part of the name or the description."""
         which = ScheduleFilter(
@@ -127,6 +71,15 @@ class Schedulers(Asking):
         page = lists.page(which, after=query.after, limit=query.limit)
         return Reply([*map(SchedulerView.with_columns, page.schedules)], after=page.after)
 
+    @operation(
+        "POST",
+        "/schedulers",
+        scope=Scope.ADMIN,
+        status=201,
+        what="it was created",
+        takes=NewScheduler,
+        refuses=(409,),
+    )
     def create_scheduler(self, call: Call, key: UUID | None) -> Reply[SchedulerView]:
         """Create a schedule; asked again with the same key, answer the one that was made."""
         if key is not None and call.content.get("name") is not None:
@@ -140,14 +93,25 @@ class Schedulers(Asking):
             made = self._create(self._draft(call, name), call.actor, said=said)
         return _shown(made, 201, Location=f"/schedulers/{made[0].id}")
 
+    @operation("GET", "/schedulers/{scheduler_id}", what="the schedule", refuses=(404,))
     def show_scheduler(self, scheduler_id: Id) -> Reply[SchedulerView]:
         """Show a schedule, with its last and its next run."""
         return _shown((self._container.queries().schedule_with_id(scheduler_id), ()))
 
+    @operation("GET", "/schedulers/by-name/{name:path}", what="the schedule", refuses=(404,))
     def show_named_scheduler(self, name: Text) -> Reply[SchedulerView]:
         """Show a schedule by its name."""
         return _shown((self._container.queries().schedule(name), ()))
 
+    @operation(
+        "PUT",
+        "/schedulers/by-name/{name:path}",
+        scope=Scope.ADMIN,
+        what="it says what the body says, and may have done so before",
+        takes=NewScheduler,
+        also={201: ("it was created", SchedulerView)},
+        refuses=(404, 409, 412),
+    )
     def put_scheduler(
         self, name: Text, call: Call, if_match: str | None, if_none_match: str | None
     ) -> Reply[SchedulerView]:
@@ -171,6 +135,14 @@ class Schedulers(Asking):
             raise stale(error, if_match, call.content) from error
         return _shown(made, status, Location=f"/schedulers/{made[0].id}")
 
+    @operation(
+        "DELETE",
+        "/schedulers/by-name/{name:path}",
+        scope=Scope.ADMIN,
+        status=204,
+        what="it was deleted",
+        refuses=(400, 404, 409, 412, 428),
+    )
     def delete_named_scheduler(
         self, name: Text, query: HowToDelete, call: Call, if_match: str | None
     ) -> Reply[None]:
@@ -178,6 +150,14 @@ class Schedulers(Asking):
         found = self._container.queries().schedule(name)
         return self.delete_scheduler(found.id, query, call, if_match)
 
+    @operation(
+        "PATCH",
+        "/schedulers/{scheduler_id}",
+        scope=Scope.ADMIN,
+        what="it was edited",
+        takes=SchedulerPatch,
+        refuses=(404, 409, 412, 428),
+    )
     def edit_scheduler(
         self, scheduler_id: Id, call: Call, if_match: str | None
     ) -> Reply[SchedulerView]:
@@ -188,6 +168,14 @@ class Schedulers(Asking):
         except EditedMeanwhile as error:
             raise stale(error, if_match, call.content) from error
 
+    @operation(
+        "DELETE",
+        "/schedulers/{scheduler_id}",
+        scope=Scope.ADMIN,
+        status=204,
+        what="it was deleted",
+        refuses=(400, 404, 409, 412, 428),
+    )
     def delete_scheduler(
         self, scheduler_id: Id, query: HowToDelete, call: Call, if_match: str | None
     ) -> Reply[None]:
