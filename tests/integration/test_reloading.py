@@ -214,6 +214,18 @@ def test_a_file_that_an_editor_has_only_emptied_is_refused(
     assert "if it is meant, end this process" in str(vars(refused))
 
 
+def test_nor_is_one_taken_that_was_cut_before_its_schedules(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.file.write_text(JOBS.format(name="new").partition("[schedules")[0])
+
+    house.reload()
+
+    assert (house.on, house.tasks) == (["old"], ["old"])
+    [refused] = [line for line in caplog.records if "Nothing was reloaded" in line.message]
+    assert "has no schedule at all" in refused.__dict__["stack"]
+
+
 CALENDAR = """BEGIN:VCALENDAR
 BEGIN:VEVENT
 DTSTART;VALUE=DATE:20261224
@@ -324,11 +336,20 @@ def test_a_scheduler_takes_the_targets_of_its_file_and_none_of_its_tasks(
     assert f"Reloaded {file}: targets: new, own" in caplog.text
 
 
+def test_a_scheduler_whose_file_has_targets_alone_takes_them_again(file: Path) -> None:
+    file.write_text(TARGETS)
+    tower = Tower(file)
+
+    tower.reload(TARGETS.replace("notify.old", "notify.new"))
+
+    assert tower.targets == ["new", "own"]
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
         ("[notify.new]\nevents = 1\n", "notify.new"),
-        ("", "has no task at all, and the one before had some"),
+        ("", "has no target at all, and the one before had some"),
     ],
 )
 def test_a_scheduler_keeps_its_targets_where_its_file_is_faulty_or_emptied(

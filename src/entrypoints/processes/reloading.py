@@ -39,9 +39,9 @@ LIVE: Final = frozenset({"log_level", "log_format", "shutdown_grace", "jobs"})
 #: Seconds for which no run that lacks its task has a refused file read again.
 REFUSED_FOR = 5.0
 
-_EMPTY: Final = (
-    "has no task at all, and the one before had some. Was it being written? Then ask again; "
-    "if it is meant, end this process"
+_LOST: Final = (
+    "has no {} at all, and the one before had some. Was it being written? Then ask again; "
+    "if it is meant, end this process; what has tasks may be started again"
 )
 
 
@@ -67,6 +67,7 @@ class Reloading:
         self._forced_exit = forced_exit
         self._jobs = jobs
         self._has_tasks = has_tasks
+        self._has_schedules = last is not None and bool(last.drafts)
         self._take = take
         self._turn = asyncio.Lock()
         self._taken = None if last is None else last.stamp
@@ -92,10 +93,8 @@ class Reloading:
     async def _reload(self, read_settings: Callable[[], Settings], take: _Take) -> None:
         try:
             settings, file = await asyncio.to_thread(self._read, read_settings)
-            # An editor may have emptied it: runs would lack their tasks, and nobody be told.
-            told = self._container.subscribers().current.targets
-            if file and not file.tasks and (told or any(self._container.catalog())):
-                self._refuse([f"{file.path}: {_EMPTY}"])
+            if file and (lost := self._lost(file)):
+                self._refuse([f"{file.path}: {_LOST.format(lost)}"])
                 return
             changes = await self._take_file(file, take) if file else None
         except SettingsInvalid as error:
@@ -110,6 +109,18 @@ class Reloading:
             self._take_settings(settings)
             if changes is not None:
                 say(log, logging.INFO, "reload", changes)
+
+    def _lost(self, file: JobsFile) -> str | None:
+        """Name what a file has none of any more: an editor may have emptied, or half written it.
+
+        Runs would fail for want of their task, schedules be disabled, or nobody be told of alerts.
+        """
+        if not file.tasks and any(self._container.catalog()):
+            return "task"
+        told = self._container.subscribers().current.targets
+        if not self._has_tasks and told and not file.subscriptions.targets:
+            return "target"
+        return "schedule" if self._has_schedules and not file.drafts else None
 
     def _read(self, read_settings: Callable[[], Settings]) -> tuple[Settings, JobsFile | None]:
         settings = read_settings()
@@ -167,6 +178,7 @@ class Reloading:
         after = {task.name: task for task in file.tasks}
         with catalog.replacing(file.tasks):
             await _take_until_answered(file, take)
+        self._has_schedules = bool(file.drafts)
         return "; ".join(_difference(before, after)) or "the same tasks"
 
 
