@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from cronhare.domain.execution import wait_after
+from cronhare.domain.execution import LONGEST_WAIT, wait_after
 
 from .logs import say
 
@@ -67,8 +67,9 @@ class Outage:
         say(self._log, level, self._back, text)
 
 
-#: So many queues are remembered as logged.
+#: So many queues are remembered as logged, for so many seconds at least; all others count as one.
 MOST_LOGGED: Final = 1_000
+_REMEMBERED: Final = 2 * LONGEST_WAIT.total_seconds()
 
 
 class LogLimiter:
@@ -85,11 +86,16 @@ class LogLimiter:
 
     def is_due(self, queue: str, now: float) -> bool:
         """Tell whether to log at *now*, in seconds of one clock; the caller then does so."""
+        if queue not in self._logged and len(self._logged) >= MOST_LOGGED:  # strangers name some
+            self._logged = {
+                each: (at, times)
+                for each, (at, times) in list(self._logged.items())
+                if 0.0 <= now - at < _REMEMBERED
+            }
+            queue = queue if len(self._logged) < MOST_LOGGED else ""
         at, times = self._logged.get(queue, (now, -1))
         if times >= 0 and 0.0 <= now - at < wait_after(times).total_seconds():
             return False
-        if len(self._logged) >= MOST_LOGGED:  # strangers name queues, too
-            self._logged.clear()
         self._logged[queue] = now, times + 1
         return True
 

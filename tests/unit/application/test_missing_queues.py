@@ -1,9 +1,11 @@
 """When the log says that a queue is not there, and when it says so again."""
 
 from datetime import timedelta
+from itertools import count
 
 import pytest
 
+from cronhare.application.outages import LogLimiter
 from cronhare.application.publish import MissingQueues, Sent
 from cronhare.domain.topology import ToQueue
 from cronhare.ports.broker import Envelope, Message, Published
@@ -25,6 +27,23 @@ def test_a_queue_that_was_there_meanwhile_is_told_of_at_once(lines: Lines) -> No
         missing.note([sent(ToQueue("mails"))], [outcome], now=NOON + number * SECOND)
 
     assert len(lines()) == 2
+
+
+@pytest.mark.parametrize("names", [1_500, 72_000])
+def test_names_that_strangers_make_up_neither_fill_the_log_nor_silence_it_for_good(
+    names: int,
+) -> None:
+    limiter, messages = LogLimiter(), count()
+
+    lines = sum(
+        limiter.is_due(f"nowhere-{next(messages) % names}", now)
+        for now in range(0, 6 * 3_600, 30)
+        for _ in range(100)
+    )
+
+    assert lines < 8_000
+    assert not limiter.is_due("mails", 6 * 3_600)
+    assert limiter.is_due("mails", 3 * 86_400)
 
 
 @pytest.mark.parametrize(
