@@ -110,11 +110,16 @@ class Proofs:
     def round(self) -> float:
         """Look at each server once; answers how many seconds to rest."""
         self._looked_at = self._monotonic()
-        for server, look in list(self._looks.items()):
+        for server in list(self._looks):
             with suppress(LedgerUnavailable, BrokerUnavailable):
-                if look():
-                    self._proven_at[server] = self._monotonic()
+                self.look(server)
         return LOOK_AGAIN if self.faults() else LOOK_EVERY
+
+    def look(self, server: str) -> bool:
+        """Tell whether *server* serves us now; it may raise that it is away."""
+        if is_proven := self._looks[server]():
+            self._proven_at[server] = self._monotonic()
+        return is_proven
 
     def refresh(self) -> None:
         """Look, unless somebody has just done so."""

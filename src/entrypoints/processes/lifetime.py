@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import croniter  # noqa: F401 - the first expression with a range is perhaps planned in a month
 
@@ -21,7 +21,8 @@ from cronhare.adapters.addresses import BrokerServer
 from cronhare.adapters.system.host import be_private
 from cronhare.application.heartbeat import Heartbeat
 from cronhare.application.logs import say
-from cronhare.ports import LedgerOutdated
+from cronhare.ports import LedgerOutdated, LedgerUnavailable
+from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.claims import ClaimStorePort
 
 from .. import json_text, logs, rabbitmq  # noqa: F401
@@ -29,7 +30,7 @@ from ..container import Container
 from ..injection import preload as preload_parts
 from ..settings.settings import SettingsInvalid
 from ..signals import Answer, ForcedExit, Shutdown, SignalHandlers
-from ..vitals import Turn
+from ..vitals import Proofs, Turn
 from ..working import WorkingContainer
 from .loops import Loop
 
@@ -146,6 +147,9 @@ def offset_of(heartbeat: Heartbeat) -> Callable[[], float | None]:
     return lambda: None if heartbeat.offset is None else heartbeat.offset.total_seconds()
 
 
+#: Seconds that each server has for its answer to a report; what runs is reported before.
+TIMEOUT: Final = 10.0
+
 #: A sentence, and the context in its brackets.
 StateLine = tuple[str, dict[str, Any]]
 
@@ -164,14 +168,28 @@ class StateReport:
         self._parts.append(part)
 
     async def write(self) -> None:
-        """Write first what is known here, then which servers answer."""
+        """Write first what is known here, then which servers answer when they are asked now."""
         up, proofs = time.monotonic() - self._began, self._container.vitals().proofs
         _say(f"Node {self._container.node()}, running for {up:.0f} s")
         for part in self._parts:
             for text, context in part():
                 _say(text, **context)
-        await asyncio.to_thread(proofs.refresh)
-        _say(f"Servers: {'; '.join(proofs.faults()) or 'all answer'}")
+        servers = proofs.up()
+        silent = await asyncio.gather(*(_look(proofs, server) for server in servers))
+        faults = list(filter(None, silent)) if servers else proofs.faults()
+        _say(f"Servers: {'; '.join(faults) or 'all answer'}")
+
+
+async def _look(proofs: Proofs, server: str) -> str | None:
+    """Say what keeps a server from serving us now, beside what was proven of late."""
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            does_serve = await asyncio.to_thread(proofs.look, server)
+    except TimeoutError:
+        return f"{server} gave no answer within {TIMEOUT:.0f} s"
+    except (LedgerUnavailable, BrokerUnavailable) as error:
+        return f"{server} is away: {error}"
+    return None if does_serve else f"{server} is not proven"
 
 
 def _say(text: str, **context: Any) -> None:  # noqa: ANN401 - whatever is shown in brackets

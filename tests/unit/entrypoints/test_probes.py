@@ -21,7 +21,7 @@ from cronhare.entrypoints import vitals as turns
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.probes import ProbeServer
 from cronhare.entrypoints.processes import lifetime
-from cronhare.entrypoints.processes.lifetime import Probes
+from cronhare.entrypoints.processes.lifetime import Probes, StateReport
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.signals import ForcedExit, Shutdown
 from cronhare.entrypoints.vitals import (
@@ -87,6 +87,32 @@ def test_a_loop_that_has_ended_or_not_begun_is_not_missed(watch: Stopwatch) -> N
     watch.seconds += 1e6
 
     assert turns.faults() == []
+
+
+async def test_a_report_names_a_server_that_is_away_since_it_was_proven(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    monkeypatch.setattr(lifetime, "TIMEOUT", 0.05)
+    container, is_away, over = Container(settings=Settings.read()), False, threading.Event()
+
+    def ledger() -> bool:
+        if is_away:
+            raise LedgerUnavailable("gone")
+        return True
+
+    proofs = container.vitals().proofs
+    proofs.need("ledger", ledger)
+    proofs.need("broker", lambda: not is_away or over.wait(30))
+    proofs.need("consumer", lambda: not is_away)
+    proofs.round()
+    is_away = True
+
+    await StateReport(container).write()
+    over.set()
+
+    faults = "ledger is away: gone; broker gave no answer within 0 s; consumer is not proven"
+    assert caplog.messages[-1] == f"Servers: {faults}"
 
 
 async def test_an_event_loop_is_watched_without_an_address_of_its_probes(
