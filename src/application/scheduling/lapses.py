@@ -97,11 +97,12 @@ class LockedLeases:
 
     It is written into the row in the owner's name: so it holds for all replicas, and the row's
     version tells those that saw it locked that it was given. It is given once each time a row is
-    locked.
+    locked. If it cannot be written, a *grace* period begins instead: the owner can reach its row.
     """
 
     _attempts: AttemptStorePort
     _lease: timedelta
+    _grace: GracePeriod
     #: The versions of the rows that this round and the one before found locked, by id.
     _locked: dict[int, int] = attrs.field(init=False, factory=dict[int, int])
     _before: dict[int, int] = attrs.field(init=False, factory=dict[int, int])
@@ -120,15 +121,18 @@ class LockedLeases:
         """Write a lease for those of *found* that were locked; answers the others."""
         known = self._before | self._locked
         others = list[Execution]()
-        by_owner = defaultdict[str, list[int]](list)
+        by_owner = defaultdict[str, dict[int, int]](dict)
         for each in found:
             if each.owner is not None and known.get(each.id) == each.version:
-                self._locked[each.id] = each.version  # once it is written, the version is another
-                by_owner[each.owner].append(each.id)
+                by_owner[each.owner][each.id] = each.version
             else:
                 others.append(each)
-        for owner, ids in by_owner.items():
-            self._attempts.renew(ids, now=now, node=owner, lease=self._lease)
+        try:
+            for owner, theirs in by_owner.items():
+                self._attempts.renew(theirs.keys(), now=now, node=owner, lease=self._lease)
+                self._locked.update(theirs)  # of what is written the version is another
+        except LedgerUnavailable as error:  # the fault of one row, perhaps: it costs no other one
+            self._grace.begin(f"no lease could be written for what was locked: {error}")
         return others
 
 

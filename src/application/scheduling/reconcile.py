@@ -90,7 +90,7 @@ class Reconciler:
 
     def __attrs_post_init__(self) -> None:
         self._grace = GracePeriod(self._lease, owners=self._claims.owners)
-        self._locked = LockedLeases(self._attempts, self._lease)
+        self._locked = LockedLeases(self._attempts, self._lease, self._grace)
         self._looks = (  # the most urgent first
             _Look("lost", self._give_up_lapsed),
             _Look("overdue", self._publish_overdue),

@@ -40,6 +40,9 @@ log = logging.getLogger(__name__)
 _INSERTED_AT_ONCE: Final = 500
 _ASKED_AT_ONCE: Final = 32
 
+#: Why a row rests of which nothing tells whether the ledger takes any.
+_DOUBTED: Final = "doubted"
+
 DELIVERY: Final = OwnTable(outbox)
 
 _ROW: Final = outbox.c
@@ -58,19 +61,37 @@ class SqlEventStore(Store, Findings):
         self._resting = Cooldown()
 
     def add(self, rows: Sequence[OutboxRow], *, now: datetime) -> bool:
+        is_accepting = False
+
         @repeatable_unless_locked
         def insert(part: Sequence[OutboxRow]) -> Written[OutboxRow]:
+            nonlocal is_accepting
             with self._database.write("adding events") as connection:
-                return Written((), changed=_insert_new(connection, part) > 0)
+                added = _insert_new(connection, part)
+            is_accepting |= added > 0
+            return Written((), changed=is_accepting)
 
-        def rests(row: OutboxRow, why: Exception) -> Sequence[OutboxRow]:
+        def refused(row: OutboxRow, why: Exception) -> Sequence[OutboxRow]:
             self._let_rest(row, why, now)
             return ()
 
+        def doubted(row: OutboxRow, why: Exception) -> Sequence[OutboxRow]:
+            self._let_rest(row, why, now, _DOUBTED)
+            return [row]
+
+        def ask(these: Sequence[OutboxRow]) -> Sequence[OutboxRow]:
+            return write_each(
+                these, insert, refused=refused, doubted=doubted, locked=lambda row: [row]
+            )
+
         resting = self._resting.at(now)
         new = [row for row in rows if _key(row) not in resting]
-        left = write_each(new, insert, refused=rests, doubted=rests, locked=lambda row: [row])
-        return not left
+        in_doubt = [row for row in rows if resting.get(_key(row)) == _DOUBTED]
+        left = ask(new)
+        if not in_doubt:
+            return not left
+        # Where others are accepted, these are now as well, or are refused for their own.
+        return is_accepting and not ask([*new, *in_doubt])
 
     def announce(
         self,
@@ -308,10 +329,10 @@ class SqlEventStore(Store, Findings):
         with self._database.read("listing events") as connection:
             return _read(connection.execute(asked))
 
-    def _let_rest(self, row: OutboxRow, why: Exception, now: datetime) -> None:
+    def _let_rest(self, row: OutboxRow, why: Exception, now: datetime, reason: str = "") -> None:
         text = f"{row.target} is not told of {row.event_key}: {why}"
         say(log, logging.ERROR, "event.refused", text, schedule=row.schedule_name)
-        self._resting.note(_key(row), now)
+        self._resting.note(_key(row), now, reason)
 
 
 def _key(row: OutboxRow) -> tuple[str, str]:
