@@ -139,29 +139,40 @@ class Notes:
 
     _worker: WorkerParts
     _turn: asyncio.Lock = attrs.field(init=False, factory=asyncio.Lock)
+    #: Whether the turn that is taken now is over.
+    _over: asyncio.Event = attrs.field(init=False, factory=asyncio.Event)
     _is_draining: bool = attrs.field(init=False, default=False)
 
     def drain(self) -> None:
-        """From now on note nothing: it is given back, and a note might not be taken back."""
+        """From now on note nothing: it is given back, and a note might not be taken back.
+
+        Those who wait for their turn wait no more.
+        """
         self._is_draining = True
+        self._over.set()
 
     @asynccontextmanager
     async def noted(self, delivery: Delivery) -> AsyncIterator[str | None]:
         """Note a message while it is in hand; answers why it is to be parked unread, if it is."""
-        if not delivery.redelivered or self._is_draining:
+        if not delivery.redelivered or not await self._take_turn():
             yield None
             return
         name, over = _name_of(delivery), asyncio.Event()
-        await self._turn.acquire()
+        self._over = over
+        noting = asyncio.create_task(self._hold(name))
+        ending = asyncio.create_task(self._end_turn(name, noting, over))
         try:
-            crashes = await self._hold(name)
-        finally:
-            ending = asyncio.create_task(self._end_turn(name, over))
-        try:
-            yield self._reason(crashes)
+            await asyncio.wait({noting})  # even if we are cancelled it ends, and is taken back
+            yield self._reason(noting.result())
         finally:  # before it is given back: the next one would count us as dead
             over.set()
             await ending
+
+    async def _take_turn(self) -> bool:
+        await self._turn.acquire()
+        if self._is_draining:
+            self._turn.release()
+        return not self._is_draining
 
     async def _hold(self, name: str) -> Sequence[Crash]:
         worker, clock = self._worker, self._worker.ledger.clock
@@ -175,12 +186,15 @@ class Notes:
             return await worker.ledger.in_thread(hold)
         return ()
 
-    async def _end_turn(self, name: str, over: asyncio.Event) -> None:
+    async def _end_turn(
+        self, name: str, noting: "asyncio.Task[Sequence[Crash]]", over: asyncio.Event
+    ) -> None:
         """Take the note back once the message is settled, or its turn has lasted too long."""
         with suppress(TimeoutError):
             async with asyncio.timeout(LONGEST_TURN):
                 await over.wait()
         self._turn.release()
+        await asyncio.wait({noting})  # others do not wait for the ledger's answer
         worker = self._worker
         with suppress(LedgerUnavailable, LedgerRefused):
             await worker.ledger.in_thread(

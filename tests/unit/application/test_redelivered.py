@@ -4,6 +4,8 @@ C20 in docs/compatibility.md.
 """
 
 import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +20,7 @@ from cronhare.ports import LedgerUnavailable
 from cronhare.ports.broker import Delivery
 from tests.ports import ids_of
 from tests.unit.application.deliveries import deliver, due, foreign_body
-from tests.unit.application.house import House
+from tests.unit.application.house import House, Inline
 
 SECOND = timedelta(seconds=1)
 
@@ -210,6 +212,62 @@ async def test_one_that_waits_for_the_ledger_keeps_no_other_that_came_again_from
             await asyncio.sleep(0.02)
     for task in taking:
         task.cancel()
+
+
+class Silent(Inline):
+    """A ledger that is asked, and gives no answer."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:  # noqa: ANN401, ARG002
+        self.asked += 1
+        return Future()
+
+
+async def with_silent_ledger(house: House, *, messages: int) -> Silent:
+    """Have so many messages come again, beside a ledger that has become silent."""
+    for number in range(messages):
+        strange(house, f"theirs-{number}")
+    await dies_of_it(house, "ant-10")
+    house.executor = silent = Silent()
+    return silent
+
+
+async def test_a_note_that_the_ledger_does_not_answer_keeps_no_other_from_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(foreign, "LONGEST_TURN", 0.01)
+    house = House()
+    silent = await with_silent_ledger(house, messages=3)
+
+    _, taking = await taken_by(house, "ant-11")
+
+    async with asyncio.timeout(30):
+        while silent.asked < 3:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.02)
+    for task in taking:
+        task.cancel()
+
+
+async def test_a_shutdown_frees_at_once_who_waits_for_a_turn_and_nothing_more_is_noted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(foreign, "LONGEST_TURN", 30)
+    house = House()
+    silent = await with_silent_ledger(house, messages=3)
+    other = house.neighbour("ant-11")
+    await other.open()
+    await other.settle()
+    handling = [asyncio.create_task(other.worker.handle(each)) for each in other.deliveries]
+    await other.settle()
+
+    other.worker.drain()
+    await other.settle()
+
+    assert [task.done() for task in handling] == [False, True, True]
+    assert silent.asked == 1  # by the one whose turn it was
+    handling[0].cancel()
 
 
 async def test_a_reboot_of_the_host_does_not_count() -> None:
