@@ -13,7 +13,7 @@ from sqlalchemy import make_url
 from cronhare.domain.topology import MAIN_QUEUE, WAITING_QUEUE
 from tests.integration import amqp
 from tests.ports import ids_of
-from tests.production.plant import PATIENCE, Plant, plant
+from tests.production.plant import PATIENCE, SCHEDULER, Plant, plant
 from tests.services.finding import wait_until
 from tests.services.mariadb import Server as Mariadb
 from tests.services.mariadb import connect
@@ -41,6 +41,7 @@ numbers = count()
 @pytest.fixture
 def house(own_rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path) -> Iterator[Plant]:
     with plant(tmp_path, own_rabbitmq, mariadb, JOBS) as house:
+        house.start(*SCHEDULER)  # sends what the worker has entered, and could not publish
         house.start_worker(concurrency=4)
         house.wait_until_all_work(workers=1)
         yield house
