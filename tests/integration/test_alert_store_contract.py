@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from cronhare.domain.events.alerts import CLEAR_AFTER, Alert, key_of
-from cronhare.domain.events.judging import OVERDUE_AFTER, ScheduleSigns, Signs, SystemSigns
+from cronhare.domain.events.judging import ALERTED_AFTER, ScheduleSigns, Signs, SystemSigns
 from cronhare.domain.events.rules import Rule
 from cronhare.domain.execution import Execution
 from cronhare.domain.retries.retry import Complete
@@ -258,7 +258,7 @@ def test_what_waits_for_a_scheduler_the_broker_or_a_worker_is_found(ledger: Ledg
     ledger.clock.advance(MINUTE)
     assert system_signs() == SystemSigns()
 
-    ledger.clock.advance(OVERDUE_AFTER + SECOND)
+    ledger.clock.advance(ALERTED_AFTER + SECOND)
     found = system_signs()
 
     assert found.earliest_due is not None

@@ -152,7 +152,7 @@ class SystemSignsPart(StorePart):
 
     @repeatable
     def system_signs(self, *, now: datetime, served: Collection[str]) -> system_alerts.SystemSigns:
-        before = now - system_alerts.OVERDUE_AFTER
+        before = now - system_alerts.ALERTED_AFTER
         with self._database.read("looking for what waits") as connection:
             late = overdue(connection, before, most=1)
             return system_alerts.SystemSigns(

@@ -234,7 +234,7 @@ def _said(span: timedelta) -> str:
 
 
 #: What is so late has nobody who looks after it: a scheduler looks every few seconds.
-OVERDUE_AFTER: Final = timedelta(minutes=2)
+ALERTED_AFTER: Final = timedelta(minutes=2)
 
 #: So many nodes are named; the others are counted.
 MOST_NAMED: Final = 5
@@ -258,7 +258,7 @@ class SystemSigns:
 
     *earliest_due* is the earliest instant that nobody has claimed, *unsent* what was claimed for
     queues and not handed to the broker, *unserved* what waits in queues that no worker serves. None
-    of these are told before `OVERDUE_AFTER`. The judge has seen the ledger without a gap since
+    of these are told before `ALERTED_AFTER`. The judge has seen the ledger without a gap since
     *watched_since*: it may have been away before, and nobody could claim or send anything.
     """
 
@@ -270,7 +270,7 @@ class SystemSigns:
 
     def is_overdue(self, since: datetime, now: datetime) -> bool:
         """Whether what waits *since* then is late, though the ledger was there all the while."""
-        return max(since, self.watched_since or since) < now - OVERDUE_AFTER
+        return max(since, self.watched_since or since) < now - ALERTED_AFTER
 
 
 def judge_system(signs: SystemSigns, now: datetime) -> Iterator[Alert]:

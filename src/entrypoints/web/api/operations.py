@@ -64,10 +64,9 @@ def described(text: str) -> Meta:
     return Meta(extra_json_schema={"description": text})
 
 
-def letters(pattern: str, *, most: int = LONGEST_TEXT, said: str = "") -> Meta:
-    return Meta(
-        min_length=1, max_length=most, pattern=pattern, description=f"1-{most} letters{said}"
-    )
+def letters(pattern: str, said: str) -> Meta:
+    said = f"1-{LONGEST_TEXT} letters{said}"
+    return Meta(min_length=1, max_length=LONGEST_TEXT, pattern=pattern, description=said)
 
 
 def _moment(text: str) -> datetime:
@@ -97,9 +96,9 @@ AfterId = Annotated[
     described("the next page: those after this id in the list"),
 ]
 Limit = Annotated[int, whole_number(range(1, MOST_ROWS + 1))]
-Text = Annotated[str, letters(r"^[^\x00]*$", said=", without NUL")]
+Text = Annotated[str, letters(r"^[^\x00]*$", ", without NUL")]
 #: A name that is a part of a path.
-Named = Annotated[str, letters(r"^[^\x00/]+$", said=", without NUL and slash")]
+Named = Annotated[str, letters(r"^[^\x00/]+$", ", without NUL and slash")]
 # What is read has another type than what is written, which `Annotated` names.
 if TYPE_CHECKING:
     Moment = datetime
@@ -117,7 +116,7 @@ class Page:
 
 #: The headers that operations read, by what their functions call them.
 _HEADERS: Final[Mapping[str, tuple[str, Any]]] = {
-    "key": ("idempotency-key", Annotated[str, letters("^[!-~]+$", said=" of ASCII, no blanks")]),
+    "key": ("idempotency-key", Annotated[str, letters("^[!-~]+$", " of ASCII, no blanks")]),
     "if_match": (
         "if-match",
         Annotated[
@@ -298,14 +297,10 @@ class Operation(Route):
         """Write an answer; who has seen it already is told so, and no more."""
         headers, status = dict(reply.headers), reply.status or self.declared.status
         if reply.after is not None:
-            query = {"after": reply.after}
-            kept = [
-                (name, text)
-                for name, text in pairs_of(request.scope["query_string"])
-                if name not in query
-            ]
-            path = quote(request.scope["path"])
-            headers["Link"] = f'<{path}?{urlencode([*kept, *query.items()])}>; rel="next"'
+            asked = pairs_of(request.scope["query_string"])
+            kept = [(name, text) for name, text in asked if name != "after"]
+            query = urlencode([*kept, ("after", reply.after)])
+            headers["Link"] = f'<{quote(request.scope["path"])}?{query}>; rel="next"'
         if reply.value is None:
             return Response(status_code=status, headers=headers)
         if self.gives is str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 
-from cronhare.domain.events.judging import OVERDUE_AFTER, QueueSigns, SystemSigns, judge_system
+from cronhare.domain.events.judging import ALERTED_AFTER, QueueSigns, SystemSigns, judge_system
 from cronhare.domain.events.rules import ABOUT, Rule
 from cronhare.domain.nodes import DISCONNECTED_AFTER, PRESUMED_DEAD_AFTER, NodeReport, served
 from tests.unit.executions import NOON
@@ -26,9 +26,9 @@ def messages(**signs: Any) -> dict[str, str]:  # noqa: ANN401
 
 
 def test_what_is_due_and_not_claimed_alerts_whether_or_not_a_scheduler_reports() -> None:
-    late = NOON - OVERDUE_AFTER - timedelta(seconds=1)
+    late = NOON - ALERTED_AFTER - timedelta(seconds=1)
 
-    assert messages(earliest_due=NOON - OVERDUE_AFTER) == {}
+    assert messages(earliest_due=NOON - ALERTED_AFTER) == {}
     alone = messages(earliest_due=late)["scheduler:"]
     assert alone.endswith("and no scheduler reports itself")
     there = messages(earliest_due=late, nodes=[node(role="scheduler")])["scheduler:"]
@@ -93,8 +93,8 @@ def test_while_the_ledger_was_away_nobody_could_claim_or_send_anything() -> None
         watched = {"watched_since": NOON - since}
         return [*messages(earliest_due=long_ago, unsent={"a": late}, **watched)]
 
-    assert judged(OVERDUE_AFTER) == []
-    assert judged(OVERDUE_AFTER + timedelta(seconds=1)) == ["scheduler:", "unsent:"]
+    assert judged(ALERTED_AFTER) == []
+    assert judged(ALERTED_AFTER + timedelta(seconds=1)) == ["scheduler:", "unsent:"]
 
 
 def test_workers_that_report_serve_their_queues() -> None:
