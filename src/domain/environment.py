@@ -15,6 +15,7 @@ ATTEMPT_VARIABLES: Final = (
     "CRON_DUE_AT",
     "CRON_SCHEDULE",
     "CRON_FENCE",
+    "CRON_MISSED",
     "CRON_USER_ID",
     "CRON_GROUP_ID",
     "CRON_LANGUAGE_ID",

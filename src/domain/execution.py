@@ -63,8 +63,10 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     looks for the start from *check_at* on, graces aside; *next_attempt_at* stays what was promised.
     *concurrency_key* and *overlap_policy* are None where nothing may hold it back; *held_by* names
     the gate that does, or the place that it has (`lifecycle/gates.py`). Its first attempt begins by
-    *expires_at*, or never. With a *topic* whichever task listens to that is run; *no_listener* says
-    what becomes of it if none does. *problem* says what is wrong with a broken row: it is not run.
+    *expires_at*, or never. Of a run *missed* counts the missed instants that it makes up for, its
+    own among them if that was missed; of skipped instants, which end at *last_due_at*, all of them.
+    With a *topic* whichever task listens to that is run; *no_listener* says what becomes of it if
+    none does. *problem* says what is wrong with a broken row: it is not run.
     *owned_by* is read at the start of an attempt alone.
     """
 

@@ -41,8 +41,9 @@ class Invocation:
     """What a task is given for one attempt.
 
     *params* is any JSON value. *deaths* counts the earlier attempts that ended badly: the task's
-    `RETRY_COUNT`. *fence* is its fencing token, see `Execution.fence`. *topic* is that of the event
-    that it listens to, *trace* the `traceparent` of the span that it runs in.
+    `RETRY_COUNT`. *missed* counts the missed instants that the run makes up for, its own among them
+    if that was missed. *fence* is its fencing token, see `Execution.fence`. *topic* is that of the
+    event that it listens to, *trace* the `traceparent` of the span that it runs in.
     """
 
     execution_id: int
@@ -55,6 +56,7 @@ class Invocation:
     fence: int
     task: Task
     params: object
+    missed: int = 0
     owned_by: ScheduleOwner = NOBODY
     topic: str | None = None
     trace: str | None = None

@@ -118,7 +118,7 @@ def _identities(executions: Sequence[Execution]) -> Iterator[Identity]:
         if not row.key.startswith("cron-"):
             yield row.schedule_name, row.key
             continue
-        for n in range(max(row.missed, 1)):
+        for n in range(row.missed if row.last_due_at else 1):
             yield row.schedule_name, row.due_at + n * MINUTE
 
 

@@ -24,6 +24,7 @@ def invocation(
     params: object = None,
     attempt: int = 1,
     deaths: int = 0,
+    missed: int = 0,
     timeout: float = 20.0,
     cwd: PurePath | None = None,
     env: Mapping[str, str] | None = None,
@@ -39,6 +40,7 @@ def invocation(
         deaths=deaths,
         due_at=datetime(2025, 12, 12, 8, tzinfo=UTC),
         fence=16_000_000 + attempt,
+        missed=missed,
         params={} if params is None else params,
         task=Task(
             name="refresh-user-token",

@@ -113,7 +113,7 @@ def test_a_retry_that_an_open_breaker_did_not_stop_is_seen() -> None:
 def test_what_is_owed_and_in_no_row_is_lost_and_what_is_there_twice_is_doubled() -> None:
     rows = [execution(1, "shut"), execution(2, "shut", at=1), execution(3, "shut", at=1)]
     facts = Facts(executions=rows, endings={}, runs=[], twice=0)
-    skipped = msgspec.structs.replace(rows[0], missed=3)
+    skipped = msgspec.structs.replace(rows[0], missed=3, last_due_at=NOON + 2 * SECOND)
 
     between = NOON, NOON + SECOND * 2
     owed = lost_of(Facts(executions=[], endings={}, runs=[], twice=0), between)

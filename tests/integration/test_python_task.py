@@ -57,11 +57,13 @@ async def test_a_task_is_told_all_about_its_attempt(runner: ProcessRunner) -> No
             import json
             facts = [task.execution_id(), task.execution_key(), task.attempt(), task.retry_count()]
             facts += [task.due_at().isoformat(), task.schedule(), task.fence(), task.user_id()]
+            facts += [task.missed()]
             task.run(lambda params: print(json.dumps([params, *facts])))
         """),
         params={"controller": "RefreshUserToken"},
         attempt=3,
         deaths=2,
+        missed=4,
     )
 
     ran = await runner.run(told)
@@ -77,6 +79,7 @@ async def test_a_task_is_told_all_about_its_attempt(runner: ProcessRunner) -> No
         "nightly",
         told.fence,
         None,
+        4,
     ]
 
 

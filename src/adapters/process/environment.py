@@ -82,6 +82,7 @@ def _attempt_variables(invocation: Invocation, params_file: str) -> dict[str, st
         iso_moment(invocation.due_at),
         printable(invocation.schedule_name),  # with a NUL in it nothing could be started
         invocation.fence,
+        invocation.missed,
         owner.user_id,
         owner.group_id,
         owner.language_id,

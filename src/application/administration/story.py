@@ -148,6 +148,8 @@ def _story(execution: Execution) -> Iterator[str]:
         yield f"Claimed at {claimed} by {by}."
     else:
         yield f"Claimed at {claimed} by {by}, {late.total_seconds():.1f} s after."
+    if execution.missed:
+        yield f"It makes up for {counted(execution.missed, 'missed instant')}."
     if execution.topic is not None:
         unheard = "it fails" if execution.no_listener == NoListener.FAIL else "it is completed"
         yield f"It is an event of {execution.topic}; where no task listens to that, {unheard}."

@@ -287,6 +287,7 @@ def prepare(execution: Execution, task: Task | MissingTask) -> Invocation | Atte
         fence=execution.fence,
         task=task,
         params=force_instant(params),
+        missed=execution.missed,
         owned_by=execution.owned_by,
         topic=execution.topic,
     )

@@ -69,6 +69,8 @@ def claim_run(schedule: Schedule, run: Run, *, now: datetime, node: str) -> Exec
     claimed = claim(schedule, run.key, due=run.due, now=now, node=node, begins=now + run.delay)
     if schedule.conditions is not None and (expires := schedule.conditions.expires) is not None:
         claimed = msgspec.structs.replace(claimed, expires_at=run.due + expires)
+    if run.missed:
+        claimed = msgspec.structs.replace(claimed, missed=run.missed)
     if not run.waits:
         return claimed
     return msgspec.structs.replace(claimed, state=State.HELD, held_by=schedule_gate(schedule.id))

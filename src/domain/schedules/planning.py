@@ -60,13 +60,15 @@ SET_ASIDE_AFTER = timedelta(minutes=10)
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """A due instant that is to run, *delay* later than it is claimed.
 
-    If it *waits*, that is after the runs before it have ended.
+    If it *waits*, that is after the runs before it have ended. *missed* counts the missed instants
+    that it makes up for, its own among them if that was missed: 0 of most.
     """
 
     due: datetime
     key: str
     delay: timedelta = timedelta(0)
     waits: bool = False
+    missed: int = 0
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -228,9 +230,8 @@ def _plan_due(
     allowed, refused = sort_out(schedule, due, circumstances, now) if circumstances else (due, ())
     first_on_time = bisect_left(allowed, now - _grace_of(schedule))
     missed, on_time = allowed[:first_on_time], allowed[first_on_time:]
-    caught_up, skips = _catch_up(schedule, missed, on_time, now)
+    runs, skips = _catch_up(schedule, missed, on_time, uncounted, now)
     skips = (*([] if uncounted is None else [uncounted]), *refused, *skips)
-    runs = tuple(_run(schedule, instant) for instant in (*caught_up, *on_time))
     is_counted = isinstance(schedule.timing, Every) and circumstances is None
     examined = runs if is_counted else due[:MOST_COUNTED]
     weight = len(examined) + (MOST_COUNTED if uncounted is not None else 0)
@@ -290,8 +291,16 @@ def _end(schedule: Schedule, now: datetime) -> datetime:
 
 
 def _catch_up(
-    schedule: Schedule, missed: Sequence[datetime], on_time: Sequence[datetime], now: datetime
-) -> tuple[Sequence[datetime], tuple[Skip, ...]]:
+    schedule: Schedule,
+    missed: Sequence[datetime],
+    on_time: Sequence[datetime],
+    uncounted: Skip | None,
+    now: datetime,
+) -> tuple[tuple[Run, ...], tuple[Skip, ...]]:
+    """Run what is on time, and of what was missed as much as the policy says.
+
+    Under `once` the first run makes up for all that is not too old, however much that is.
+    """
     misfire = schedule.misfire
     first_recent = bisect_left(missed, now - misfire.window)
     too_old, recent = missed[:first_recent], missed[first_recent:]
@@ -304,11 +313,16 @@ def _catch_up(
         case MisfirePolicy.ALL:
             kept = max(misfire.cap - len(on_time), 0)
             why = f"missed, and more than the {misfire.cap} runs that are caught up at once"
-    runs = recent[len(recent) - kept :] if kept else []
-    skipped = recent[: len(recent) - len(runs)]
+    caught_up = recent[len(recent) - kept :] if kept else []
+    skipped = recent[: len(recent) - len(caught_up)]
+    runs = [_run(schedule, instant, missed=1) for instant in caught_up]
+    runs += [_run(schedule, instant) for instant in on_time]
+    if misfire.policy is MisfirePolicy.ONCE and recent:
+        older = 0 if uncounted is None or too_old else uncounted.count
+        runs[0] = msgspec.structs.replace(runs[0], missed=len(recent) + older)
     reasons = (f"missed, and older than the misfire window of {misfire.window}", why)
     missing = zip((too_old, skipped), reasons, strict=True)
-    return runs, tuple(skip_of(schedule, of, reason) for of, reason in missing if of)
+    return tuple(runs), tuple(skip_of(schedule, of, reason) for of, reason in missing if of)
 
 
 def _without_overlap(plan: Plan, schedule: Schedule, planned: Planned) -> Plan:
@@ -323,7 +337,9 @@ def _without_overlap(plan: Plan, schedule: Schedule, planned: Planned) -> Plan:
             other = "the one before" if others is None else f"execution {others.oldest}"
             why = f"{other} has not ended"
         case OverlapPolicy.CANCEL_PREVIOUS:  # the others are asked to end
-            runs = (msgspec.structs.replace(plan.runs[-1], waits=others is not None),)
+            missed = sum(run.missed for run in plan.runs)
+            waits = others is not None
+            runs = (msgspec.structs.replace(plan.runs[-1], waits=waits, missed=missed),)
             refused = plan.runs[:-1]
             why = "a later run takes its place"
         case _:
@@ -380,9 +396,9 @@ def _prolonging(plan: Plan, schedule: Schedule, circumstances: Circumstances) ->
     return msgspec.structs.replace(plan, skips=skips)
 
 
-def _run(schedule: Schedule, due: datetime) -> Run:
+def _run(schedule: Schedule, due: datetime, *, missed: int = 0) -> Run:
     key = schedule.timing.key(due)
-    return Run(due=due, key=key, delay=_spread(schedule, key))
+    return Run(due=due, key=key, delay=_spread(schedule, key), missed=missed)
 
 
 def _spread(schedule: Schedule, key: str) -> timedelta:

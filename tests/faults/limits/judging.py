@@ -176,7 +176,7 @@ def over(at_once: Mapping[str, int]) -> int:
 def _identities(executions: Sequence[Execution]) -> Iterator[tuple[str, datetime]]:
     """Say what the rows stand for: a skipped one may stand for a row of due instants."""
     for row in executions:
-        for n in range(max(row.missed, 1)):
+        for n in range(row.missed if row.last_due_at else 1):
             yield row.schedule_name, row.due_at + n * JOBS[row.schedule_name].step
 
 

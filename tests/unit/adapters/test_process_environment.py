@@ -95,6 +95,7 @@ def test_asking_for_path_keeps_our_python_first() -> None:
 def test_a_task_is_told_when_it_was_due_its_schedule_and_its_fencing_token() -> None:
     env = given_to(TASK, {})
 
+    assert env["CRON_MISSED"] == "0"
     assert env["CRON_DUE_AT"] == "2025-12-12T08:00:00Z"
     assert env["CRON_SCHEDULE"] == "nightly"
     assert env["CRON_FENCE"] == "7000001"

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
-from cronhare.ports.runner import Invocation
-from tests.scripted_runner import Script
+from cronhare.ports.runner import AttemptResult, Invocation
+from tests.scripted_runner import Script, succeed
 
 SUCCESS = Outcome(ending=Ending.SUCCEEDED, exit_code=0)
 CRASH = Outcome(ending=Ending.CRASHED, signal=11, error=TaskError(message="killed by SIGSEGV"))
@@ -38,14 +38,15 @@ def one_by_one(outcomes: Iterable[Outcome]) -> Script:
 
 
 class Seen:
-    """Remembers each invocation, and ends it well."""
+    """Remembers each invocation, and ends it as a script says: well, unless there is another."""
 
-    def __init__(self) -> None:
+    def __init__(self, script: Script = succeed) -> None:
         self.invocations: list[Invocation] = []
+        self._script = script
 
-    def __call__(self, invocation: Invocation) -> Outcome:
+    def __call__(self, invocation: Invocation) -> Outcome | AttemptResult:
         self.invocations.append(invocation)
-        return SUCCESS
+        return self._script(invocation)
 
     @property
     def attempts(self) -> list[tuple[int, int]]:

@@ -98,6 +98,21 @@ async def test_the_schedules_own_timeout_goes_before_the_tasks() -> None:
     assert seen.invocations[0].task.timeout == timedelta(seconds=7)
 
 
+async def test_each_attempt_is_told_how_many_missed_instants_its_run_makes_up_for() -> None:
+    seen = Seen(one_by_one([failure(), SUCCESS, SUCCESS]))
+    house = House(script=seen)
+    house.add(schedule="0 8 * * *")
+    house.clock.advance(timedelta(hours=47))
+    house.dispatcher.tick(house.now)
+    await house.open()
+    await live(house, timedelta(minutes=1))
+    house.clock.advance(timedelta(hours=21, minutes=-1))
+    await live(house, timedelta(minutes=1))
+
+    told = [(one.execution_key[:13], one.attempt, one.missed) for one in seen.invocations]
+    assert told == [("cron-2026-3-4", 1, 2), ("cron-2026-3-4", 2, 2), ("cron-2026-3-5", 1, 0)]
+
+
 # Retries
 
 

@@ -270,7 +270,7 @@ def apply_plans(
         looked=len(rows) - left,
         claimed=tuple(one for one in inserted if one.state is State.CLAIMED),
         held=sum(one.state is State.HELD for one in inserted),
-        skipped=sum(one.missed for one in inserted) + prolonged,
+        skipped=sum(one.missed for one in inserted if one.state is State.SKIPPED) + prolonged,
         problems=tuple(problems),
         gates=gates_to_try(inserted),
     )

@@ -167,6 +167,31 @@ def test_what_is_exactly_as_old_as_the_window_is_caught_up() -> None:
     assert runs(due(hourly, at(0), at(150))) == [at(60), at(120)]
 
 
+@pytest.mark.parametrize(
+    ("policy", "now", "missed"),
+    [
+        ({}, at(0), [0]),
+        ({}, at(150), [3]),  # 12:00, 13:00, and its own: 14:00
+        ({}, at(120), [2]),  # its own is on time
+        ({"window": HOUR}, at(150), [1]),
+        ({"policy": MisfirePolicy.ALL}, at(120), [1, 1, 0]),
+        ({"policy": MisfirePolicy.SKIP}, at(120), [0]),
+    ],
+)
+def test_a_run_knows_how_many_missed_instants_it_makes_up_for(
+    policy: dict[str, Any], now: datetime, missed: list[int]
+) -> None:
+    hourly = schedule("0 * * * *", misfire=Misfire(**policy))
+
+    assert [run.missed for run in due(hourly, at(0), now).runs] == missed
+
+
+def test_a_run_that_takes_the_place_of_those_before_it_makes_up_for_what_they_would() -> None:
+    hourly = schedule("0 * * * *", misfire=misfire("all"), overlap=OverlapPolicy.CANCEL_PREVIOUS)
+
+    assert [run.missed for run in due(hourly, at(0), at(150)).runs] == [3]
+
+
 def test_a_skipped_row_bears_the_key_of_its_first_instant() -> None:
     decided = due(schedule(misfire=misfire("skip")), at(0), at(10))
 
@@ -174,6 +199,14 @@ def test_a_skipped_row_bears_the_key_of_its_first_instant() -> None:
 
 
 # Very long rows
+
+
+def test_a_run_after_a_very_long_row_makes_up_for_more_than_were_counted() -> None:
+    patient = misfire("once", window=timedelta(days=30))
+
+    [run] = due(schedule(misfire=patient), at(0), at(60 * 24 * 30 + 0.5)).runs
+
+    assert run.missed > MOST_COUNTED
 
 
 def test_of_a_very_long_row_the_oldest_part_is_skipped_unread() -> None:
