@@ -294,12 +294,16 @@ class _Reading:
         self, tables: Mapping[str, Any], policies: Policies, events: Subscribers
     ) -> Iterator[tuple[str, Task]]:
         owners: dict[TaskRef, str] = {}
+        names: dict[str, str] = {name: name for name in tables}
         listeners: dict[str, str] = {}
         for name, table, found in self._each("tasks", TaskTable, tables):
             identified = not {"", "id", "type"} & {fault.field for fault in found}
             task = read_task(name, table, policies, self.source, found)
             if identified and (owner := owners.setdefault(task.ref, name)) != name:
                 found.append(Fault("id", f"{task.ref} is already the id of tasks.{owner}"))
+            for alias in task.aliases:
+                if (other := names.setdefault(alias, name)) != name:
+                    found.append(Fault("aliases", f"{alias} is a name of tasks.{other} already"))
             for topic in task.topics:  # a run has one end, and so one listener
                 if (other := listeners.setdefault(topic, name)) != name:
                     problem = f"tasks.{other} listens to {topic} already; give each its own"
@@ -342,7 +346,10 @@ class _Reading:
         for name, content in passing(tables.items(), on_progress):
             if len(self.faults) > MOST_FAULTS:
                 return
-            found = _name_faults(name)
+            # A task's own schedule, for runs that are enqueued: no other can have such a name.
+            task = content.get("task") if isinstance(content, dict) else None
+            is_own = section == "schedules" and name == f"{self.source}:{task}"
+            found = [] if is_own else _name_faults(name)
             table = read_table(kind, content, found)
             yield name, table, found
             self.faults += [FileFault(f"{section}.{name}", fault) for fault in found]

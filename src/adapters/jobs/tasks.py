@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.events.targets import MOST_NAMED
-from cronhare.domain.reading import Fault, Reads, read_whole
+from cronhare.domain.reading import Fault, Reads, read_whole, whole_number
 from cronhare.domain.retries.outcome import ErrorClass, read_error_rules
 from cronhare.domain.retries.policy import (
     POLICIES,
@@ -28,6 +28,7 @@ from cronhare.domain.schedules.http_call import (
     HttpCall,
     Statuses,
 )
+from cronhare.domain.schedules.python_call import PLACE, Executor, PythonCall
 from cronhare.domain.schedules.reminder import Reminder, faults_of_message
 from cronhare.domain.schedules.task import (
     BUILT_IN_CLASSES,
@@ -42,9 +43,9 @@ from cronhare.domain.schedules.task import (
     fault_of_own_type,
 )
 from cronhare.domain.texts.printable import echo
-from cronhare.domain.texts.words import hint
+from cronhare.domain.texts.words import NAME, hint
 
-from .fields import Command, Id, SomeTime, Topic, User
+from .fields import Command, Id, SizeAsWritten, SomeTime, Topic, User
 from .targets import EventsTable
 
 
@@ -169,6 +170,7 @@ class Policies:
 _OF_A_COMMAND: Final = ("command", "cwd", "env", "pass_env", "user")
 _OF_A_REQUEST: Final = ("method", "headers", "headers_env", "success")
 _OF_A_REMINDER: Final = ("subject", "text")
+_OF_A_FUNCTION: Final = ("executor", "per_child", "memory")
 
 
 def _own_type(name: str) -> str:
@@ -207,6 +209,8 @@ _TypeName = Annotated[
     ),
     Reads(_own_type),
 ]
+_Place = Annotated[str, Meta(pattern=PLACE, description="module:app, such as shop.jobs:app")]
+_Name = Annotated[str, Meta(pattern=rf"^{NAME}\Z", description="a name of a task")]
 _Method = Literal["POST", "GET", "PUT", "PATCH", "DELETE", "HEAD"]
 
 
@@ -221,6 +225,11 @@ class TaskTable(DefaultsTable):
     headers: Headers | None = None
     headers_env: HeadersFromEnv | None = None
     success: Statuses = None
+    python: _Place | None = None
+    executor: Executor | None = None
+    per_child: Annotated[int, whole_number(range(1, 1_000_000_001))] | None = None
+    memory: SizeAsWritten = None
+    aliases: list[_Name] = attrs.field(factory=list[str])
     remind: _Remind | None = None
     subject: str | None = None
     text: str | None = None
@@ -246,17 +255,20 @@ def read_task(
         http = _call(table, table.url, faults)
     elif reminder is None and "url" not in tried:
         faults += _out_of_place(table, _OF_A_REQUEST, "is for a url; this task has none")
-    works = reminder or http or table.command
-    if not works and not tried & {"command", "url", "remind"}:
-        faults.append(Fault("command", "is missing; give a command, a url, or remind"))
+    python = _function(table, faults) if not (reminder or http) else None
+    works = reminder or http or python or table.command
+    if not works and not tried & {"command", "url", "remind", "python"}:
+        faults.append(Fault("command", "is missing; give a command, a url, python, or remind"))
     folder, given = policies.folder, policies.usual.under(table)
     return Task(
         name=name,
         source=source,
         ref=TaskRef(kind, table.id or assigned_number(source, name)),
-        command=() if reminder or http else tuple(table.command or ("-",)),
+        command=() if reminder or http or python else tuple(table.command or ("-",)),
         http=http,
         reminder=reminder,
+        python=python,
+        aliases=tuple(table.aliases),
         timeout=policy.timeout or DEFAULT_TIMEOUT,
         cwd=folder / given.cwd if given.cwd else folder,
         env=given.env,
@@ -273,7 +285,8 @@ def _out_of_place(table: TaskTable, fields: tuple[str, ...], why: str) -> Iterat
 
 
 def _reminder(table: TaskTable, tried: set[str], faults: list[Fault]) -> Reminder:
-    why, others = "is for another kind of task; this one reminds", (*_OF_A_COMMAND, "url")
+    why = "is for another kind of task; this one reminds"
+    others = (*_OF_A_COMMAND, "url", "python", *_OF_A_FUNCTION)
     faults += _out_of_place(table, (*others, *_OF_A_REQUEST), why)
     subject, text = table.subject, table.text
     if text is None and "text" not in tried:
@@ -285,8 +298,25 @@ def _reminder(table: TaskTable, tried: set[str], faults: list[Fault]) -> Reminde
     )
 
 
+def _function(table: TaskTable, faults: list[Fault]) -> PythonCall | None:
+    if table.python is None:
+        faults += _out_of_place(table, _OF_A_FUNCTION, "is for a function; this task has no python")
+        return None
+    faults += _out_of_place(table, ("command",), "is for another kind of task; this has python")
+    executor = table.executor or Executor.FORK
+    if table.per_child is not None and executor not in {Executor.POOL, Executor.ASYNC}:
+        faults.append(Fault("per_child", f"is for pool and async; {executor} uses no child again"))
+    return PythonCall(
+        app=table.python,
+        executor=executor,
+        per_child=table.per_child,
+        memory=table.memory or None,
+    )
+
+
 def _call(table: TaskTable, address: WebAddress, faults: list[Fault]) -> HttpCall:
     faults += _out_of_place(table, _OF_A_COMMAND, "is for a command; this task has a url")
+    faults += _out_of_place(table, ("python", *_OF_A_FUNCTION), "is for a function; this has a url")
     headers, from_env = table.headers or {}, table.headers_env or {}
     if (many := len(headers) + len(from_env)) > MOST_HEADERS:
         problem = f"{many} with those of headers_env: {MOST_HEADERS} are allowed"

@@ -118,7 +118,8 @@ class Catalog:
     def _keep(self, tasks: Iterable[Task]) -> None:
         self._tasks = tuple(tasks)
         self.sources = frozenset(task.source for task in self._tasks)
-        self._named = {(task.source, task.name): task for task in self._tasks}
+        called = [(name, task) for task in self._tasks for name in (*task.aliases, task.name)]
+        self._named = {(task.source, name): task for name, task in called}
         self._numbered = {task.ref: task for task in self._tasks}
         self._listening = {topic: task for task in self._tasks for topic in task.topics}
 

@@ -1,4 +1,4 @@
-"""A task: a command, a request or a reminder that a worker may run, and how it is run.
+"""A task: a command, a request, a reminder or a function that a worker may run, and how it is run.
 
 Tasks come from files, never from messages. Of what is said of how they run the nearest wins,
 field by field: environment, the file's defaults, the task's class, the task, the schedule.
@@ -23,6 +23,7 @@ from ..retries.outcome import ErrorClass, ErrorRules
 from ..retries.policy import POLICIES, RetryPolicy, Strategy
 from ..texts.words import NAME
 from .http_call import HttpCall
+from .python_call import PythonCall
 from .reminder import Reminder
 
 #: The most bytes of JSON for a task. A message has them as text within its own JSON, which at
@@ -269,14 +270,15 @@ def assigned_number(source: str, name: str) -> int:
 
 @attrs.frozen(kw_only=True)
 class Task:
-    """A command, a request or a reminder with its limits, as a jobs file describes it.
+    """A command, a request, a reminder or a function with its limits, as a jobs file describes it.
 
-    It has a *command*, or asks by *http*, or tells targets of a *reminder*.
+    It has a *command*, or asks by *http*, or tells targets of a *reminder*, or calls a function in
+    *python*.
 
-    Runs name it by *source* and *name* (see `catalog.py`); rows and messages that cannot, by *ref*;
-    events by one of its *topics*. It runs as *user*, or as the worker's own. *policy* is what its
-    file says of how it is run, of its class *task_class* and for all tasks too; *timeout* is that
-    policy's, or the default.
+    Runs name it by *source* and *name* (see `catalog.py`), or by one of the *aliases* that it had
+    before; rows and messages that cannot, by *ref*; events by one of its *topics*. It runs as
+    *user*, or as the worker's own. *policy* is what its file says of how it is run, of its class
+    *task_class* and for all tasks too; *timeout* is that policy's, or the default.
     """
 
     name: str
@@ -284,6 +286,8 @@ class Task:
     command: tuple[str, ...] = ()
     http: HttpCall | None = None
     reminder: Reminder | None = None
+    python: PythonCall | None = None
+    aliases: tuple[str, ...] = ()
     source: str | None = None
     timeout: timedelta = DEFAULT_TIMEOUT
     cwd: PurePath | None = None
@@ -295,9 +299,9 @@ class Task:
     policy: TaskPolicy = attrs.field(factory=TaskPolicy)
 
     def __attrs_post_init__(self) -> None:
-        given = (bool(self.command), self.http is not None, self.reminder is not None)
-        if given.count(True) != 1:
-            raise ValueError(f"task {self.name} is to have a command, a request or a reminder")
+        given = (self.command or None, self.http, self.reminder, self.python)
+        if given.count(None) != len(given) - 1:
+            raise ValueError(f"task {self.name} is to have one kind of work")
 
     @property
     def retention(self) -> ClassRetention | None:

@@ -237,7 +237,7 @@ def test_a_file_that_is_no_toml_says_where(
         ("[tasks]\nt = 3", "tasks.t: 3 is not a table"),
         (f"{TASK}[schedules]\ns = []", "schedules.s: [] is not a table"),
         ("[task.t]\nid = 1", "task: is not known here; did you mean tasks?"),
-        ("[tasks.t]", "tasks.t: command: is missing; give a command, a url, or remind"),
+        ("[tasks.t]", "tasks.t: command: is missing; give a command, a url, python, or remind"),
         ("[schedules.s]", "schedules.s: task: is missing"),
     ],
 )
@@ -255,5 +255,5 @@ def test_the_whole_sentence_names_the_file(tmp_path: Path) -> None:
     assert str(refused.value) == (
         f"{path}: speed: is not known here; there are calendars, classes, defaults, notify, "
         "schedules, source, tasks; "
-        "tasks.t: command: is missing; give a command, a url, or remind"
+        "tasks.t: command: is missing; give a command, a url, python, or remind"
     )

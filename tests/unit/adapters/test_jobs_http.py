@@ -61,7 +61,7 @@ timeout = "20s"
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ('type = "report"', ["command: is missing; give a command, a url, or remind"]),
+        ('type = "report"', ["command: is missing; give a command, a url, python, or remind"]),
         ('command = ["true"]\nmethod = "GET"', ["method: is for a url; this task has none"]),
         (f'{URL}\ncommand = ["true"]', ["command: is for a command; this task has a url"]),
         (f'{URL}\nmethod = "CONNECT"', ['method: "CONNECT" is not one of']),

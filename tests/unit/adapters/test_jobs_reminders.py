@@ -41,7 +41,7 @@ def test_a_reminder_may_have_a_type_of_its_own() -> None:
         ('remind = ["ann"]\ntext = "x"\ncommand = ["y"]', "command: is for another kind of task"),
         ('remind = ["ann"]\ntext = "x"\nurl = "https://a.b"', "url: is for another kind of task"),
         ('command = ["true"]\ntext = "x"', "text: goes with remind; this task has none"),
-        ('type = "reminder"', "command: is missing; give a command, a url, or remind"),
+        ('type = "reminder"', "command: is missing; give a command, a url, python, or remind"),
     ],
 )
 def test_what_does_not_go_together_is_told(fields: str, said: str) -> None:

@@ -1,0 +1,32 @@
+"""A task that is a function of an app, and where it runs."""
+
+import enum
+from typing import Final
+
+import attrs
+
+#: `module:attribute`, as `shop.jobs:app`.
+PLACE: Final = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*\Z"
+
+
+class Executor(enum.StrEnum):
+    """Where a function runs; each is under a warden."""
+
+    PROCESS = "process"  # an interpreter of its own, which imports the app
+    FORK = "fork"  # a fresh child of an interpreter that has the app
+    POOL = "pool"  # such children, used again: one run at a time in each
+    ASYNC = "async"  # many coroutines in one child
+
+
+@attrs.frozen(kw_only=True)
+class PythonCall:
+    """The function that an app has under a task's name.
+
+    *app* says where the app is. A child of a pool is renewed after *per_child* runs; a run that
+    takes more than *memory* bytes is killed.
+    """
+
+    app: str
+    executor: Executor = Executor.FORK
+    per_child: int | None = None
+    memory: int | None = None

@@ -1,0 +1,220 @@
+"""An app: tasks and schedules that are written in Python.
+
+    app = App("shop")
+
+    @app.task(timeout="5m", retry=Retry(4, first="30s"))
+    def refresh(ctx: Context, region: str) -> int: ...
+
+    app.schedule("refresh-eu", refresh.bind(region="eu"), cron("0 8 * * *", tz="Europe/Berlin"))
+
+It says what a jobs file says, in its words, and goes through the same reader: `App.tables`. The
+app's name is its source in the ledger. Nothing connects before something is enqueued.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, Unpack, overload
+from weakref import WeakSet
+
+from cronhare.domain.texts.words import LONGEST_NAME, NAME
+
+from .context import Context
+from .tasks import Call, Task, TaskDecorator
+from .words import Duration, Retry, ScheduleWords, Table, TaskWords, When, written
+
+if TYPE_CHECKING:
+    from .tasks import AsyncContextTask, AsyncTask, ContextTask, PlainTask
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: What `App.task` takes for the schedules of a task: they may say otherwise.
+_OF_RUNS = ("queue", "concurrency")
+
+#: All apps of this process: whoever tests one need not name it.
+APPS: WeakSet["App"] = WeakSet()
+
+
+class App:
+    """A registry of tasks and schedules, under a *name* of its own."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        ledger: str | None = None,
+        include: Sequence[str] = (),
+        defaults: Mapping[str, Any] | None = None,
+    ) -> None:
+        """*ledger* is a database URL; without it CRON_DATABASE_URL counts, as for the commands.
+
+        *include* names modules that register tasks as well: they are imported when the app is
+        loaded. *defaults* are the words of `[defaults]`.
+
+        Raises:
+            ValueError: the name is not allowed.
+        """
+        self.name = _checked(name, "an app")
+        self.ledger = ledger
+        self._include = tuple(include)
+        self._defaults = written(defaults or {})
+        self._tasks: dict[str, Task[..., Any]] = {}
+        self._tables: dict[str, dict[str, Table]] = {
+            "schedules": {},
+            "notify": {},
+            "calendars": {},
+        }
+        APPS.add(self)
+
+    @property
+    def tasks(self) -> Mapping[str, Task[..., Any]]:
+        """The tasks that are registered by now, by their names."""
+        return MappingProxyType(self._tasks)
+
+    @overload
+    def task(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> "AsyncContextTask[P, R]": ...
+    @overload
+    def task(  # type: ignore[overload-overlap]
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> "AsyncTask[P, R]": ...
+    @overload
+    def task(self, function: Callable[Concatenate[Context, P], R], /) -> "ContextTask[P, R]": ...
+    @overload
+    def task(self, function: Callable[P, R], /) -> "PlainTask[P, R]": ...
+    @overload
+    def task(
+        self,
+        *,
+        name: str | None = None,
+        aliases: Sequence[str] = (),
+        timeout: Duration | None = None,
+        retry: Retry | str | Mapping[str, Any] | None = None,
+        queue: str | None = None,
+        executor: Literal["process", "fork", "pool", "async"] | None = None,
+        per_child: int | None = None,
+        memory: int | str | None = None,
+        concurrency: Mapping[str, Any] | None = None,
+        **words: Unpack[TaskWords],
+    ) -> TaskDecorator: ...
+
+    def task(  # type: ignore[misc] # the words are of several types
+        self, function: Callable[..., Any] | None = None, /, **words: Any
+    ) -> Any:
+        """Register a function, plain or async; it stays callable.
+
+        *name* is how ledger, messages and people call it: the function's own, unless it is given.
+        Once runs of it may be on their way, a name that is given up belongs into *aliases*.
+        *executor* says where it runs: `fork` (a fresh child of an interpreter that has the app;
+        the default), `pool` (children that are used again, until *per_child* runs), `async` (many
+        in one child; the default of an `async def`), or `process` (an interpreter of its own).
+        *memory* is what a run may take, such as `"512M"`; *concurrency* `{"key": …, "limit": …}`
+        how many of them run at once.
+
+        Raises:
+            ValueError: the name is taken, or not allowed.
+            TypeError: a parameter of the function cannot be given by its name.
+        """
+
+        def register(function: Callable[..., Any]) -> Task[..., Any]:
+            said = written(words)
+            own = said.pop("name", getattr(function, "__name__", ""))
+            usual = "async" if inspect.iscoroutinefunction(function) else "fork"
+            said.setdefault("executor", usual)
+            of_runs = {word: said.pop(word) for word in _OF_RUNS if word in said}
+            task: Task[..., Any] = Task(
+                function, self, name=_checked(own, "a task"), words=said, run_words=of_runs
+            )
+            self._register(task)
+            return task
+
+        return register if function is None else register(function)
+
+    def _register(self, task: Task[..., Any]) -> None:
+        taken = {
+            alias: each for each in self._tasks.values() for alias in (each.name, *each.aliases)
+        }
+        for each in (task.name, *task.aliases):
+            if (other := taken.get(each)) is not None:
+                raise ValueError(
+                    f"task {each!r} of {self.name} is taken, by the function at {other.place}; "
+                    f"the one at {task.place} needs another: @app.task(name=…)"
+                )
+        self._tasks[task.name] = task
+
+    def schedule(
+        self, name: str, call: Call[Any], when: When | None = None, **words: Unpack[ScheduleWords]
+    ) -> None:
+        """Have a call run by times: `cron`, `every` or `at`; the *words* are those of a jobs file.
+
+        It is in force once the app is applied, by `cronhare apply --app` or `up --app`.
+
+        Raises:
+            ValueError: the name is taken, or not allowed; or the task is another app's.
+        """
+        self._add("schedules", name, self.schedule_table(call, when, words))
+
+    def schedule_table(
+        self, call: Call[Any], when: When | None, words: Mapping[str, object]
+    ) -> Table:
+        """Say a schedule as a jobs file does.
+
+        Raises:
+            ValueError: the task is another app's.
+        """
+        if call.task.app is not self:
+            raise ValueError(f"{call.task} is not of {self.name}: schedule it where it belongs")
+        times = {} if when is None else when.words
+        said = {"task": call.task.name, **call.task.run_words, **times, **written(words)}
+        return said | ({"params": call.params} if call.params else {})
+
+    def notify(self, name: str, **words: Any) -> None:  # noqa: ANN401 - of several kinds of targets
+        """Define whom `notify = ["NAME"]` tells: the words of `[notify.NAME]`."""
+        self._add("notify", name, written(words))
+
+    def calendar(self, name: str, **words: Any) -> None:  # noqa: ANN401 - as above
+        """Define days that `skip_on` and `only_on` name: the words of `[calendars.NAME]`."""
+        self._add("calendars", name, written(words))
+
+    def _add(self, section: str, name: str, table: Table) -> None:
+        tables = self._tables[section]
+        if _checked(name, section.removesuffix("s")) in tables:
+            raise ValueError(f"{section}.{name} of {self.name} is there already")
+        tables[name] = table
+
+    def load(self) -> None:
+        """Import the modules of *include*, which register their tasks."""
+        for module in self._include:
+            import_module(module)
+
+    def tables(self, place: str) -> Table:
+        """Say all of it as a jobs file does; *place* is where the app is found, `shop.jobs:app`."""
+        self.load()
+        tasks = {name: {"python": place, **task.words} for name, task in self._tasks.items()}
+        own = {
+            task.own_schedule: {"task": name, "manual": True, **task.run_words}
+            for name, task in self._tasks.items()
+        }
+        return {
+            "source": self.name,
+            "defaults": self._defaults,
+            "tasks": tasks,
+            **self._tables,
+            "schedules": {**self._tables["schedules"], **own},
+        }
+
+    def __repr__(self) -> str:
+        return f"<app {self.name}>"
+
+
+def _checked(name: str, what: str) -> str:
+    if re.fullmatch(NAME, name):
+        return name
+    raise ValueError(
+        f"{name!r} cannot name {what}: allowed are a-z, 0-9, dot, dash and underscore, at most "
+        f"{LONGEST_NAME}, beginning with a letter or digit"
+    )

@@ -1,0 +1,67 @@
+"""What a task is told of its run, and may answer beside its result."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from cronhare.domain.texts.moments import parse_duration
+
+#: Where reports go: *fraction* and text.
+OnReport: TypeAlias = "Callable[[float, str | None], None]"
+
+
+class Cancelled(BaseException):
+    """Raised in a task that is to end: its time limit, a cancel or a shutdown.
+
+    Like `KeyboardInterrupt` it passes `except Exception`. After 5 s the process is killed.
+    """
+
+
+def _nowhere(_fraction: float, _text: str | None) -> None:
+    """By hand nobody listens."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Context:
+    """The run that a task is called for, as its first parameter if it is annotated so.
+
+    *due_at* is when the run was due, in UTC, or when it was enqueued; *attempt* counts from 1.
+    *key* names the due instant, or is the one that `enqueue` was given: the same in each attempt,
+    it makes a good idempotency key. *fence* is larger in each later attempt: a store that refuses
+    smaller ones is safe from an attempt that was taken for lost and still writes. *missed* counts
+    the earlier instants that this run stands for, after a downtime; *previous_success* is the due
+    instant of the schedule's last run that succeeded. *cancelled* is true once it is to end.
+    """
+
+    due_at: datetime
+    attempt: int = 1
+    key: str = ""
+    fence: int = 0
+    missed: int = 0
+    previous_success: datetime | None = None
+    schedule: str | None = None
+    execution_id: int | None = None
+    log: logging.Logger = field(default_factory=lambda: logging.getLogger("cronhare.task"))
+    cancelled: bool = False
+    on_report: OnReport = field(default=_nowhere, repr=False)
+
+    def progress(self, fraction: float, text: str | None = None) -> None:
+        """Report how far the work is. The task's time limit begins anew."""
+        self.on_report(fraction, text)
+
+
+class Snooze:
+    """Returned by a task: run it again *after* that time. It costs no attempt."""
+
+    def __init__(self, after: timedelta | str | float) -> None:
+        """*after* is a duration, its text such as `"30s"`, or seconds."""
+        if isinstance(after, str):
+            after = parse_duration(after)
+        self.seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)
+        if not 0 <= self.seconds < float("inf"):
+            raise ValueError(f"a task cannot be put off by {after}")
+
+    def __repr__(self) -> str:
+        return f"Snooze({self.seconds:g})"

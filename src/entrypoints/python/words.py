@@ -1,0 +1,177 @@
+"""The words of a jobs file in Python: when a schedule is due, how a task is retried."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timedelta
+from typing import Any, Literal, TypeAlias, TypedDict
+
+from cronhare.domain.texts.moments import parse_duration, say_duration
+
+#: A span of time, or its text: `"90s"`, `"5m"`, `"1h30m"`, `"250ms"`.
+Duration: TypeAlias = timedelta | str
+
+#: A table of a jobs file, as TOML would have it.
+Table: TypeAlias = dict[str, Any]
+
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class When:
+    """When a schedule is due: what `cron`, `every` and `at` give."""
+
+    def __init__(self, **words: object) -> None:
+        """*words* are those of `[schedules.NAME]`."""
+        self.words = written(words)
+
+    def __repr__(self) -> str:
+        return f"When({', '.join(f'{name}={value!r}' for name, value in self.words.items())})"
+
+
+def cron(
+    text: str,
+    *,
+    tz: str | None = None,
+    gap: Literal["after", "skip"] | None = None,
+    fold: Literal["first", "second", "both"] | None = None,
+    jitter: Duration | None = None,
+) -> When:
+    """Due by cron *text* (five fields, names, `H`, `L`, `#`, `@daily`) in the zone *tz*, or UTC.
+
+    *gap* says what becomes of a time that the spring change skips, *fold* which of the two counts
+    that the autumn change repeats. Each run begins up to *jitter* later.
+    """
+    return When(schedule=text, timezone=tz, gap=gap, fold=fold, jitter=jitter)
+
+
+def every(interval: Duration, *, jitter: Duration | None = None) -> When:
+    """Due again and again, by instants that stand still whatever restarts: `every("30s")`."""
+    return When(every=interval, jitter=jitter)
+
+
+def at(moment: datetime | str, *, tz: str | None = None, jitter: Duration | None = None) -> When:
+    """Due once; a *moment* without an offset is wall time in *tz*, or UTC."""
+    return When(date_time=moment, timezone=tz, jitter=jitter)
+
+
+class Retry:
+    """How often to try in all, and how long to wait in between.
+
+    Before the second attempt it waits *first*, and then *factor* times as long before each other
+    one, at most *most*; `jitter` spreads the waits.
+
+    >>> Retry(4, first="30s").table
+    {'attempts': 4, 'backoff': {'type': 'exponential', 'delay': 30000}}
+    """
+
+    def __init__(
+        self,
+        attempts: int,
+        *,
+        first: Duration | None = None,
+        factor: float | None = None,
+        most: Duration | None = None,
+        jitter: Literal["none", "plus", "both", "full"] | None = None,
+    ) -> None:
+        """*attempts* counts the first run as well; what is not said is as the settings have it."""
+        backoff = {
+            "type": "exponential",
+            "delay": None if first is None else _milliseconds(first),
+            "multiplier": factor,
+            "max_delay": None if most is None else _milliseconds(most),
+            "jitter": jitter,
+        }
+        said = {name: value for name, value in backoff.items() if value is not None}
+        self.table: Table = {"attempts": attempts}
+        if len(said) > 1:
+            self.table["backoff"] = said
+
+    def __repr__(self) -> str:
+        return f"Retry({self.table})"
+
+
+class ScheduleWords(TypedDict, total=False):
+    """What a schedule may say beside its task and its times: docs/reference/jobs-file.md."""
+
+    description: str
+    status: bool
+    manual: bool
+    on_start: bool
+    on_boot: bool
+    stay_alive: bool
+    misfire: str | Mapping[str, Any]
+    overlap: Literal["allow", "skip", "queue_one", "queue_all", "cancel_previous"]
+    concurrency: Mapping[str, Any]
+    timeout: Duration
+    jitter: Duration
+    retry: "Retry | str | Mapping[str, Any]"
+    starts_at: datetime | str
+    ends_at: datetime | str
+    queue: str
+    max_runs: int
+    pause_after: int
+    expires: Duration
+    skip_on: Sequence[str]
+    only_on: Sequence[str]
+    blackout: Sequence[str]
+    notify: Sequence[str]
+    on_failure: Sequence[str]
+    late_after: Duration
+    not_started_by: Duration
+    not_finished_by: Duration
+    longer_than_usual: float | str
+    least_output: int | str
+    ping: str
+    user_id: int
+    group_id: int
+    language_id: int
+
+
+class TaskWords(TypedDict, total=False):
+    """What a task may say beside what `App.task` names: docs/reference/jobs-file.md."""
+
+    id: int
+    type: str
+    class_: str
+    errors: Mapping[str, str]
+    strategy: str
+    topics: Sequence[str]
+    cwd: str
+    env: Mapping[str, str]
+    user: str
+    notify: Sequence[str]
+    on_failure: Sequence[str]
+    late_after: Duration
+    not_started_by: Duration
+    not_finished_by: Duration
+    longer_than_usual: float | str
+    least_output: int | str
+
+
+def written(words: Mapping[str, object]) -> Table:
+    """Write words as a jobs file has them; what is None is not said."""
+    return {
+        name.removesuffix("_"): _written(value)
+        for name, value in words.items()
+        if value is not None
+    }
+
+
+def _written(value: object) -> Any:  # noqa: ANN401 - what TOML can hold
+    match value:
+        case timedelta():
+            return say_duration(value)
+        case datetime() | date():
+            return value.isoformat()
+        case Retry():
+            return value.table
+        case Mapping():
+            return {str(name): _written(inner) for name, inner in value.items()}
+        case str() | bytes():
+            return value
+        case Sequence() | set() | frozenset():
+            return [_written(each) for each in value]
+    return value
+
+
+def _milliseconds(duration: Duration) -> int:
+    span = parse_duration(duration) if isinstance(duration, str) else duration
+    return span // _MILLISECOND
