@@ -23,7 +23,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Gener
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
 __all__ = [
     "PermanentError",
@@ -45,6 +45,7 @@ __all__ = [
     "run",
     "schedule",
     "set_result",
+    "snooze",
     "topic",
     "user_id",
 ]
@@ -222,6 +223,23 @@ def set_result(value: object) -> None:
 def finish() -> None:
     """Report that the work is done, as `run` does."""
     _send({"finish": os.getpid()})
+
+
+def snooze(wait: "float | timedelta") -> NoReturn:
+    """End the process, and be run again after *wait*: seconds, or a timedelta. No retry is spent.
+
+    It may be asked for as often as is needed, until the run expires (`expires` of its schedule);
+    each time 1 second to 7 days are waited. What the task has written and set as result is kept.
+
+    Raises:
+        ValueError: *wait* is less than nothing, or no number.
+    """
+    seconds = float(wait.total_seconds() if hasattr(wait, "total_seconds") else wait)
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(f"cannot be snoozed for {seconds:g} s")
+    print(f"snoozed for {seconds:g} s", file=sys.stderr)  # noqa: T201 - see fail
+    _send({"snooze": seconds})
+    sys.exit(0)
 
 
 def fail(

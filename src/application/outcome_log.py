@@ -44,6 +44,9 @@ def log_outcome(
             say(log, SUCCESS, "attempt.succeeded", text, execution, duration=duration)
         case State.CANCELLED:
             say(log, logging.WARNING, "attempt.cancelled", "Task cancelled", execution)
+        case State.RETRYING if finish.ran.outcome.ending is Ending.SNOOZED:
+            text = f"Task {verdict.reason}"
+            say(log, logging.INFO, "attempt.snoozed", text, execution, duration=duration)
         case State.RETRYING if not isinstance(verdict, RetryAfter):
             text = f"Task given back: {verdict.reason}"
             say(log, logging.WARNING, "attempt.given-back", text, execution, duration=duration)

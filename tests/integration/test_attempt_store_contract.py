@@ -11,7 +11,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import EVERY_FAILURE
 from cronhare.domain.lifecycle.transitions import EARLIEST
 from cronhare.domain.messages import Nacks, TaskMessage
-from cronhare.domain.retries.outcome import Crash, Ending, Outcome
+from cronhare.domain.retries.outcome import Crash, Ending, Outcome, snoozed
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.retries.retry import (
     Cancel,
@@ -642,6 +642,21 @@ def test_a_cancel_of_one_leaves_the_successes_beside_it(ledger: Ledger) -> None:
     states = [ledger.seen(one).state for one in running]
     assert states == [State.SUCCEEDED, State.CANCELLED, State.SUCCEEDED]
     assert list(answers) == states
+
+
+def test_a_snooze_ends_an_attempt_and_counts_as_no_failure(ledger: Ledger) -> None:
+    execution = ledger.running()
+    ran = AttemptResult(outcome=snoozed(timedelta(hours=2)))
+    verdict = GiveBack("snoozed for 2h", timedelta(hours=2))
+
+    [answer] = ledger.attempts.finish(
+        [Finish(execution=execution, ran=ran, verdict=verdict)], now=ledger.now, node="ant"
+    )
+
+    [attempt], seen = ledger.records.attempts(execution.id), ledger.seen(execution)
+    assert (answer, attempt.ending, attempt.exit_code) == (State.RETRYING, "snoozed", 0)
+    assert (seen.attempt, seen.deaths) == (2, 0)
+    assert seen.next_attempt_at == ledger.now + timedelta(hours=2)
 
 
 def test_of_many_finishes_of_one_attempt_one_counts(ledger: Ledger) -> None:

@@ -12,7 +12,7 @@ from textwrap import dedent
 import pytest
 
 from cronhare.adapters.process.runner import ProcessRunner
-from cronhare.domain.retries.outcome import Ending, ErrorClass, TaskError
+from cronhare.domain.retries.outcome import Ending, ErrorClass, TaskError, snoozed
 from cronhare.ports.runner import AttemptResult
 from tests.integration.invocations import invocation
 
@@ -103,6 +103,15 @@ async def test_an_exception_is_reported_with_its_class_and_its_code(
 
     assert "no" in error.message
     assert (error.error_class, error.code) == (error_class, code)
+
+
+@pytest.mark.parametrize("wait", ["30", "__import__('datetime').timedelta(seconds=30)"])
+async def test_a_task_that_is_not_ready_yet_snoozes(runner: ProcessRunner, wait: str) -> None:
+    body = f"async def main(params):\n    task.snooze({wait})\n\ntask.run(main)"
+
+    ran = await runner.run(invocation("python", "-c", script(body)))
+
+    assert ran.outcome == snoozed(timedelta(seconds=30))
 
 
 async def test_what_nobody_expected_is_reported_with_its_stack(runner: ProcessRunner) -> None:

@@ -5,16 +5,24 @@ import errno
 import os
 import signal
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 
 import attrs
 
-from cronhare.domain.retries.outcome import TERM_TO_KILL, Ending, ErrorClass, Outcome, TaskError
+from cronhare.domain.retries.outcome import (
+    TERM_TO_KILL,
+    Ending,
+    ErrorClass,
+    Outcome,
+    TaskError,
+    snoozed,
+)
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.texts.printable import printable, shortened
 from cronhare.ports.runner import NOTHING_REPORTED, AttemptResult, Invocation, StopReason, Written
 
 from .environment import UserUnavailable
-from .messages import Failed, Finished, Message, MessageReader, Reported
+from .messages import Failed, Finished, Message, MessageReader, Reported, Snoozed
 from .output import CHUNK, AttemptLog, Output, Pipe
 from .warden import Frame
 
@@ -55,6 +63,7 @@ class Attempt:
         self._pipes: list[Pipe] = []
         self._report, self._reports = NOTHING_REPORTED, 0
         self._failed: TaskError | None = None
+        self._snooze: timedelta | None = None
         self._finished = False
         self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -131,7 +140,9 @@ class Attempt:
             self._settle(self._result(ended_by_us(*self._ending, report["status"]), report))
         else:
             tail = self._stderr.capture.last_lines(count=_LAST_LINES, limit=_LAST_BYTES)
-            outcome = of_exit(report["status"], failed=self._failed, stderr_tail=tail)
+            outcome = of_exit(
+                report["status"], failed=self._failed, snooze=self._snooze, stderr_tail=tail
+            )
             self._settle(self._result(outcome, report))
 
     def lost(self, why: str) -> None:
@@ -201,6 +212,8 @@ class Attempt:
                     self._finished = True
                 case Failed(error):
                     self._failed = error
+                case Snoozed(wait):
+                    self._snooze = wait
                 case Reported(fields):
                     if "progress" in fields:
                         self._extend_deadline()
@@ -239,7 +252,7 @@ class Attempt:
 
 
 def _end_line(outcome: Outcome) -> str:
-    if outcome.ending is Ending.SUCCEEDED:
+    if outcome.ending in {Ending.SUCCEEDED, Ending.SNOOZED}:
         return "Process exited successfully (code: 0)"
     if outcome.signal is not None:
         return f"Process killed by signal {signal_name(outcome.signal)}"
@@ -274,10 +287,17 @@ _NO_PROGRAM = (
 )
 
 
-def of_exit(status: int, *, failed: TaskError | None = None, stderr_tail: str = "") -> Outcome:
+def of_exit(
+    status: int,
+    *,
+    failed: TaskError | None = None,
+    snooze: timedelta | None = None,
+    stderr_tail: str = "",
+) -> Outcome:
     """The outcome of a task that ended by itself, with *status* as wait(2) gives it.
 
-    *failed* is the task's own report, which outweighs its status; *stderr_tail* may be empty.
+    *failed* is the task's own report, which outweighs its status; a *snooze* that it asked for
+    counts if it ended well. *stderr_tail* may be empty.
     """
     stack = stderr_tail or None
     exit_code, signum = _code_and_signal(status)
@@ -289,6 +309,8 @@ def of_exit(status: int, *, failed: TaskError | None = None, stderr_tail: str = 
     elif exit_code:
         message = f"exited with code {exit_code}{_last_line(stderr_tail)}"
         ending, error = Ending.FAILED, TaskError(message=message, stack=stack)
+    elif snooze is not None:
+        return snoozed(snooze)
     else:
         return Outcome(ending=Ending.SUCCEEDED, exit_code=0)
     return Outcome(ending=ending, exit_code=exit_code, signal=signum, error=error)

@@ -64,7 +64,14 @@ class Reported:
         self.__attrs_init__(fields)
 
 
-Message: TypeAlias = Finished | Failed | Reported
+@attrs.frozen
+class Snoozed:
+    """`{"snooze": 30}`: the task is to be run again after so many seconds, at no attempt's cost."""
+
+    wait: timedelta
+
+
+Message: TypeAlias = Finished | Failed | Reported | Snoozed
 
 
 def read_message(line: Line) -> Message:
@@ -106,6 +113,10 @@ def _message(content: Any) -> Message:  # noqa: ANN401 - any JSON value
             text = _text(content.get("text"))
             shown = None if text is None else _escaped(text)
             return Reported(progress=float(value), progress_text=shown)
+        case {"snooze": seconds}:
+            if (wait := plausible_wait(seconds, timedelta(seconds=1))) is None:
+                raise BrokenMessage("a snooze is a number of seconds, 0 or more")
+            return Snoozed(wait)
         case {"finish": finish} if finish is not False and finish is not None:
             return Finished()
         case {"result": result}:
@@ -117,7 +128,7 @@ def _message(content: Any) -> Message:  # noqa: ANN401 - any JSON value
             return Reported(result_problem=why)
         case {"result_problem": str() as why}:
             return Reported(result_problem=_escaped(why))
-    raise BrokenMessage('neither "finish" nor "failed" nor "progress" nor "result"')
+    raise BrokenMessage('neither "finish", "failed", "progress", "result" nor "snooze"')
 
 
 def _escaped(text: str) -> str:

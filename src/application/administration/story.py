@@ -45,6 +45,7 @@ from cronhare.domain.retries.retry import (
     Verdict,
     decide,
     task_awaited_until,
+    was_snoozed,
 )
 from cronhare.domain.schedules.catalog import NoListener
 from cronhare.domain.schedules.keys import Trigger, trigger_of
@@ -128,6 +129,8 @@ _ANSWERS = {
 def _answer(execution: Execution) -> str:
     if execution.state is State.RETRYING and task_awaited_until(execution.last_error):
         return "No worker that took it has its task"
+    if execution.state is State.RETRYING and was_snoozed(execution.last_error):
+        return "It ran, and its task asked to be run again later"
     answer = _ANSWERS[execution.state].format(last=execution.last_error)
     if execution.state is State.CANCELLED and was_replaced(execution):
         return f"{answer}: {execution.last_error}"

@@ -38,10 +38,10 @@ class Tone(enum.StrEnum):
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    STOPPED = "stopped"  # cancelled, or interrupted by a shutdown
+    STOPPED = "stopped"  # cancelled, interrupted by a shutdown, or snoozed
 
 
-_STOPPED: Final = {Ending.CANCELLED.value, Ending.INTERRUPTED.value}
+_STOPPED: Final = {one.value for one in (Ending.CANCELLED, Ending.INTERRUPTED, Ending.SNOOZED)}
 
 
 def tone_of(ending: str | None) -> Tone:

@@ -81,6 +81,7 @@ class RetryPolicies:
             random_fraction=random_fraction,
             own_wait=own_wait,
             restarts=restarts,
+            expires_at=execution.expires_at,
         )
 
 

@@ -97,6 +97,7 @@ class Ending(enum.StrEnum):
     INTERRUPTED = "interrupted"  # ended by us, because the worker shuts down
     CANCELLED = "cancelled"  # ended by us, on request
     LOST = "lost"  # its worker vanished
+    SNOOZED = "snoozed"  # its task asked to be run again later
 
 
 #: Ends that nobody chose: an execution with too many of them is a poison pill.
@@ -122,6 +123,21 @@ class Outcome:
         if self.signal is not None:
             return f"{self.ending}, signal {self.signal}"
         return f"{self.ending}, exit code {self.exit_code}" if self.exit_code else str(self.ending)
+
+
+#: A task may ask to be run again after so long, at no cost; what is shorter or longer counts as
+#: the nearest of these.
+SNOOZES: Final = (timedelta(seconds=1), timedelta(days=7))
+
+
+def snoozed(wait: timedelta) -> Outcome:
+    """Give the outcome of an attempt whose task asked to be run again after that time."""
+    shortest, longest = SNOOZES
+    wait = min(max(wait, shortest), longest)
+    text = f"snoozed for {say_duration(timedelta(seconds=round(wait.total_seconds())))}"
+    return Outcome(
+        ending=Ending.SNOOZED, exit_code=0, error=TaskError(message=text, retry_after=wait)
+    )
 
 
 #: What an error is known by, and the class of it.

@@ -11,6 +11,7 @@ from ..texts.moments import say_moment
 from ..texts.words import counted
 from .outcome import (
     LONGEST_RETRY_AFTER,
+    SNOOZES,
     Crash,
     CrashPolicy,
     Ending,
@@ -97,13 +98,15 @@ def decide(
     random_fraction: float,
     own_wait: timedelta | None = None,
     restarts: Sequence[Crash] = (),
+    expires_at: datetime | None = None,
 ) -> Verdict:
     """Decide what becomes of an execution whose attempt ended with *outcome*.
 
     *deaths* counts the bad ends before this one, *crashes* are those that may count, and this one
     if it may; *restarts* are shutdowns that the task may have asked for itself. *random_fraction*
     is in [0, 1). It fails for good once *deaths* reach the policy's retries. *own_wait*, of a
-    strategy of the task's own, takes the place of the policy's wait.
+    strategy of the task's own, takes the place of the policy's wait. It is not snoozed beyond
+    *expires_at*, and until then as often as its task asks.
     """
     match outcome.ending:
         case Ending.SUCCEEDED:
@@ -116,6 +119,12 @@ def decide(
             return Quarantine(text, tuple(restarts))
         case Ending.INTERRUPTED:
             return GiveBack("interrupted by the worker's shutdown, which costs no attempt")
+        case Ending.SNOOZED:
+            error = outcome.error or TaskError(message=outcome.ending.value)
+            delay = error.retry_after or SNOOZES[0]
+            if expires_at is not None and now + delay > expires_at:
+                return Fail(f"{error.message}, which is after it expires: {say_moment(expires_at)}")
+            return GiveBack(f"{error.message} by its task, which costs no attempt", delay)
     if crash_policy.is_crash(outcome.ending):
         recent = crash_policy.recent(crashes, now=now)
         if len(recent) >= crash_policy.limit:
@@ -163,6 +172,11 @@ def await_task(
     waited = TASK_WAIT - (until - now)
     delay = min(max(waited, FIRST_LOOK), LONGEST_LOOK, until - now)
     return GiveBack(f"{AWAITS_TASK}{say_moment(until)}: {missing}", delay)
+
+
+def was_snoozed(said: str | None) -> bool:
+    """Tell by the reason of an attempt's end whether its task asked to be run again later."""
+    return said is not None and said.startswith(Ending.SNOOZED)
 
 
 def task_awaited_until(said: str | None) -> datetime | None:

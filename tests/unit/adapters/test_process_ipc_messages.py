@@ -9,6 +9,7 @@ from cronhare.adapters.process.messages import (
     Failed,
     Finished,
     Reported,
+    Snoozed,
     read_message,
 )
 from cronhare.adapters.process.output import Line
@@ -34,6 +35,16 @@ def test_the_original_messages_are_understood() -> None:
         TaskError(message="failed without a message")
     )
     assert read_message(Line(b'{"progress": 1}')) == Reported(progress=1.0, progress_text=None)
+
+
+def test_a_task_may_ask_to_be_run_again_later() -> None:
+    assert read_message(Line(b'{"snooze": 1.5}')) == Snoozed(timedelta(seconds=1.5))
+
+
+@pytest.mark.parametrize("wait", ["-1", '"30s"', "null", "true", "1e300"])
+def test_a_snooze_is_a_number_of_seconds(wait: str) -> None:
+    with pytest.raises(BrokenMessage, match="a number of seconds"):
+        read_message(Line(b'{"snooze": ' + wait.encode() + b"}"))
 
 
 def test_an_error_may_be_a_sentence() -> None:

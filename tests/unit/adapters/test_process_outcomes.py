@@ -1,5 +1,6 @@
 import errno
 import signal
+from datetime import timedelta
 
 import pytest
 
@@ -21,6 +22,23 @@ def test_what_the_task_says_of_itself_weighs_most(status: int) -> None:
     outcome = of_exit(status, failed=REFUSED)
 
     assert (outcome.ending, outcome.error) == (Ending.FAILED, REFUSED)
+
+
+@pytest.mark.parametrize(
+    ("status", "failed", "ending"),
+    [
+        (0, None, Ending.SNOOZED),
+        (0, REFUSED, Ending.FAILED),
+        (EXIT_3, None, Ending.FAILED),
+        (signal.SIGSEGV, None, Ending.CRASHED),
+    ],
+)
+def test_a_snooze_counts_if_the_task_then_ended_well(
+    status: int, failed: TaskError | None, ending: Ending
+) -> None:
+    outcome = of_exit(status, failed=failed, snooze=timedelta(seconds=30))
+
+    assert outcome.ending is ending
 
 
 def test_a_task_that_ended_by_our_signal_keeps_the_signal() -> None:

@@ -6,12 +6,23 @@ import pytest
 
 from cronhare.application.administration.story import explain_execution
 from cronhare.domain.execution import State
+from cronhare.domain.retries.outcome import snoozed
 from cronhare.domain.retries.policy import RetryPolicy
+from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE
 from cronhare.ports.runner import StopReason
 from tests.actors import ADA
 from tests.unit.application.conftest import Lines
-from tests.unit.application.deliveries import MINUTE, SECOND, begin, due, foreign_body, live, run
+from tests.unit.application.deliveries import (
+    MINUTE,
+    SECOND,
+    begin,
+    due,
+    foreign_body,
+    live,
+    run,
+    waits,
+)
 from tests.unit.application.endings import Seen, always, failure, one_by_one
 from tests.unit.application.house import GRACE, LEASE, House
 
@@ -67,6 +78,34 @@ async def test_a_cancel_wins_over_a_late_success_whose_result_is_kept() -> None:
 
     [attempt] = house.records.attempts(house.only.id)
     assert (house.only.state, attempt.ending) == (State.CANCELLED, "succeeded")
+
+
+async def test_a_task_may_snooze_as_often_as_it_likes_and_loses_nothing_by_it(
+    lines: Lines,
+) -> None:
+    ends = [failure(), *[snoozed(MINUTE)] * 9, failure(), failure()]
+    house = House(script=one_by_one(ends))
+    await run(house)
+
+    await live(house, timedelta(minutes=10))
+    told = explain_execution(house.only, house.records.attempts(house.only.id), now=house.now)
+    await live(house, timedelta(minutes=10))
+
+    assert told.answer == "It ran, and its task asked to be run again later"
+    assert (house.only.state, house.only.attempt, house.only.deaths) == (State.SUCCEEDED, 13, 3)
+    assert waits(house) == [30.0, *[60.0] * 9, 60.0, 120.0]
+    snooze = "Task snoozed for 1m by its task, which costs no attempt"
+    assert len([one for one in lines() if one.startswith("[INFO]") and one.endswith(snooze)]) == 9
+
+
+async def test_what_snoozes_beyond_its_expiry_fails_for_good() -> None:
+    house = House(script=always(snoozed(MINUTE)))
+    await run(house, conditions=Conditions(expires=timedelta(minutes=5)))
+
+    await live(house, timedelta(minutes=10))
+
+    assert house.only.state is State.FAILED
+    assert "which is after it expires" in str(house.only.last_error)
 
 
 # Shutting down

@@ -11,6 +11,7 @@ from cronhare.domain.retries.outcome import (
     Outcome,
     TaskError,
     classify,
+    snoozed,
 )
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.retries.retry import (
@@ -29,10 +30,12 @@ from cronhare.domain.retries.retry import (
     decide,
     give_back,
     task_awaited_until,
+    was_snoozed,
 )
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
+DAY = timedelta(days=1)
 
 REFUSED = TaskError(message="connection refused", code="ECONNREFUSED")
 
@@ -47,6 +50,7 @@ def decided(
     crash_policy: CrashPolicy = CrashPolicy(),  # noqa: B008 - likewise
     before: Ending = Ending.LOST,
     random_fraction: float = 0.0,
+    expires_at: datetime | None = None,
 ) -> Verdict:
     return decide(
         Outcome(ending=ending, error=error),
@@ -56,7 +60,30 @@ def decided(
         crashes=[*(Crash(NOW - ago, before) for ago in crashed), Crash(NOW, ending)],
         now=NOW,
         random_fraction=random_fraction,
+        expires_at=expires_at,
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "waits"),
+    [(30 * SECOND, 30 * SECOND), (0 * SECOND, SECOND), (8 * DAY, 7 * DAY)],
+)
+def test_a_snooze_costs_no_attempt_and_has_bounds(asked: timedelta, waits: timedelta) -> None:
+    verdict = decided(Ending.SNOOZED, error=snoozed(asked).error, deaths=3)
+
+    assert isinstance(verdict, GiveBack)
+    assert verdict.delay == waits
+    assert was_snoozed(verdict.reason)
+
+
+def test_nothing_is_snoozed_beyond_the_time_at_which_it_expires() -> None:
+    asked = snoozed(30 * SECOND).error
+
+    in_time = decided(Ending.SNOOZED, error=asked, expires_at=NOW + 30 * SECOND)
+    too_late = decided(Ending.SNOOZED, error=asked, expires_at=NOW + 29 * SECOND)
+
+    assert isinstance(in_time, GiveBack)
+    assert too_late == Fail("snoozed for 30s, which is after it expires: 2026-03-02 12:00:29Z")
 
 
 def test_by_default_a_task_runs_four_times_after_30_60_and_120_seconds() -> None:
