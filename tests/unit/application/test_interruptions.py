@@ -87,7 +87,7 @@ async def test_a_task_may_snooze_as_often_as_it_likes_and_loses_nothing_by_it(
     house = House(script=one_by_one(ends))
     await run(house)
 
-    await live(house, timedelta(minutes=10))
+    await live(house, timedelta(minutes=9))
     told = explain_execution(house.only, house.records.attempts(house.only.id), now=house.now)
     await live(house, timedelta(minutes=10))
 
