@@ -5,6 +5,7 @@ The exit status is 1 if a promise was broken; the folder with the logs is kept t
 """
 
 import argparse
+import os
 import random
 import signal
 import sys
@@ -21,9 +22,11 @@ from pymysql import MySQLError
 from rich.console import Console
 from rich.table import Table
 
+from cronhare.domain.schedules.python_call import Executor
 from cronhare.ports import LedgerUnavailable
 from tests.faults import cluster_faults, database_faults, galera_faults
 from tests.faults.house import Scenario, Servers, house
+from tests.faults.jobs import EXECUTOR
 from tests.faults.judging import Figures
 from tests.faults.scenarios import SCENARIOS
 from tests.services import galera, mariadb, postgresql, rabbitmq
@@ -41,8 +44,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--cycles", type=int, default=5, help="how often each fault is injected")
     parser.add_argument("--seed", type=int, default=random.randrange(2**32))
+    parser.add_argument("--executor", choices=Executor, type=Executor, help="of functions")
     parser.add_argument("scenarios", nargs="*", metavar="scenario", help=", ".join(SCENARIOS))
     arguments = parser.parse_args()
+    if arguments.executor is not None:
+        os.environ[EXECUTOR] = arguments.executor
     names = arguments.scenarios or list(SCENARIOS)
     if unknown := set(names) - SCENARIOS.keys():
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(SCENARIOS)}")

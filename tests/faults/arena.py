@@ -26,7 +26,7 @@ from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.schedules.planning import plan
 from cronhare.ports.records import ExecutionFilter
-from tests.faults.jobs import MARK, SCHEDULES, hold, jobs, once_a_year
+from tests.faults.jobs import EXECUTOR, MARK, SCHEDULES, hold, jobs, once_a_year
 from tests.ports import ids_of
 from tests.services.finding import wait_until
 
@@ -52,6 +52,10 @@ class Arena:
         self.effects.touch()
         self.logs = folder / "logs"
         self.logs.mkdir()
+        if os.environ.get(EXECUTOR):
+            (folder / "running").mkdir()
+            about = {"EFFECTS": str(self.effects), "HOLDS": str(folder), MARK: self.mark}
+            self.settings |= about | {"PYTHONPATH": str(ROOT)}
         self.owed: set[tuple[str, datetime | str]] = set()
         self.asked = 0
         self._numbers = count(1)
@@ -191,14 +195,20 @@ class Arena:
         return "".join(path.read_text() for path in sorted(self.logs.glob("*.log")))
 
     def running(self) -> list[tuple[int, int]]:
-        """Name the execution and the attempt of each process that carries our mark."""
+        """Name the execution and the attempt of each process that carries our mark.
+
+        An app's interpreter is of no execution, 0: what it runs is in a folder.
+        """
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):  # it has just ended
                 environment = (folder / "environ").read_text(errors="replace").split("\0")
                 variables = dict(each.partition("=")[::2] for each in environment)
                 if variables.get(MARK) == self.mark:
-                    found.append(
-                        (int(variables["CRON_EXECUTION_ID"]), int(variables["CRON_ATTEMPT"]))
-                    )
+                    id_, attempt = variables.get("CRON_EXECUTION_ID"), variables.get("CRON_ATTEMPT")
+                    found.append((int(id_ or 0), int(attempt or 0)))
+        for path in (self.folder / "running").glob("*"):
+            pid, id_, attempt = path.name.split()
+            if Path(f"/proc/{pid}").exists():
+                found.append((int(id_), int(attempt)))
         return found

@@ -1,10 +1,14 @@
 """The jobs of an arena: what is due every minute, and what ends only when it may."""
 
+import os
 from datetime import datetime
 from pathlib import Path
 
 SCHEDULES = 20
 MARK = "FAULTS_MARK"
+
+#: Where the tasks are functions, the executor that runs them.
+EXECUTOR = "FAULTS_EXECUTOR"
 
 #: Writes down that it began, works a little, and fails on its first attempt every third time, also
 #: where a cluster of three gives each node every third number.
@@ -49,9 +53,11 @@ def hold(folder: Path, name: str) -> Path:
 
 
 def _job(name: str, id_: int, script: str, schedule: str, *, env: str) -> str:
+    work = f"env = {env}\ncommand = [\"/bin/sh\", \"-c\", '''\n{script}''']\n"
+    if executor := os.environ.get(EXECUTOR):
+        work = f'python = "tests.faults.app:app"\nexecutor = "{executor}"\n'
     return (
-        f"[tasks.{name}]\nid = {id_}\nenv = {env}\n"
-        f"command = [\"/bin/sh\", \"-c\", '''\n{script}''']\n"
+        f"[tasks.{name}]\nid = {id_}\n{work}"
         f'[schedules.{name}]\ntask = "{name}"\nschedule = "{schedule}"\n'
         'retry = { attempts = 8, backoff = { type = "fixed", delay = 1000 } }\n'
     )

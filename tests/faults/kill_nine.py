@@ -6,6 +6,7 @@ once and count at most once, nothing be stuck, and no process be left over.
 """
 
 import argparse
+import os
 import random
 import signal
 import sys
@@ -17,7 +18,9 @@ from shutil import rmtree
 
 import attrs
 
+from cronhare.domain.schedules.python_call import Executor
 from tests.faults.arena import Arena
+from tests.faults.jobs import EXECUTOR
 from tests.faults.judging import Figures, judge
 
 SETTLE_SECONDS = 90.0
@@ -81,7 +84,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=random.randrange(2**32))
+    parser.add_argument("--executor", choices=Executor, type=Executor, help="of functions")
     arguments = parser.parse_args()
+    if arguments.executor is not None:
+        os.environ[EXECUTOR] = arguments.executor
     print(f"seed {arguments.seed}")
     figures = run(arguments.kills, arguments.seed)
     for field, value in attrs.asdict(figures).items():
