@@ -155,6 +155,7 @@ class App:
 
         Raises:
             ValueError: the name is taken, or not allowed; or the task is another app's.
+            TypeError: *call* is not bound, or *when* says no times.
         """
         self._add("schedules", name, self.schedule_table(call, when, words))
 
@@ -165,7 +166,12 @@ class App:
 
         Raises:
             ValueError: the task is another app's.
+            TypeError: *call* is not bound, or *when* says no times.
         """
+        if not isinstance(call, Call):
+            raise TypeError(f"{call!r} is no call of a task: give TASK.bind(…)")
+        if not isinstance(when, When | None):
+            raise TypeError(f"{when!r} says no times: give cron(…), every(…) or at(…)")
         if call.task.app is not self:
             raise ValueError(f"{call.task} is not of {self.name}: schedule it where it belongs")
         times = {} if when is None else when.words
@@ -182,7 +188,7 @@ class App:
 
     def _add(self, section: str, name: str, table: Table) -> None:
         tables = self._tables[section]
-        if _checked(name, section.removesuffix("s")) in tables:
+        if _checked(name, f"one of {section}") in tables:
             raise ValueError(f"{section}.{name} of {self.name} is there already")
         tables[name] = table
 

@@ -1,12 +1,14 @@
 """What a task is told of its run, and may answer beside its result."""
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from cronhare.domain.texts.moments import parse_duration
+
+if TYPE_CHECKING:
+    from logging import Logger
 
 #: Where reports go: *fraction* and text.
 OnReport: TypeAlias = "Callable[[float, str | None], None]"
@@ -21,6 +23,12 @@ class Cancelled(BaseException):
 
 def _nowhere(_fraction: float, _text: str | None) -> None:
     """By hand nobody listens."""
+
+
+def _log() -> "Logger":
+    from logging import getLogger  # noqa: PLC0415 - for whoever runs tasks, not for all that have them
+
+    return getLogger("cronhare.task")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -43,7 +51,7 @@ class Context:
     previous_success: datetime | None = None
     schedule: str | None = None
     execution_id: int | None = None
-    log: logging.Logger = field(default_factory=lambda: logging.getLogger("cronhare.task"))
+    log: "Logger" = field(default_factory=_log)
     cancelled: bool = False
     on_report: OnReport = field(default=_nowhere, repr=False)
 

@@ -1,11 +1,12 @@
 """A task's parameters, checked against its function's signature: where bound, and at a run.
 
 They are JSON by name. msgspec converts them; a class of Pydantic, or any other with
-`model_validate` and `model_dump`, checks its own.
+`model_validate_json` and `model_dump`, checks its own.
 """
 
 import inspect
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 from cronhare.task import PermanentError
@@ -22,18 +23,21 @@ class Signature:
         """Read them.
 
         Raises:
-            TypeError: one cannot be given by its name.
+            TypeError: one cannot be given by its name, or is a context that does not come first.
         """
         self._function = function
+        self._name = getattr(function, "__name__", repr(function))
         parameters = list(inspect.signature(function).parameters.values())
         self.takes_context = bool(parameters) and _is_context(parameters[0].annotation)
         self._parameters = parameters[1:] if self.takes_context else parameters
         self._bare = inspect.Signature(self._parameters)
         self._struct: Any = None
         for each in self._parameters:
+            if _is_context(each.annotation):
+                raise TypeError(f"task {self._name}: a Context is the first parameter, or none")
             if each.kind not in _NAMED:
                 raise TypeError(
-                    f"task {function.__qualname__}: parameter {each} cannot be given by its name, "
+                    f"task {self._name}: parameter {each} cannot be given by its name, "
                     "as JSON needs; name each parameter, and let none be positional only"
                 )
 
@@ -45,16 +49,12 @@ class Signature:
         """
         import msgspec  # noqa: PLC0415 - an app that binds nothing does not wait for it
 
-        name = self._function.__name__
         try:
             given = self._bare.bind(*args, **kwargs).arguments
-        except TypeError as error:
-            raise TypeError(f"{name}(): {error}") from None
-        try:
-            plain: dict[str, Any] = msgspec.to_builtins(dict(given), enc_hook=_dump, str_keys=True)
+            plain = {name: _json(name, value) for name, value in given.items()}
             self.convert(plain)
         except (msgspec.ValidationError, ValueError, TypeError) as error:
-            raise TypeError(f"{name}(): {_said(error)}") from None
+            raise TypeError(f"{self._name}(): {_said(error)}") from None
         return plain
 
     def arguments(self, params: object) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class Signature:
             return self.convert(params)
         except (msgspec.ValidationError, ValueError, TypeError) as error:
             takes = ", ".join(map(str, self._parameters)) or "none"
-            text = f"params: {_said(error)}; {self._function.__name__} takes: {takes}"
+            text = f"params: {_said(error)}; {self._name} takes: {takes}"
             raise PermanentError(text, code="PARAMS_INVALID") from error
 
     def convert(self, params: object) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class Signature:
 
         if self._struct is None:
             self._struct = self._make_struct()
-        converted = msgspec.convert(params, self._struct, dec_hook=_validate)
+        converted = msgspec.convert(params, self._struct, dec_hook=_validate, str_keys=True)
         given = params if isinstance(params, dict) else {}
         return {
             each.name: getattr(converted, each.name)
@@ -87,15 +87,13 @@ class Signature:
         }
 
     def _make_struct(self) -> Any:  # noqa: ANN401 - a class that is made here
-        import typing  # noqa: PLC0415 - see bind
-
         import msgspec  # noqa: PLC0415 - see bind
 
-        hints = typing.get_type_hints(self._function, include_extras=True)
+        hints = _hints(self._function, {each.name: each.annotation for each in self._parameters})
         fields = [
-            (each.name, hints.get(each.name, Any))
+            (each.name, hints[each.name])
             if each.default is each.empty
-            else (each.name, hints.get(each.name, Any), msgspec.field(default_factory=lambda: None))
+            else (each.name, hints[each.name], msgspec.field(default_factory=lambda: None))
             for each in self._parameters
         ]
         return msgspec.defstruct("Params", fields, kw_only=True, forbid_unknown_fields=True)
@@ -103,15 +101,12 @@ class Signature:
 
 def converted_result(function: Callable[..., object], value: object) -> Any:  # noqa: ANN401
     """Give a run's result, which is JSON, as *function* is annotated to return it, if it fits."""
-    import typing  # noqa: PLC0415 - few ask for results
+    import msgspec  # noqa: PLC0415 - few ask for results
 
-    import msgspec  # noqa: PLC0415 - likewise
-
-    hints = typing.get_type_hints(function, include_extras=True)
-    kind = hints.get("return", Any)
     try:
-        return msgspec.convert(value, kind, dec_hook=_validate)
-    except (msgspec.ValidationError, TypeError):  # it was made by another version
+        kind = _hints(function, {"it": inspect.signature(function).return_annotation})["it"]
+        return msgspec.convert(value, kind, dec_hook=_validate, str_keys=True)
+    except (msgspec.ValidationError, ValueError, TypeError):  # it was made by another version
         return value
 
 
@@ -121,21 +116,63 @@ def _is_context(annotation: object) -> bool:
     return annotation is Context
 
 
+def _hints(function: Callable[..., object], annotations: Mapping[str, object]) -> dict[str, Any]:
+    """Read *annotations* of a function that may be texts; without one it is anything."""
+    from typing import get_type_hints  # noqa: PLC0415 - beside msgspec alone
+
+    known = {
+        name: Any if each is inspect.Parameter.empty else each for name, each in annotations.items()
+    }
+    names = getattr(inspect.unwrap(function), "__globals__", {})
+    try:
+        return get_type_hints(SimpleNamespace(__annotations__=known), names, include_extras=True)
+    except NameError as error:
+        raise TypeError(
+            f"an annotation names {error.name}, which is not there at run time: import it outside "
+            "of `if TYPE_CHECKING`, in the module that has the task"
+        ) from None
+
+
+def _json(name: str, value: object) -> Any:  # noqa: ANN401 - what JSON can hold
+    """Make a value what it is once it was JSON: a tuple is a list."""
+    import json  # noqa: PLC0415 - see bind
+
+    import msgspec  # noqa: PLC0415 - likewise
+
+    try:
+        plain = msgspec.to_builtins(value, enc_hook=_dump, str_keys=True)
+        return json.loads(json.dumps(plain, allow_nan=False))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise TypeError(f"{name}: {error}") from None
+
+
 def _dump(value: Any) -> object:  # noqa: ANN401 - anything
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    raise TypeError(f"a {type(value).__name__} has no form in JSON")
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 
 def _validate(kind: Any, value: object) -> object:  # noqa: ANN401 - a class
-    if hasattr(kind, "model_validate"):
-        return kind.model_validate(value)
-    raise TypeError(f"nothing makes a {kind} of JSON")
+    import json  # noqa: PLC0415 - see bind
+
+    if kind is object:
+        return value
+    if not hasattr(kind, "model_validate_json"):
+        raise TypeError(f"nothing makes {kind.__name__} of JSON")
+    try:
+        return kind.model_validate_json(json.dumps(value))
+    except ValueError as error:
+        faults: list[Any] = getattr(
+            error, "errors", list
+        )()  # Pydantic's text has each in three lines
+        said = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in faults]
+        raise ValueError("; ".join(said) or str(error)) from error
 
 
 def _said(error: Exception) -> str:
     r"""Say what is wrong, the place first: msgspec has it last, as "at `$.limit`"."""
-    text, _, place = str(error).partition(" - at `$")
-    field = place.rstrip("`").lstrip(".")
+    text, _, place = str(error).partition(" - at ")
+    key, _, path = place.rpartition("`$")
+    field = ("a key of " if key else "") + path.rstrip("`").lstrip(".")
     said = text[:1].lower() + text[1:]
     return f"{field}: {said}" if field else said

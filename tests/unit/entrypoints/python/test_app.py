@@ -1,0 +1,196 @@
+"""What an app says of its tasks and schedules, and what it refuses where it is written."""
+
+import asyncio
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from cronhare import App, Context, Retry, Snooze, at, cron, every
+from cronhare.adapters.jobs.schedules import ScheduleTable
+from cronhare.adapters.jobs.tasks import TaskTable
+from cronhare.entrypoints.python.words import ScheduleWords, TaskWords, When
+
+#: What `App.schedule` takes beside its words: a call, and its times; a topic is no call.
+GIVEN_OTHERWISE = {"task", "params", "topic", "payload", "no_listener"}
+TIMES = {"schedule", "every", "date_time", "gap", "fold", "timezone"}
+
+#: What `App.task` names, and what is for tasks that are no functions.
+NAMED_BY_TASK = {"timeout", "retry", "executor", "per_child", "memory", "aliases"}
+OTHER_KINDS = {
+    *("command", "url", "method", "headers", "headers_env", "success"),
+    *("remind", "subject", "text", "python", "pass_env"),
+}
+
+
+@pytest.fixture
+def app() -> App:
+    return App("shop")
+
+
+def test_a_task_stays_the_function_that_it_was(app: App) -> None:
+    @app.task
+    def double(number: int) -> int:
+        """Twice as much."""
+        return 2 * number
+
+    assert double(4) == 8
+    assert (double.name, double.__name__, double.__doc__) == ("double", "double", "Twice as much.")
+
+
+def test_a_context_comes_first_in_a_call_and_is_not_bound(app: App) -> None:
+    @app.task(name="mail.send")
+    async def send(ctx: Context, order: int) -> str:
+        return f"{order} of {ctx.key}"
+
+    ctx = Context(due_at=datetime(2026, 11, 26, tzinfo=UTC), key="k")
+
+    assert asyncio.run(send(ctx, 7)) == "7 of k"
+    assert send.bind(order=7).params == {"order": 7}
+
+
+def test_its_tables_are_those_of_a_jobs_file(app: App) -> None:
+    @app.task(
+        name="mail.send",
+        aliases=["old.mailer"],
+        timeout=timedelta(minutes=5),
+        retry=Retry(4, first="30s", most=timedelta(hours=1)),
+        memory="512M",
+        queue="mail",
+        class_="email",
+    )
+    async def send(order: int) -> None: ...
+
+    app.notify("billing", mail="b@example.com")
+    app.calendar("bank", country="DE")
+    app.schedule(
+        "remind",
+        send.bind(order=3),
+        cron("0 8 * * 1-5", tz="Europe/Berlin", gap="skip", jitter="5s"),
+        expires=timedelta(hours=4),
+        skip_on=("bank",),
+    )
+
+    assert app.tables("shop.jobs:app") == {
+        "source": "shop",
+        "defaults": {},
+        "tasks": {
+            "mail.send": {
+                "python": "shop.jobs:app",
+                "executor": "async",
+                "aliases": ["old.mailer"],
+                "timeout": "5m",
+                "retry": {
+                    "attempts": 4,
+                    "backoff": {"type": "exponential", "delay": 30_000, "max_delay": 3_600_000},
+                },
+                "memory": "512M",
+                "class": "email",
+            }
+        },
+        "schedules": {
+            "remind": {
+                "task": "mail.send",
+                "queue": "mail",
+                "schedule": "0 8 * * 1-5",
+                "timezone": "Europe/Berlin",
+                "gap": "skip",
+                "jitter": "5s",
+                "expires": "4h",
+                "skip_on": ["bank"],
+                "params": {"order": 3},
+            },
+            "shop:mail.send": {"task": "mail.send", "manual": True, "queue": "mail"},
+        },
+        "notify": {"billing": {"mail": "b@example.com"}},
+        "calendars": {"bank": {"country": "DE"}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("when", "words"),
+    [
+        (every(timedelta(seconds=90)), {"every": "1m30s"}),
+        (every("30s", jitter="5s"), {"every": "30s", "jitter": "5s"}),
+        (at("2026-11-26 08:00", tz="Asia/Tokyo"), "2026-11-26 08:00"),
+        (at(datetime(2026, 11, 26, 8, tzinfo=UTC)), "2026-11-26T08:00:00+00:00"),
+    ],
+)
+def test_times_are_written_as_a_jobs_file_has_them(when: When, words: object) -> None:
+    assert words in (when.words, when.words.get("date_time"))
+
+
+def test_the_words_of_python_are_the_words_of_the_reader() -> None:
+    schedule = {each.name for each in attrs.fields(ScheduleTable)} | {"pause_after"}
+    task = {each.name for each in attrs.fields(TaskTable)}
+
+    assert ScheduleWords.__annotations__.keys() == schedule - GIVEN_OTHERWISE - TIMES
+    assert TaskWords.__annotations__.keys() == task - NAMED_BY_TASK - OTHER_KINDS
+
+
+def test_a_name_that_is_taken_is_told_with_both_places(app: App) -> None:
+    @app.task(name="send", aliases=["mailer"])
+    def first() -> None: ...
+
+    with pytest.raises(ValueError, match="'mailer' of shop is taken, by the function at") as found:
+
+        @app.task
+        def mailer() -> None: ...
+
+    assert str(found.value).count(Path(__file__).name) == 2
+    assert set(app.tasks) == {"send"}
+
+
+@pytest.mark.parametrize("name", ["Send", "send mail", "a:b", "-x", "x" * 64, ""])
+def test_a_name_that_the_ledger_does_not_take_is_refused(app: App, name: str) -> None:
+    with pytest.raises(ValueError, match="cannot name a task: allowed are a-z, 0-9"):
+        app.task(name=name)(lambda: None)
+
+
+def test_what_is_no_call_of_this_app_cannot_be_scheduled(app: App) -> None:
+    @app.task
+    def sweep() -> None: ...
+
+    with pytest.raises(TypeError, match=r"is no call of a task: give TASK\.bind"):
+        app.schedule("sweep", sweep, every("1h"))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"'0 8 .*' says no times: give cron"):
+        app.schedule("sweep", sweep.bind(), "0 8 * * *")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"<task sweep of shop> is not of other"):
+        App("other").schedule("sweep", sweep.bind(), every("1h"))
+
+
+def test_two_schedules_of_one_name_are_refused(app: App) -> None:
+    @app.task
+    def sweep() -> None: ...
+
+    app.schedule("sweep", sweep.bind(), every("1h"))
+    with pytest.raises(ValueError, match=r"schedules\.sweep of shop is there already"):
+        app.schedule("sweep", sweep.bind(), every("2h"))
+
+
+def test_an_included_module_registers_its_tasks_once_the_app_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "depot.py").write_text("from cronhare import App\napp = App('d', include=['more'])")
+    (tmp_path / "more.py").write_text("from depot import app\n@app.task\ndef sweep(): ...")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "depot", raising=False)
+
+    from depot import app  # type: ignore[import-not-found] # noqa: PLC0415 - it is made above
+
+    assert not app.tasks
+    assert list(app.tables("depot:app")["tasks"]) == ["sweep"]
+
+
+@pytest.mark.parametrize(("after", "seconds"), [("1m", 60), (timedelta(hours=1), 3600), (2.5, 2.5)])
+def test_a_snooze_says_for_how_long(after: Any, seconds: float) -> None:  # noqa: ANN401
+    assert Snooze(after).seconds == seconds
+
+
+@pytest.mark.parametrize("after", [-1, float("nan"), timedelta(seconds=-1)])
+def test_a_snooze_is_not_over_before_it_begins(after: Any) -> None:  # noqa: ANN401
+    with pytest.raises(ValueError, match="cannot be put off by"):
+        Snooze(after)

@@ -1,0 +1,30 @@
+"""An app costs the web process that enqueues, and each task that is started, next to nothing."""
+
+import subprocess
+import sys
+
+import pytest
+
+#: Prints the seconds of CPU, then what was imported.
+MEASURE = """
+import sys, time
+before, began = set(sys.modules), time.process_time()
+{statement}
+spent = time.process_time() - began
+print(spent, *{{name.partition(".")[0] for name in sys.modules.keys() - before}})
+"""
+
+
+def measure(statement: str) -> tuple[float, set[str]]:
+    code = [sys.executable, "-c", MEASURE.format(statement=statement)]
+    done = subprocess.run(code, capture_output=True, text=True, check=True, env={})
+    spent, *names = done.stdout.split()
+    return float(spent), set(names)
+
+
+@pytest.mark.parametrize("statement", ["import cronhare", "from cronhare import App, cron"])
+def test_the_import_brings_only_the_standard_library_in_less_than_30_ms(statement: str) -> None:
+    spent, names = min(measure(statement) for _ in range(5))
+
+    assert names - sys.stdlib_module_names == {"cronhare"}
+    assert spent < 0.03  # the best of five: others may be at work on the machine
