@@ -120,8 +120,8 @@ format: $(EQUIPPED)  ## put the code into its form
 	$(BIN)/ruff format --quiet .
 	$(BIN)/ruff check --quiet --fix .
 
-# One resolution, five files: `cronhare` alone, with its page (`make run`), with all extras (the
-# image), what builds it, and what checks it. All of them are run with what the tests were run with.
+# One resolution, six files: `cronhare` alone, with its page (`make run`), with all extras (the
+# image), beside Django, what builds it, and what checks it. All of them are run with what the tests were run with.
 COMPILE = uv pip compile --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
   --no-annotate --no-header --quiet --python-version 3.11
 
@@ -131,6 +131,7 @@ lock:  ## resolve the dependencies anew into requirements/*.lock (needs uv)
 	$(COMPILE) --constraint requirements/dev.lock pyproject.toml --output-file requirements/runtime.lock
 	$(COMPILE) --constraint requirements/dev.lock --extra web pyproject.toml --output-file requirements/with-page.lock
 	$(COMPILE) --constraint requirements/dev.lock --all-extras pyproject.toml --output-file requirements/all-extras.lock
+	$(COMPILE) --constraint requirements/dev.lock --group django pyproject.toml --output-file requirements/django.lock
 	echo hatchling | $(COMPILE) --constraint requirements/dev.lock - --output-file requirements/build.lock
 
 # Old libraries use what the newer ones below them call deprecated.
