@@ -31,9 +31,10 @@ from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import BUILT_IN_CLASSES, Task, TaskPolicy, TaskRef
 from cronhare.domain.texts.printable import echo, shortened
 from cronhare.domain.texts.words import NAME, first_faults, hint
+from cronhare.domain.topology import fault_of_queue
 
 from .calendars import CalendarTable, read_calendar_table
-from .schedules import ScheduleTable, faults_of_table, read_draft
+from .schedules import QueueName, ScheduleTable, faults_of_table, read_draft
 from .targets import EventsTable, NotifyTable, Subscribers, read_target
 from .tasks import ClassTable, DefaultsTable, Policies, TaskTable, read_task
 
@@ -80,9 +81,13 @@ Source = Annotated[str, Meta(pattern=rf"^{NAME}\Z", description="a name of a-z, 
 
 @attrs.frozen(kw_only=True)
 class FileTable:
-    """The whole file. *source* is the name under which the ledger remembers it."""
+    """The whole file. *source* is the name under which the ledger remembers it.
+
+    *queues* are those into which programs enqueue, beside those that its schedules name.
+    """
 
     source: Source | None = None
+    queues: list[QueueName] = attrs.field(factory=list[QueueName])
     defaults: Any = attrs.field(factory=dict[str, Any])
     classes: dict[str, Any] = attrs.field(factory=dict[str, Any])
     notify: dict[str, Any] = attrs.field(factory=dict[str, Any])
@@ -132,6 +137,7 @@ class JobsFile:
     on_boot: tuple[str, ...]
     source: str
     version: FileVersion
+    queues: tuple[str, ...] = ()
     calendars: tuple[CalendarDraft, ...] = ()
     subscriptions: Subscriptions = attrs.field(factory=Subscriptions)
     stamp: tuple[int, ...] | None = None
@@ -171,6 +177,7 @@ def read_jobs_text(
     content, found = _parse(text, path), list[Fault]()
     file = read_table(FileTable, content, found)
     source, folder = _source(file.source, path, found), path.resolve().parent
+    found += [Fault("queues", why) for name in file.queues if (why := fault_of_queue(name))]
     faults = [FileFault("", fault) for fault in found]
     reading = _Reading(folder=folder, source=source, faults=faults)
     events = Subscribers(folder=folder, targets=dict(reading.targets(file.notify)))
@@ -196,6 +203,7 @@ def read_jobs_text(
         on_boot=tuple(name for name, table in enabled if table.on_boot),
         source=source,
         version=_version(source, content, subscriptions),
+        queues=tuple(file.queues),
         calendars=calendars,
         subscriptions=subscriptions,
     )

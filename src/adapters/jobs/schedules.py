@@ -85,7 +85,7 @@ else:
     _Expiry = Annotated[str, Reads(parse_expiry)]
     _Fold = Annotated[Literal["first", "second", "both", 0, 1], Reads(_fold)]
 
-_QueueName = Annotated[
+QueueName = Annotated[
     str,
     Meta(
         pattern=r"^[a-z0-9_][a-z0-9._-]{0,62}\Z",
@@ -122,7 +122,7 @@ class ScheduleFields:
     jitter: Duration | None = None
     starts_at: Any = None
     ends_at: Any = None
-    queue: _QueueName | None = None
+    queue: QueueName | None = None
     stay_alive: bool = False
     max_runs: MaxRuns | None = None
     expires: _Expiry | None = None

@@ -43,8 +43,9 @@ class Beside(Protocol):
 
 
 def queues_of(jobs: JobsFile) -> tuple[str, ...]:
-    """Name the task queues: the main one, and those that the schedules name."""
-    return tuple(dict.fromkeys((MAIN_QUEUE, *(draft.runs_on for draft in jobs.drafts))))
+    """Name the task queues: the main one, and those that the file and its schedules name."""
+    named = (*jobs.queues, *(draft.runs_on for draft in jobs.drafts))
+    return tuple(dict.fromkeys((MAIN_QUEUE, *named)))
 
 
 def prepare(container: WorkingContainer, jobs: JobsFile) -> None:
@@ -74,10 +75,12 @@ def take(container: Container, jobs: JobsFile) -> None:
     # What stays alive is found, and its queue served, while we run.
     found = [draft for draft in jobs.drafts if not draft.stay_alive]
     text = "{} is new, and is served from a start on: restart `cronhare up`"
+    named = [("", "queues", queue) for queue in jobs.queues]
+    named += [(f"schedules.{draft.name}", "queue", draft.runs_on) for draft in found]
     if faults := [
-        FileFault(f"schedules.{draft.name}", Fault("queue", text.format(draft.runs_on)))
-        for draft in found
-        if draft.runs_on not in served
+        FileFault(place, Fault(field, text.format(queue)))
+        for place, field, queue in named
+        if queue not in served
     ]:
         raise JobsFileInvalid(jobs.path, tuple(faults))
     apply(container, jobs)

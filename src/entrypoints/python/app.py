@@ -47,12 +47,14 @@ class App:
         *,
         ledger: str | None = None,
         include: Sequence[str] = (),
+        queues: Sequence[str] = (),
         defaults: Mapping[str, Any] | None = None,
     ) -> None:
         """*ledger* is a database URL; without it CRON_DATABASE_URL counts, as for the commands.
 
         *include* names modules that register tasks as well: they are imported when the app is
-        loaded. *defaults* are the words of `[defaults]`.
+        loaded. *queues* are those that a `Call` may be enqueued into, beside those that tasks and
+        schedules name: `cronhare up` serves them all. *defaults* are the words of `[defaults]`.
 
         Raises:
             ValueError: the name is not allowed.
@@ -60,6 +62,7 @@ class App:
         self.name = _checked(name, "an app")
         self.ledger = ledger
         self._include = tuple(include)
+        self._queues = tuple(queues)
         self._defaults = written(defaults or {})
         self._tasks: dict[str, Task[..., Any]] = {}
         self._tables: dict[str, dict[str, Table]] = {
@@ -207,6 +210,7 @@ class App:
         }
         return {
             "source": self.name,
+            "queues": list(self._queues),
             "defaults": self._defaults,
             "tasks": tasks,
             **self._tables,

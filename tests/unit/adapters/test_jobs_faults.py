@@ -11,6 +11,14 @@ TASK = '[tasks.t]\nid = 1\ncommand = ["true"]\n'
 Faults = Callable[[str | bytes], list[str]]
 
 
+def test_a_queue_of_the_file_is_one_that_a_schedule_could_name(faults: Faults) -> None:
+    [form] = faults('queues = ["Mail"]')
+    [own] = faults('queues = ["cron_scheduler_retry"]')
+
+    assert '"Mail"] is not a queue\'s name' in form
+    assert own.startswith("queues: cron_scheduler_retry is one of the system's own queues")
+
+
 def test_every_fault_is_told_at_once_with_its_place(faults: Faults) -> None:
     said = faults(
         """

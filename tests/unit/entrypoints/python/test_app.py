@@ -52,7 +52,9 @@ def test_a_context_comes_first_in_a_call_and_is_not_bound(app: App) -> None:
     assert send.bind(order=7).params == {"order": 7}
 
 
-def test_its_tables_are_those_of_a_jobs_file(app: App) -> None:
+def test_its_tables_are_those_of_a_jobs_file() -> None:
+    app = App("shop", queues=["mail"])
+
     @app.task(
         name="mail.send",
         aliases=["old.mailer"],
@@ -76,6 +78,7 @@ def test_its_tables_are_those_of_a_jobs_file(app: App) -> None:
 
     assert app.tables("shop.jobs:app") == {
         "source": "shop",
+        "queues": ["mail"],
         "defaults": {},
         "tasks": {
             "mail.send": {
