@@ -1,7 +1,9 @@
-"""Sending at once what a person asked for: a bell, which no promise depends on."""
+"""Sending at once what was asked for: a bell, which no promise depends on."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -13,6 +15,7 @@ from cronhare.domain.nodes import MOST_REPORTS, alive, has_passed, served
 from cronhare.domain.texts.words import counted, listed
 from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.broker import BrokerPort, Published
+from cronhare.ports.system import BellPort
 
 from .logs import say
 from .publish import MOST_NAMED, envelope, is_carried
@@ -27,6 +30,10 @@ MOST_AT_ONCE: Final = 100
 
 #: After a broker that gave no answer, it is left alone for so long.
 PAUSE: Final = timedelta(seconds=10)
+
+#: For so long a bell that lasts takes a queue for served, and says a fault only once.
+SERVED_FOR: Final = timedelta(seconds=5)
+SAID_FOR: Final = timedelta(minutes=1)
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -44,7 +51,12 @@ class SendingBell:
     _nodes: NodeStorePort
     _signer: Signer
     _foreign_queues: Collection[str] = ()
+    #: Whether it keeps its connection for the next call, as a program that rings all day needs.
+    _lasts: bool = False
+    _broker: BrokerPort | None = attrs.field(init=False, default=None)
+    _served: tuple[datetime, frozenset[str]] | None = attrs.field(init=False, default=None)
     _silent_since: datetime | None = attrs.field(init=False, default=None)
+    _said_at: datetime | None = attrs.field(init=False, default=None)
 
     @property
     def head_start(self) -> timedelta:
@@ -60,33 +72,51 @@ class SendingBell:
             if each.queue not in self._foreign_queues
             and each.state is State.CLAIMED
             and is_carried(each, now=now)
-        ][:MOST_AT_ONCE]
+        ]
+        sendable = sendable if self._lasts else sendable[:MOST_AT_ONCE]
         try:
             faults = list(self._send(sendable, now)) if sendable else []
         except Exception as error:  # noqa: BLE001 - whatever it is, the ledger has them
             faults = [str(error) or type(error).__name__]
-        if faults:
+        if faults and (not self._lasts or has_passed(SAID_FOR, self._said_at, now)):
+            self._said_at = now
             latest = Graces().claimed.total_seconds()
             what = f"{counted(len(sendable), 'execution')} ({_named(str(x.id) for x in sendable)})"
             text = f"A scheduler sends {what} within {latest:g} s: {'; '.join(faults)}"
             say(log, logging.WARNING, "bell.unheard", text)
 
-    def _send(self, executions: Sequence[Execution], now: datetime) -> Iterator[str]:
-        """Send them, and say what could not be."""
+    def close(self) -> None:
+        """End the connection that it has kept."""
+        broker, self._broker = self._broker, None
+        if broker is not None:
+            broker.close()
+
+    def _queues_at_work(self, wanted: set[str], now: datetime) -> Collection[str]:
+        known = self._served
+        if known is not None and not has_passed(SERVED_FOR, known[0], now) and known[1] >= wanted:
+            return known[1]
         reports = self._nodes.nodes(now=now, limit=MOST_REPORTS).reports
         at_work = served(alive(reports, now), now)
-        if unserved := {each.queue for each in executions} - at_work:
+        self._served = (now, at_work) if self._lasts else None
+        return at_work
+
+    def _send(self, executions: Sequence[Execution], now: datetime) -> Iterator[str]:
+        """Send them, and say what could not be."""
+        wanted = {each.queue for each in executions}
+        at_work = self._queues_at_work(wanted, now)
+        if unserved := wanted.difference(at_work):
             yield f"no worker reports itself that serves queue {_named(sorted(unserved))}"
         sendable = [each for each in executions if each.queue in at_work]
         if not sendable:
             return
-        broker = self._open_broker()
+        self._broker = self._broker or self._open_broker()
         try:
-            outcomes = broker.publish(
+            outcomes = self._broker.publish(
                 [envelope(one, now=now, signer=self._signer) for one in sendable]
             )
         finally:
-            broker.close()
+            if not self._lasts:
+                self.close()
         by_queue = list(zip((one.queue for one in sendable), outcomes, strict=True))
         if missing := {queue for queue, outcome in by_queue if outcome is Published.RETURNED}:
             yield f"the broker has no queue {_named(sorted(missing))}"
@@ -95,6 +125,98 @@ class SendingBell:
         if Published.UNKNOWN in outcomes:
             self._silent_since = now
             yield "the broker gave no answer in time"
+
+
+#: Seconds before each look for what is about to be committed.
+LOOKS: Final = (0.0, 0.005, 0.02, 0.1, 0.4, 1.0)
+
+#: So long the end of a program waits for what is still to be rung.
+LAST_RING: Final = 2.0
+
+
+class BackgroundBell:
+    """Rings another bell on a thread of its own, so that who enqueues waits for no broker.
+
+    What comes meanwhile is rung for together. Satisfies `LaterBellPort`.
+    """
+
+    def __init__(
+        self,
+        bell: BellPort,
+        *,
+        now: Callable[[], datetime],
+        find: Callable[[Collection[int]], Mapping[int, Execution]],
+        close: Callable[[], None] = lambda: None,
+    ) -> None:
+        """*find* reads executions that are committed; *close* ends what the bell keeps open."""
+        self.head_start = bell.head_start
+        self._bell, self._now, self._find, self._close = bell, now, find, close
+        self._changed = threading.Condition()
+        self._ready = list[Execution]()
+        #: When to look for executions, by their ids, and how often that was in vain.
+        self._awaited = list[tuple[float, int, Collection[int]]]()
+        self._is_closing = False
+        self._thread: threading.Thread | None = None
+
+    def ring(self, executions: Sequence[Execution], *, now: datetime) -> None:  # noqa: ARG002
+        with self._changed:
+            self._ready.extend(executions)
+            self._wake()
+
+    def ring_once_there(self, ids: Collection[int]) -> None:
+        with self._changed:
+            self._awaited.append((time.monotonic(), 0, ids))
+            self._wake()
+
+    def close(self) -> None:
+        """Ring for what waits, within `LAST_RING`, and end."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(LAST_RING)
+
+    def _wake(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="cronhare-bell", daemon=True)
+            self._thread.start()
+        self._changed.notify()
+
+    def _run(self) -> None:
+        while (work := self._next()) is not None:
+            ready, looks = work
+            try:
+                for times, ids in looks:
+                    ready += self._found(times, ids)
+                if ready:
+                    self._bell.ring(ready, now=self._now())
+            except Exception as error:  # noqa: BLE001 - the ledger has them, and is away itself
+                say(log, logging.DEBUG, "bell.unheard", f"Nothing was rung for: {error}")
+        self._close()
+
+    def _next(self) -> tuple[list[Execution], list[tuple[int, Collection[int]]]] | None:
+        """Wait for what is to be done; None at the end."""
+        with self._changed:
+            while True:
+                now = time.monotonic()
+                due = [each for each in self._awaited if each[0] <= now]
+                if self._ready or due:
+                    self._awaited = [each for each in self._awaited if each[0] > now]
+                    ready, self._ready = self._ready, []
+                    return ready, [(times, ids) for _, times, ids in due]
+                if self._is_closing:
+                    return None
+                soonest = min((at for at, _, _ in self._awaited), default=None)
+                self._changed.wait(None if soonest is None else soonest - now)
+
+    def _found(self, times: int, ids: Collection[int]) -> Sequence[Execution]:
+        """Find what is committed; what is not is looked for again, or was rolled back."""
+        found = self._find(ids)
+        missing = [id_ for id_ in ids if id_ not in found]
+        if missing and times + 1 < len(LOOKS):
+            with self._changed:
+                self._awaited.append((time.monotonic() + LOOKS[times + 1], times + 1, missing))
+        return [*found.values()]
 
 
 def _named(names: Iterable[str]) -> str:

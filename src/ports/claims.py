@@ -1,6 +1,6 @@
 """Claiming due instants, and finding what the broker should have and has not."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 from uuid import UUID
@@ -12,7 +12,9 @@ from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.orders import Order, Replay
 from cronhare.domain.messages import AttemptRef
 from cronhare.domain.retries.policy import RetryPolicy
+from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.planning import Planner
+from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
 
 
 @attrs.frozen(kw_only=True)
@@ -241,3 +243,52 @@ class ReplayStorePort(Protocol):
         rests for a minute, once the call has failed. *policy* holds for executions without one. Of
         a backfill each instant is claimed once, by *node*; one that has a run is refused alone.
         """
+
+
+@attrs.frozen(kw_only=True)
+class Enqueued:
+    """The execution that has the key of a run: its id, and whether it is *new*."""
+
+    id: int
+    new: bool
+
+
+class OtherDatabase(ValueError):
+    """What was given as `on=` is no connection to the ledger's database, or cannot be used."""
+
+
+class EnqueuePort(Protocol):
+    """Claims runs that programs ask for, in a transaction of its own or in theirs.
+
+    *on* is theirs: a connection or session of SQLAlchemy, a connection of a driver, or the alias of
+    a database of Django. Nothing is committed or rolled back there, and what fails raises the
+    driver's own errors. Of an asynchronous one its synchronous half is given.
+    """
+
+    def schedules(self, names: Collection[str]) -> Mapping[str, Schedule | BrokenSchedule]:
+        """Find schedules by name; those that are missing are left out."""
+
+    def check(self, on: object) -> None:
+        """Make sure that *on* leads to the ledger's own database; asked once for each engine.
+
+        Raises:
+            OtherDatabase: it does not: the text names both.
+        """
+
+    def make(
+        self, draft: ScheduleDraft, *, source: str, now: datetime, on: object | None
+    ) -> Schedule:
+        """Create a schedule unless its name is taken; answers it under the id that has the name."""
+
+    def enqueue(self, runs: Sequence[Execution], *, on: object | None = None) -> Sequence[Enqueued]:
+        """Insert executions whose keys are free; answers for each the one that has its key.
+
+        All or none. A key that another transaction is about to take is waited for.
+
+        Raises:
+            KeyTaken: a key is that of an execution with other params.
+            LedgerRefused: the ledger refuses a value.
+        """
+
+    def after_commit(self, on: object, call: Callable[[], None]) -> bool:
+        """Call back about when their transaction commits, maybe just before; False if none can."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import attrs
 
 if TYPE_CHECKING:  # each process has a clock and metrics, whatever it does
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime
 
     from cronhare.domain.addresses import WebAddress
@@ -53,6 +53,16 @@ class BellPort(Protocol):
 
         It takes seconds at most, and never raises: if nobody is reached, a log line says why where
         somebody should have been.
+        """
+
+
+class LaterBellPort(BellPort, Protocol):
+    """A bell that nobody waits for, and that can wait for a commit."""
+
+    def ring_once_there(self, ids: Collection[int]) -> None:
+        """Ring for executions that a transaction is about to commit, as soon as they are there.
+
+        If they are not within a second or two, it was rolled back, or a scheduler finds them.
         """
 
 

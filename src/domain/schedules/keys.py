@@ -18,13 +18,15 @@ import attrs
 
 from ..retries.policy import exponential
 from ..texts.moments import say_duration, say_moment
+from ..texts.printable import echo
 
 #: The most characters of any key, in a message or a row.
 LONGEST_KEY = 255
 
 #: How keys begin: of manual runs, of runs at a start or a boot, of those that are to stay alive,
-#: and of those that a backfill asks for.
+#: of those that a backfill asks for, and of those that programs enqueue.
 MANUAL, START, BOOT, ALIVE, BACKFILL = "manual-", "start-", "boot-", "alive-", "backfill-"
+TASK = "task-"
 
 #: How the keys of due instants begin: schedulers alone claim those.
 CRON, ONCE, EVERY = DUE = "cron-", "once-", "every-"
@@ -62,6 +64,7 @@ class Trigger(enum.StrEnum):
     BOOT = "boot"
     ALIVE = "alive"
     BACKFILL = "backfill"
+    ENQUEUED = "enqueued"
 
 
 _TRIGGERS: Final = {
@@ -71,6 +74,7 @@ _TRIGGERS: Final = {
     BOOT: Trigger.BOOT,
     ALIVE: Trigger.ALIVE,
     BACKFILL: Trigger.BACKFILL,
+    TASK: Trigger.ENQUEUED,
 }
 
 
@@ -104,6 +108,32 @@ def keys_of_instant(due: datetime) -> tuple[str, ...]:
 def manual_key(uuid: UUID) -> str:
     """Name a manual run; *uuid* is random, and the caller's."""
     return f"{MANUAL}{uuid}"
+
+
+#: The most characters of a key that a program gives.
+LONGEST_OWN_KEY: Final = LONGEST_KEY - len(TASK)
+
+
+def task_key(key: str) -> str:
+    """Name a run that a program enqueues, by the key that it gives.
+
+    >>> task_key("mail:7"), own_key("task-mail:7")
+    ('task-mail:7', 'mail:7')
+    """
+    return f"{TASK}{key}"
+
+
+def own_key(key: str) -> str:
+    """Give the key as the program gave it."""
+    return key.removeprefix(TASK)
+
+
+def fault_of_own_key(key: str) -> str | None:
+    """Say why a program cannot give that key; databases ignore blanks at the end of a text."""
+    if 0 < len(key) <= LONGEST_OWN_KEY and key.isprintable() and key == key.strip():
+        return None
+    allowed = f"1-{LONGEST_OWN_KEY} printable characters without blanks at the ends"
+    return f"{echo(key)} is no key: a key has {allowed}"
 
 
 def start_key(uuid: UUID) -> str:

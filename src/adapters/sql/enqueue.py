@@ -1,0 +1,355 @@
+"""Runs that programs enqueue, in SQL: one INSERT, on our connection or on theirs.
+
+On theirs it is plain text for whatever driver it is, as nothing of their session is ours: neither
+types, nor the isolation, nor the time zone. It does not break their transaction: a key that is
+taken is no error.
+"""
+
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary, WeakSet
+
+import attrs
+import sqlalchemy as sa
+
+from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.enqueue import refuse_other
+from cronhare.domain.schedules.draft import ScheduleDraft, compile_schedule
+from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
+from cronhare.ports.claims import Enqueued, OtherDatabase
+from cronhare.ports.system import ClockPort
+
+from .database import Database, repeatable
+from .tables.executions import NEW_COLUMNS, batches, new_values
+from .tables.schedules import READ, row_values, schedule_of
+from .tables.tables import executions, schedulers
+from .tables.types import UtcDateTime, from_text, to_text
+
+#: So many rows are one statement: with all columns they stay below SQLite's 32,766 parameters.
+_ROWS: Final = 500
+
+_NAMED: Final[sa.Select[Any]] = sa.select(*READ).where(
+    schedulers.c.name.in_(sa.bindparam("names", expanding=True))
+)
+
+#: What a database is called, and how parameters are written, by the module of its driver.
+_DRIVERS: Final = {
+    "sqlite3": ("sqlite", "qmark"),
+    "pymysql": ("mysql", "format"),
+    "MySQLdb": ("mysql", "format"),
+    "psycopg": ("postgresql", "format"),
+    "psycopg2": ("postgresql", "format"),
+}
+_USABLE: Final = (
+    "on= takes a Connection or Session of SQLAlchemy (an AsyncConnection or AsyncSession with "
+    "aenqueue), a connection of sqlite3, PyMySQL, mysqlclient or psycopg, or the alias of a "
+    "database of Django"
+)
+
+#: Which database of which server it is, asked of the server itself: two URLs may lead to one.
+_WHICH: Final = {
+    "mysql": "SELECT DATABASE(), @@hostname, @@port, @@datadir",
+    "postgresql": "SELECT current_database(), CAST(pg_postmaster_start_time() AS text), "
+    "CAST(to_regclass('SchedulerExecution') AS text), current_schema()",
+}
+
+_CALLED: Final = {
+    "sqlite": "the file",
+    "mysql": "the MySQL or MariaDB database",
+    "postgresql": "the PostgreSQL database",
+}
+
+_FOUND_ROWS: Final = 2
+
+T = TypeVar("T")
+
+Values = tuple[Any, ...]
+
+
+@attrs.frozen
+class Link:
+    """A connection of anybody's: which *kind* of database, and how its parameters are written.
+
+    *engine* stands for all connections to the same database, where that is known; *commits* takes
+    what is to be called when its transaction commits, where it can.
+    """
+
+    kind: str
+    style: str
+    run: Callable[[str, Values], tuple[list[Any], int, int]]
+    engine: object
+    raw: object
+    commits: Callable[[Callable[[], None]], None] | None = None
+
+    @property
+    def counts_new(self) -> bool:
+        """Whether rows that were left as they are do not count; with a flag of MySQL's they do."""
+        return (
+            self.kind != "mysql" or not getattr(self.raw, "client_flag", _FOUND_ROWS) & _FOUND_ROWS
+        )
+
+    def execute(self, statement: str, values: Values = ()) -> tuple[list[Any], int, int]:
+        """Execute; answers rows, how many were affected, and the number given last."""
+        if self.style in {"format", "pyformat"}:
+            statement = statement.replace("?", "%s")
+        elif self.style == "numeric_dollar":
+            parts = statement.split("?")
+            numbered = (f"{part}${place}" for place, part in enumerate(parts[:-1], 1))
+            statement = "".join((*numbered, parts[-1]))
+        return self.run(statement, values)
+
+    def database(self) -> tuple[str, ...]:
+        """Ask which database it is: its name comes first."""
+        if self.kind != "sqlite":
+            return tuple(map(str, self.execute(_WHICH[self.kind])[0][0]))
+        rows = self.execute("PRAGMA database_list")[0]
+        path = next((row[2] for row in rows if row[1] == "main"), "")
+        if not path:
+            return ":memory:", str(id(self.raw))
+        file = Path(path).stat()
+        return path, f"{file.st_dev}:{file.st_ino}"
+
+
+def link_to(on: object) -> Link:
+    """Find out what was given as `on=`.
+
+    Raises:
+        OtherDatabase: it is nothing that can be used.
+    """
+    if isinstance(on, str):
+        return _django(on)
+    orm: Any = sys.modules.get("sqlalchemy.orm")
+    if orm is not None and isinstance(on, orm.scoped_session):
+        on = on()
+    if orm is not None and isinstance(on, orm.Session):
+        on = on.connection()
+    if isinstance(on, sa.Connection):
+        return _sqlalchemy(on)
+    return _driver(on)
+
+
+def _sqlalchemy(connection: sa.Connection) -> Link:
+    kind = connection.dialect.name.replace("mariadb", "mysql")
+    if kind not in {"sqlite", *_WHICH}:
+        raise OtherDatabase(f"{kind} keeps no ledger of cronhare, so that on= cannot be used there")
+
+    def run(statement: str, values: Values) -> tuple[list[Any], int, int]:
+        result = connection.exec_driver_sql(statement, values or None)
+        if result.returns_rows:
+            return list(result), 0, 0
+        return [], result.rowcount, result.lastrowid or 0
+
+    return Link(
+        kind,
+        connection.dialect.paramstyle,
+        run,
+        connection.engine,
+        connection.connection.dbapi_connection,
+        lambda call: _at_commit(connection, call),
+    )
+
+
+_waiting: Final = WeakKeyDictionary[sa.Connection, list[Callable[[], None]]]()
+
+
+def _at_commit(connection: sa.Connection, call: Callable[[], None]) -> None:
+    """Call at the next commit: SQLAlchemy tells of it just before."""
+    if connection not in _waiting:
+        sa.event.listen(connection, "commit", _commits)
+    _waiting.setdefault(connection, []).append(call)
+
+
+def _commits(connection: sa.Connection) -> None:
+    calls = _waiting.get(connection, [])
+    while calls:
+        calls.pop()()
+
+
+def _driver(connection: Any) -> Link:  # noqa: ANN401 - any driver's
+    modules = [each.__module__.partition(".")[0] for each in type(connection).__mro__]
+    found = next((_DRIVERS[name] for name in modules if name in _DRIVERS), None)
+    if found is None or not hasattr(connection, "cursor"):
+        raise OtherDatabase(f"{type(connection).__qualname__} is none that can be used: {_USABLE}")
+
+    def run(statement: str, values: Values) -> tuple[list[Any], int, int]:
+        cursor = connection.cursor()
+        try:
+            cursor.execute(statement, values)
+            rows = list(cursor.fetchall()) if cursor.description else []
+            return rows, cursor.rowcount, getattr(cursor, "lastrowid", 0) or 0
+        finally:
+            cursor.close()
+
+    return Link(*found, run, connection, connection)
+
+
+def _django(alias: str) -> Link:
+    from django.db import connections, transaction  # type: ignore[import-not-found] # noqa: PLC0415
+
+    wrapper = connections[alias]
+    wrapper.ensure_connection()
+
+    def commits(call: Callable[[], None]) -> None:
+        transaction.on_commit(call, using=alias)
+
+    return attrs.evolve(_driver(wrapper.connection), commits=commits)
+
+
+# Statements
+
+
+@lru_cache(maxsize=64)
+def _insert(table: str, unique: str, kind: str, columns: tuple[str, ...], rows: int) -> str:
+    """Write an INSERT that leaves as it is what has the same *unique* columns."""
+    row = f"({', '.join('?' * len(columns))})"
+    taken = {
+        "mysql": f"ON DUPLICATE KEY UPDATE id = {table}.id",
+        "sqlite": f"ON CONFLICT ({unique}) DO NOTHING",
+        "postgresql": f"ON CONFLICT ({unique}) DO NOTHING RETURNING id, {unique}",
+    }[kind]
+    values = ", ".join([row] * rows)
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {values} {taken}"  # noqa: S608
+
+
+def _having(kind: str, keys: int) -> str:
+    """Find executions by their keys; in MySQL also those that its snapshot is too old for."""
+    return (
+        "SELECT execution_key, id, params, executed_at = ? AS is_new FROM SchedulerExecution "  # noqa: S608
+        f"WHERE scheduler_id = ? AND execution_key IN ({', '.join('?' * keys)})"
+        f"{' LOCK IN SHARE MODE' if kind == 'mysql' else ''}"
+    )
+
+
+_MOMENTS: Final = frozenset(
+    column.name
+    for table in (executions, schedulers)
+    for column in table.c
+    if isinstance(column.type, UtcDateTime)
+)
+
+
+def _written(kind: str, name: str, value: Any) -> Any:  # noqa: ANN401
+    """Write a value for any driver: a moment without a zone would be one of their session's."""
+    if name in _MOMENTS and value is not None:
+        return from_text(value) if kind == "postgresql" else value
+    return int(value) if isinstance(value, bool) else value
+
+
+def insert_executions(link: Link, runs: Sequence[Execution]) -> Iterator[Enqueued]:
+    """Insert runs of one schedule."""
+    rows = [new_values(run) for run in runs]
+    set_ = [any(row[place] is not None for row in rows) for place in range(len(NEW_COLUMNS))]
+    names = tuple(name for name, is_set in zip(NEW_COLUMNS, set_, strict=True) if is_set)
+    values = tuple(
+        _written(link.kind, name, value)
+        for row in rows
+        for name, value, is_set in zip(NEW_COLUMNS, row, set_, strict=True)
+        if is_set
+    )
+    unique = "scheduler_id, execution_key"
+    statement = _insert("SchedulerExecution", unique, link.kind, names, len(runs))
+    found, count, last = link.execute(statement, values)
+    if link.kind == "postgresql":
+        ids = {key: id_ for id_, _, key in found}
+    else:
+        ids = {runs[0].key: last} if len(runs) == 1 == count and link.counts_new else {}
+    if len(ids) == len(runs):
+        yield from (Enqueued(id=ids[run.key], new=True) for run in runs)
+        return
+    now = _written(link.kind, "executed_at", to_text(runs[0].executed_at))
+    asked = (now, runs[0].scheduler_id, *(run.key for run in runs))
+    having = {row[0]: row for row in link.execute(_having(link.kind, len(runs)), asked)[0]}
+    for run in runs:
+        _, id_, params, is_new = having[run.key]
+        refuse_other(run, execution=id_, params=params or "{}")
+        yield Enqueued(id=id_, new=bool(is_new))
+
+
+def _insert_all(link: Link, runs: Sequence[Execution]) -> Sequence[Enqueued]:
+    """Insert in the same order everywhere, so that two callers cannot deadlock."""
+    ordered = sorted(runs, key=lambda run: (run.scheduler_id, run.key))
+    answers = {
+        (run.scheduler_id, run.key): answer
+        for _, same in groupby(ordered, key=lambda run: run.scheduler_id)
+        for part in batches(list(same), _ROWS)
+        for run, answer in zip(part, insert_executions(link, part), strict=True)
+    }
+    return [answers[run.scheduler_id, run.key] for run in runs]
+
+
+def _place(kind: str, which: tuple[str, ...]) -> str:
+    name, *server = which
+    at = f" at {server[0]}:{server[1]}" if kind == "mysql" and server else ""
+    return f"{_CALLED[kind]} {name}{at}" if server else _CALLED[kind]
+
+
+class SqlEnqueueStore:
+    """Satisfies `EnqueuePort`."""
+
+    def __init__(self, engine: sa.Engine, clock: ClockPort) -> None:
+        self._database = Database(engine, clock)
+        self._checked = WeakSet[Any]()
+
+    @repeatable
+    def schedules(self, names: Collection[str]) -> Mapping[str, Schedule | BrokenSchedule]:
+        with self._database.read("looking for the schedules of tasks") as connection:
+            rows = connection.execute(_NAMED, {"names": list(names)})
+            return {row.name: schedule_of(row) for row in rows}
+
+    def check(self, on: object) -> None:
+        link = link_to(on)
+        with suppress(TypeError):  # a driver's connection that cannot be referred to weakly
+            if link.engine in self._checked:
+                return
+        with self._database.read("asking which database it is") as connection:
+            ours = _sqlalchemy(connection)
+            ledger = ours.database()
+        theirs = link.database() if link.kind == ours.kind else (link.kind,)
+        if theirs != ledger:
+            raise OtherDatabase(
+                f"on= leads to {_place(link.kind, theirs)}, and the ledger is in "
+                f"{_place(ours.kind, ledger)}: both have to be one database. Keep the ledger "
+                "beside your tables (CRON_DATABASE_URL, or App(ledger=)), or enqueue without on= "
+                "after your commit"
+            )
+        with suppress(TypeError):
+            self._checked.add(link.engine)
+
+    def make(
+        self, draft: ScheduleDraft, *, source: str, now: datetime, on: object | None
+    ) -> Schedule:
+        moment = to_text(now)
+        row = {**row_values(draft), "source": source, "created_at": moment, "updated_at": moment}
+        said = {name: value for name, value in row.items() if value is not None}
+
+        def insert(link: Link) -> int:
+            values = tuple(_written(link.kind, name, value) for name, value in said.items())
+            link.execute(_insert("Scheduler", "name", link.kind, tuple(said), 1), values)
+            found = link.execute("SELECT id FROM Scheduler WHERE name = ?", (draft.name,))[0]
+            return int(found[0][0])
+
+        doing = "making the schedule of a task"
+        id_ = self._on_ours(doing, insert) if on is None else insert(link_to(on))
+        return compile_schedule(draft, id=id_, changed_at=now, source=source)
+
+    def enqueue(self, runs: Sequence[Execution], *, on: object | None = None) -> Sequence[Enqueued]:
+        if on is not None:
+            return _insert_all(link_to(on), runs)
+        return self._on_ours("enqueueing", lambda link: _insert_all(link, runs))
+
+    @repeatable
+    def _on_ours(self, doing: str, do: Callable[[Link], T]) -> T:
+        with self._database.write(doing) as connection:
+            return do(_sqlalchemy(connection))
+
+    def after_commit(self, on: object, call: Callable[[], None]) -> bool:
+        commits = link_to(on).commits
+        if commits is not None:
+            commits(call)
+        return commits is not None

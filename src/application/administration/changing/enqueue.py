@@ -1,0 +1,146 @@
+"""Runs of tasks that programs enqueue: claimed in the ledger, and published at once."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Final, TypeAlias
+
+import attrs
+import msgspec
+
+from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.claims import NotToBeRun
+from cronhare.domain.lifecycle.enqueue import Wanted, enqueue, refuse_other
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
+from cronhare.ports import LedgerRefused
+from cronhare.ports.claims import Enqueued, EnqueuePort
+from cronhare.ports.system import LaterBellPort
+
+from ..reading.lookup import NotFound
+
+#: Seconds for which a schedule is known as it was read: so late an edit of it counts.
+KNOWN_FOR: Final = 5.0
+
+#: What each run is of: a schedule, or a draft of one that is made with the first run.
+Found: TypeAlias = Mapping[str, Schedule | BrokenSchedule | ScheduleDraft]
+
+
+class CannotEnqueue(ValueError):
+    """The ledger refuses a run, or its schedule cannot be run; nothing was enqueued."""
+
+
+@attrs.frozen(kw_only=True)
+class Enqueuer:
+    """Enqueues runs of the schedules by hand that tasks have. Threads may share it.
+
+    It writes no entry of the audit: that would cost as much as the run. Who asks on behalf of a
+    person, as the HTTP API does, writes one.
+    """
+
+    _store: EnqueuePort
+    _bell: LaterBellPort
+    _node: str
+    _now: Callable[[], datetime]
+    _known: dict[str, tuple[float, Schedule | BrokenSchedule]] = attrs.field(
+        init=False, factory=dict[str, tuple[float, Schedule | BrokenSchedule]]
+    )
+
+    def find(
+        self,
+        wanted: Sequence[Wanted],
+        make: Callable[[str], ScheduleDraft | None],
+        *,
+        on: object | None = None,
+    ) -> Found:
+        """Find the schedules of runs: all that has to be asked of the ledger before.
+
+        *make* drafts a schedule that is missing; None if nobody knows that task. *on* is as in
+        `EnqueuePort`, and looked at here already.
+
+        Raises:
+            NotFound: a task is not in the ledger, and nobody knows it.
+            OtherDatabase: *on* is not the ledger's database.
+        """
+        if on is not None:
+            self._store.check(on)
+        names = {each.schedule for each in wanted}
+        since = time.monotonic() - KNOWN_FOR
+        known = dict(self._known)
+        found: dict[str, Schedule | BrokenSchedule | ScheduleDraft] = {
+            name: known[name][1] for name in names if name in known and known[name][0] > since
+        }
+        if asked := names - found.keys():
+            read = self._store.schedules(asked)
+            found.update(read)
+            self._known.update((name, (time.monotonic(), each)) for name, each in read.items())
+            for name in asked - read.keys():
+                if (draft := make(name)) is None:
+                    raise NotFound(f"the ledger has no task {name}: apply the app or file it is of")
+                found[name] = draft
+        return found
+
+    def enqueue(
+        self, wanted: Sequence[Wanted], found: Found, *, on: object | None = None
+    ) -> Sequence[Enqueued]:
+        """Claim all of the runs or none, and have them published at once.
+
+        A key that has an execution is answered that one. Within a transaction of the caller's, that
+        is *on*, they are published after its commit: at once where it tells of that, and some 3 s
+        later where it does not.
+
+        Raises:
+            EnqueueInvalid: a run would have expired before it begins.
+            KeyTaken: a key names an execution with other params. In a transaction of the caller's
+                the runs are there all the same: roll it back.
+            CannotEnqueue: see there.
+        """
+        now, by_key = self._now(), dict[tuple[int, str], Execution]()
+        schedules = {
+            name: self._made(each, now, on) if isinstance(each, ScheduleDraft) else each
+            for name, each in found.items()
+        }
+        try:
+            runs = [self._claim(each, schedules[each.schedule], now) for each in wanted]
+        except NotToBeRun as error:
+            raise CannotEnqueue(str(error)) from error
+        for run in runs:
+            same = by_key.setdefault((run.scheduler_id, run.key), run)
+            refuse_other(run, execution=None, params=same.params)
+        distinct = list(by_key.values())
+        try:
+            answers = self._store.enqueue(distinct, on=on)
+        except LedgerRefused as error:
+            raise CannotEnqueue(str(error)) from error
+        self._ring(
+            [
+                msgspec.structs.replace(run, id=answer.id)
+                for run, answer in zip(distinct, answers, strict=True)
+                if answer.new
+            ],
+            now,
+            on,
+        )
+        by_answer = dict(zip(by_key, answers, strict=True))
+        return [by_answer[run.scheduler_id, run.key] for run in runs]
+
+    def _made(self, draft: ScheduleDraft, now: datetime, on: object | None) -> Schedule:
+        source, _, _ = draft.name.partition(":")
+        made = self._store.make(draft, source=source, now=now, on=on)
+        if on is None:  # else their rollback would take it away
+            self._known[draft.name] = time.monotonic(), made
+        return made
+
+    def _claim(
+        self, wanted: Wanted, schedule: Schedule | BrokenSchedule, now: datetime
+    ) -> Execution:
+        return enqueue(schedule, wanted, now=now, node=self._node, head_start=self._bell.head_start)
+
+    def _ring(self, runs: Sequence[Execution], now: datetime, on: object | None) -> None:
+        if not runs:
+            return
+        if on is None:
+            self._bell.ring(runs, now=now)
+        else:
+            ids = [run.id for run in runs]
+            self._store.after_commit(on, lambda: self._bell.ring_once_there(ids))

@@ -1,0 +1,160 @@
+"""Runs that programs ask for: each is of its task's schedule by hand, and claimed as any run is."""
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import attrs
+
+from ..execution import Execution, Graces
+from ..reading import Fault, Invalid
+from ..schedules.keys import fault_of_own_key, is_standalone, own_key, task_key
+from ..schedules.schedule import LONGEST_NAME, BrokenSchedule, Schedule
+from ..schedules.task import fault_of_params, same_params
+from ..texts.moments import say_duration, say_moment
+from ..topology import LONGEST_LANE_DELAY, fault_of_queue
+from .claims import claim_by_hand
+from .replay import begins_by_hand
+
+#: Between the source and the task in the name of a task's schedule: no jobs file may use it.
+COLON: Final = ":"
+
+#: So many characters of params are shown.
+_SHOWN: Final = 200
+
+
+def schedule_of_task(source: str, task: str) -> str:
+    """Name the schedule by hand whose runs are those of a task that programs enqueue."""
+    return f"{source}{COLON}{task}"
+
+
+class KeyTaken(ValueError):
+    """A key names a run with other params; nothing was enqueued."""
+
+    def __init__(self, run: Execution, *, execution: int | None, params: str) -> None:
+        """*execution* has the key, or another run of the same call."""
+        self.execution = execution
+        whose = "another run of this call" if execution is None else f"execution {execution}"
+        super().__init__(
+            f"the key {own_key(run.key)!r} of {run.schedule_name} is that of {whose} with the "
+            f"params {_short(params)}; these are {_short(run.params)}. Enqueue them under another "
+            "key"
+        )
+
+
+class EnqueueInvalid(Invalid):
+    """What is asked for cannot be enqueued; *faults* has all that is wrong with it."""
+
+
+@attrs.frozen(kw_only=True)
+class Wanted:
+    """A run that a program asks for, of the *schedule* by hand of its task.
+
+    *key* is unique for the task, *params* JSON text. It begins *at* a time, or after a *delay*, or
+    at once; *expires* is a time, or counts from then. *queue* replaces the schedule's.
+    """
+
+    schedule: str
+    key: str
+    params: str = "{}"
+    at: datetime | None = None
+    delay: timedelta | None = None
+    expires: datetime | timedelta | None = None
+    queue: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if faults := tuple(self._faults()):
+            raise EnqueueInvalid(faults)
+
+    def _faults(self) -> "list[Fault]":
+        expires = self.expires
+        said = {
+            "task": _too_long(self.schedule),
+            "key": fault_of_own_key(self.key),
+            "params": fault_of_params(self.params),
+            "delay": _fault_of_delay(self.delay),
+            "at": _fault_of_moment(self.at),
+            "expires": _fault_of_moment(expires) if isinstance(expires, datetime) else None,
+            "queue": self.queue and (fault_of_queue(self.queue) or _standalone(self.queue)),
+        }
+        if self.at is not None and self.delay is not None:
+            said["at"] = "a run begins after a delay, or at a time: give one of them"
+        if isinstance(expires, timedelta) and expires <= timedelta(0):
+            said["expires"] = f"{say_duration(expires)}: has to be longer than nothing"
+        return [Fault(field, why) for field, why in said.items() if why]
+
+
+def _too_long(name: str) -> str | None:
+    fits = len(name) <= LONGEST_NAME
+    return None if fits else f"{name[:40]}… has {len(name)} characters, {LONGEST_NAME} are allowed"
+
+
+def _fault_of_delay(delay: timedelta | None) -> str | None:
+    return "must not be negative" if delay is not None and delay < timedelta(0) else None
+
+
+def _fault_of_moment(moment: datetime | None) -> str | None:
+    naive = moment is not None and moment.tzinfo is None
+    return f"{moment} has no time zone: add one, as datetime.now(UTC) has" if naive else None
+
+
+def _standalone(queue: str) -> str | None:
+    return f"{queue} is that of a schedule that stays alive" if is_standalone(queue) else None
+
+
+def enqueue(
+    schedule: Schedule | BrokenSchedule,
+    wanted: Wanted,
+    *,
+    now: datetime,
+    node: str,
+    head_start: timedelta,
+) -> Execution:
+    """Describe the claim of a run that a program asks for.
+
+    Its message is sent by whoever claims it. If that is lost, or the time is farther away than the
+    lanes reach, a scheduler sends it: at *head_start* after the run was to begin. Without one the
+    next scheduler that looks sends it, delayed.
+
+    Raises:
+        NotToBeRun: the schedule is broken, or the system's own.
+        EnqueueInvalid: it would have expired before it begins.
+    """
+    begins = wanted.at or now + (wanted.delay or timedelta(0))
+    expires = wanted.expires
+    if isinstance(expires, timedelta):
+        expires = begins + expires
+    if expires is not None and expires <= max(begins, now):
+        why = f"{say_moment(expires)} is over when it begins, at {say_moment(max(begins, now))}"
+        raise EnqueueInvalid([Fault("expires", why)])
+    waits = begins > now
+    check_at = begins_by_hand(begins if waits and head_start else now, head_start=head_start)
+    if waits and head_start and begins - now > LONGEST_LANE_DELAY:
+        check_at = begins - Graces().claimed
+    changes: dict[str, Any] = {} if wanted.queue is None else {"queue": wanted.queue}
+    return claim_by_hand(
+        schedule,
+        schedule.id,
+        key=task_key(wanted.key),
+        now=now,
+        node=node,
+        params=wanted.params,
+        due_at=max(begins, now),
+        next_attempt_at=begins if waits else check_at,
+        check_at=check_at,
+        expires_at=expires,
+        **changes,
+    )
+
+
+def refuse_other(run: Execution, *, execution: int | None, params: str) -> None:
+    """Refuse a run whose key is that of an *execution* with other *params*.
+
+    Raises:
+        KeyTaken: it is.
+    """
+    if not same_params(run.params, params):
+        raise KeyTaken(run, execution=execution, params=params)
+
+
+def _short(params: str) -> str:
+    return params if len(params) <= _SHOWN else f"{params[:_SHOWN]}…"
