@@ -146,11 +146,10 @@ class BackgroundBell:
         *,
         now: Callable[[], datetime],
         find: Callable[[Collection[int]], Mapping[int, Execution]],
-        close: Callable[[], None] = lambda: None,
     ) -> None:
-        """*find* reads executions that are committed; *close* ends what the bell keeps open."""
+        """*find* reads executions that are committed."""
         self.head_start = bell.head_start
-        self._bell, self._now, self._find, self._close = bell, now, find, close
+        self._bell, self._now, self._find = bell, now, find
         self._changed = threading.Condition()
         self._ready = list[Execution]()
         #: When to look for executions, by their ids, and how often that was in vain.
@@ -186,13 +185,15 @@ class BackgroundBell:
         while (work := self._next()) is not None:
             ready, looks = work
             try:
-                for times, ids in looks:
-                    ready += self._found(times, ids)
+                ready += [one for times, ids in looks for one in self._found(times, ids)]
+                now = self._now()
+            except Exception as error:  # noqa: BLE001 - the ledger is away: a scheduler finds them
+                say(log, logging.DEBUG, "bell.unheard", f"Nothing is rung for: {error}")
+            else:
                 if ready:
-                    self._bell.ring(ready, now=self._now())
-            except Exception as error:  # noqa: BLE001 - the ledger has them, and is away itself
-                say(log, logging.DEBUG, "bell.unheard", f"Nothing was rung for: {error}")
-        self._close()
+                    self._bell.ring(ready, now=now)
+        if isinstance(self._bell, SendingBell):
+            self._bell.close()
 
     def _next(self) -> tuple[list[Execution], list[tuple[int, Collection[int]]]] | None:
         """Wait for what is to be done; None at the end."""

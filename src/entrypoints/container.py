@@ -26,6 +26,7 @@ with imported_late(__name__):
     from cronhare.adapters.sql.claims.store import SqlClaimStore
     from cronhare.adapters.sql.database import SqlLedgerTime
     from cronhare.adapters.sql.dialects import open_engine
+    from cronhare.adapters.sql.enqueue import SqlEnqueueStore
     from cronhare.adapters.sql.events.alerts import SqlAlertStore
     from cronhare.adapters.sql.events.outbox import SqlEventStore
     from cronhare.adapters.sql.gauges import SqlOverview
@@ -43,6 +44,7 @@ with imported_late(__name__):
     from cronhare.adapters.system.host import release
     from cronhare.application.administration.audit import AuditTrail
     from cronhare.application.administration.changing.access import Admission, TokenDesk
+    from cronhare.application.administration.changing.enqueue import Enqueuer
     from cronhare.application.administration.changing.replays import Backfills, Replays
     from cronhare.application.administration.changing.runs import Administrator
     from cronhare.application.administration.changing.schedules import (
@@ -73,7 +75,7 @@ with imported_late(__name__):
         ScheduleViews,
     )
     from cronhare.application.administration.story import Stories
-    from cronhare.application.bell import SendingBell
+    from cronhare.application.bell import BackgroundBell, SendingBell
     from cronhare.application.doctor.doctor import Doctor
     from cronhare.domain.events.targets import Subscribers, Subscriptions
     from cronhare.domain.lifecycle.retry_limits import RetryPolicies
@@ -249,6 +251,36 @@ class Container(containers.DeclarativeContainer):
         ),
         fifo=providers.ThreadSafeSingleton(FifoBell, settings.provided.ledger.path),
         none=providers.ThreadSafeSingleton(SilentBell),
+    )
+    #: What a program asks for, all day: its bell keeps the connection, and nobody waits for it.
+    enqueue_store = providers.ThreadSafeSingleton(SqlEnqueueStore, engine, clock)
+    lasting_bell = providers.Selector(
+        settings.provided.bell_kind,
+        broker=providers.ThreadSafeSingleton(
+            SendingBell,
+            open_broker=providers.Factory(
+                rabbitmq.pika_sender, settings.provided.broker_url
+            ).provider,
+            nodes=nodes,
+            signer=signer,
+            foreign_queues=settings.provided.foreign_queues,
+            lasts=True,
+        ),
+        fifo=providers.ThreadSafeSingleton(FifoBell, settings.provided.ledger.path),
+        none=providers.ThreadSafeSingleton(SilentBell),
+    )
+    background_bell = providers.ThreadSafeSingleton(
+        BackgroundBell,
+        lasting_bell,
+        now=ledger_clock.provided.now,
+        find=enqueue_store.provided.committed,
+    )
+    enqueuer = providers.ThreadSafeSingleton(
+        Enqueuer,
+        store=enqueue_store,
+        bell=background_bell,
+        node=node,
+        now=ledger_clock.provided.now,
     )
     audit = providers.ThreadSafeSingleton(AuditQueries, audit_store)
     access = providers.ThreadSafeSingleton(SqlAccessStore, engine, clock)

@@ -290,5 +290,8 @@ class EnqueuePort(Protocol):
             LedgerRefused: the ledger refuses a value.
         """
 
+    def committed(self, ids: Collection[int]) -> Mapping[int, Execution]:
+        """Read those of the executions that are committed."""
+
     def after_commit(self, on: object, call: Callable[[], None]) -> bool:
         """Call back about when their transaction commits, maybe just before; False if none can."""

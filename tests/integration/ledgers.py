@@ -17,6 +17,7 @@ from cronhare.adapters.sql.attempts import SqlAttemptStore
 from cronhare.adapters.sql.claims.store import SqlClaimStore
 from cronhare.adapters.sql.dialect import dialect_of, with_dialect
 from cronhare.adapters.sql.dialects import open_engine
+from cronhare.adapters.sql.enqueue import SqlEnqueueStore
 from cronhare.adapters.sql.events.alerts import SqlAlertStore
 from cronhare.adapters.sql.events.outbox import SqlEventStore
 from cronhare.adapters.sql.gauges import SqlOverview
@@ -49,7 +50,13 @@ from cronhare.ports.attempts import (
     StartAnswer,
     StartRequest,
 )
-from cronhare.ports.claims import Advance, Batch, ClaimStorePort, ReplayStorePort
+from cronhare.ports.claims import (
+    Advance,
+    Batch,
+    ClaimStorePort,
+    EnqueuePort,
+    ReplayStorePort,
+)
 from cronhare.ports.events import AlertStorePort, EventStorePort
 from cronhare.ports.records import (
     AccessStorePort,
@@ -147,6 +154,7 @@ class Ledger:
     redeliveries: RedeliveryStorePort
     audit: AuditStorePort
     access: AccessStorePort
+    enqueueing: EnqueuePort
 
     @property
     def now(self) -> datetime:
@@ -382,6 +390,7 @@ def sql_ledger(clock: FrozenClock, engine: Engine) -> Ledger:
         redeliveries=SqlRedeliveryStore(engine, clock),
         audit=SqlAuditStore(engine, clock),
         access=SqlAccessStore(engine, clock),
+        enqueueing=SqlEnqueueStore(engine, clock),
     )
 
 

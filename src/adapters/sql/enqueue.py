@@ -26,7 +26,7 @@ from cronhare.ports.claims import Enqueued, OtherDatabase
 from cronhare.ports.system import ClockPort
 
 from .database import Database, repeatable
-from .tables.executions import NEW_COLUMNS, batches, new_values
+from .tables.executions import BY_IDS, NEW_COLUMNS, batches, find_executions, new_values
 from .tables.schedules import READ, row_values, schedule_of
 from .tables.tables import executions, schedulers
 from .tables.types import UtcDateTime, from_text, to_text
@@ -55,8 +55,9 @@ _USABLE: Final = (
 #: Which database of which server it is, asked of the server itself: two URLs may lead to one.
 _WHICH: Final = {
     "mysql": "SELECT DATABASE(), @@hostname, @@port, @@datadir",
-    "postgresql": "SELECT current_database(), CAST(pg_postmaster_start_time() AS text), "
-    "CAST(to_regclass('SchedulerExecution') AS text), current_schema()",
+    "postgresql": "SELECT current_database() || ', schema ' || current_schema(), "
+    "EXTRACT(EPOCH FROM pg_postmaster_start_time()), "
+    "CAST(to_regclass('SchedulerExecution') AS oid)",
 }
 
 _CALLED: Final = {
@@ -347,6 +348,11 @@ class SqlEnqueueStore:
     def _on_ours(self, doing: str, do: Callable[[Link], T]) -> T:
         with self._database.write(doing) as connection:
             return do(_sqlalchemy(connection))
+
+    @repeatable
+    def committed(self, ids: Collection[int]) -> Mapping[int, Execution]:
+        with self._database.read("looking for what was enqueued") as connection:
+            return find_executions(connection, BY_IDS, ids)
 
     def after_commit(self, on: object, call: Callable[[], None]) -> bool:
         commits = link_to(on).commits

@@ -1,0 +1,420 @@
+"""What every ledger promises of runs that programs enqueue, in transactions of their own too."""
+
+import asyncio
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from sqlalchemy import URL, Engine, create_engine, text
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.orm import Session
+
+from cronhare.application.administration.changing.enqueue import CannotEnqueue, Enqueuer
+from cronhare.application.administration.reading.lookup import NotFound
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.enqueue import EnqueueInvalid, KeyTaken, Wanted
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.keys import LONGEST_OWN_KEY
+from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.topology import LONGEST_LANE_DELAY
+from cronhare.ports.claims import Enqueued, OtherDatabase
+from tests.integration.ledgers import HOUR, MINUTE, SECOND, Ledger, at_once
+
+MAIL = "shop:mail.send"
+DRAFT = ScheduleDraft(name=MAIL, task=TaskRef("worker", 1_000_000_007), task_name="mail.send")
+
+
+@attrs.define
+class Bell:
+    """Notes what is rung for."""
+
+    head_start: timedelta = 3 * SECOND
+    rung: list[int] = attrs.field(factory=list[int])
+
+    def ring(self, executions: Sequence[Execution], *, now: datetime) -> None:  # noqa: ARG002
+        self.rung += [each.id for each in executions]
+
+    def ring_once_there(self, ids: Collection[int]) -> None:
+        self.rung += ids
+
+
+@attrs.frozen
+class Program:
+    """A program beside a ledger."""
+
+    ledger: Ledger
+    bell: Bell = attrs.field(factory=Bell)
+    enqueuer: Enqueuer = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        enqueuer = Enqueuer(
+            store=self.ledger.enqueueing, bell=self.bell, node="ant", now=self.ledger.clock.now
+        )
+        object.__setattr__(self, "enqueuer", enqueuer)
+
+    def all(self, *wanted: Wanted, on: object | None = None) -> Sequence[Enqueued]:
+        """Enqueue several."""
+        found = self.enqueuer.find(wanted, {MAIL: DRAFT}.get, on=on)
+        return self.enqueuer.enqueue(wanted, found, on=on)
+
+    def one(self, key: str = "order-7", *, on: object | None = None, **said: Any) -> int:  # noqa: ANN401
+        """Enqueue one, and give its id."""
+        [answer] = self.all(mail(key, **said), on=on)
+        return answer.id
+
+    def seen(self, id_: int) -> Execution:
+        found = self.ledger.records.execution(id_)
+        assert found is not None
+        return found
+
+
+def mail(key: str = "order-7", **said: Any) -> Wanted:  # noqa: ANN401
+    return Wanted(schedule=MAIL, key=key, **said)
+
+
+@pytest.fixture
+def program(ledger: Ledger) -> Program:
+    return Program(ledger)
+
+
+def test_a_run_is_claimed_of_the_schedule_that_its_task_has(program: Program) -> None:
+    id_ = program.one(params='{"order": 7}')
+
+    run = program.seen(id_)
+    assert (run.schedule_name, run.source, run.task_name) == (MAIL, "shop", "mail.send")
+    assert (run.state, run.key, run.params) == (State.CLAIMED, "task-order-7", '{"order": 7}')
+    assert (run.task, run.due_at, run.attempt) == (DRAFT.task, program.ledger.now, 1)
+    assert program.bell.rung == [id_]
+
+
+def test_a_worker_may_start_it_at_once(program: Program) -> None:
+    run = program.seen(program.one())
+
+    assert isinstance(program.ledger.start(run), Execution)
+
+
+def test_a_scheduler_sends_it_only_once_its_bell_may_have_been_lost(program: Program) -> None:
+    id_ = program.one()
+
+    program.ledger.clock.advance(3 * SECOND - timedelta(milliseconds=1))
+    assert program.ledger.overdue() == []
+    program.ledger.clock.advance(timedelta(milliseconds=1))
+    assert program.ledger.overdue() == [id_]
+
+
+def test_a_delay_holds_its_first_attempt_back(program: Program) -> None:
+    run = program.seen(program.one(delay=HOUR))
+
+    assert run.due_at == run.next_attempt_at == program.ledger.now + HOUR
+    program.ledger.clock.advance(HOUR + 2 * SECOND)
+    assert program.ledger.overdue() == []
+    program.ledger.clock.advance(SECOND)
+    assert program.ledger.overdue() == [run.id]
+
+
+def test_what_no_lane_reaches_is_sent_when_it_is_due(program: Program) -> None:
+    run = program.seen(program.one(at=program.ledger.now + 2 * LONGEST_LANE_DELAY))
+
+    program.ledger.clock.advance(2 * LONGEST_LANE_DELAY - SECOND)
+    assert program.ledger.overdue() == []
+    program.ledger.clock.advance(SECOND)
+    assert program.ledger.overdue() == [run.id]
+
+
+def test_without_a_bell_that_sends_it_the_next_scheduler_does(ledger: Ledger) -> None:
+    program = Program(ledger, Bell(head_start=timedelta(0)))
+    now, later = program.one("now"), program.one("later", delay=HOUR)
+
+    assert program.ledger.overdue() == [now, later]
+    assert program.seen(later).next_attempt_at == ledger.now + HOUR
+
+
+def test_it_expires_so_long_after_it_was_to_begin(program: Program) -> None:
+    run = program.seen(program.one(delay=HOUR, expires=MINUTE))
+    assert run.expires_at == program.ledger.now + HOUR + MINUTE
+
+    program.ledger.clock.advance(HOUR + 2 * MINUTE)
+    [ended] = program.ledger.claims.end_waiting(now=program.ledger.now, limit=10)
+    assert (ended.id, ended.state) == (run.id, State.SKIPPED)
+
+
+def test_it_may_go_through_another_queue(program: Program) -> None:
+    assert program.seen(program.one(queue="slow")).queue == "slow"
+
+
+def test_one_key_is_one_execution(program: Program) -> None:
+    first = program.one(params='{"order": 7, "to": "a"}')
+    program.ledger.clock.advance(SECOND)
+
+    assert program.one(params='{"to":"a","order":7}') == first
+    assert program.bell.rung == [first]
+    assert len(program.ledger.executions()) == 1
+
+
+def test_a_key_with_other_params_names_both(program: Program) -> None:
+    first = program.one(params='{"order": 7}')
+
+    with pytest.raises(KeyTaken, match=r"'order-7' of shop:mail.send") as refusal:
+        program.one(params='{"order": 8}')
+
+    assert f'execution {first} with the params {{"order": 7}}' in str(refusal.value)
+    assert '{"order": 8}' in str(refusal.value)
+
+
+def test_of_many_all_are_enqueued_or_none(program: Program) -> None:
+    first = program.one("7", params='{"order": 7}')
+
+    with pytest.raises(KeyTaken):
+        program.all(mail("6"), mail("7", params='{"order": 8}'), mail("8"))
+
+    assert [run.id for run in program.ledger.executions()] == [first]
+    assert program.bell.rung == [first]
+
+
+def test_many_are_answered_in_their_order(program: Program) -> None:
+    known = program.one("1003")
+    program.ledger.clock.advance(SECOND)
+    wanted = [mail(str(number)) for number in range(1_200, 0, -1)]
+
+    answers = program.all(*wanted, wanted[0])
+
+    runs = {run.id: run.key for run in program.ledger.executions()}
+    assert [runs[answer.id] for answer in answers[:-1]] == [f"task-{each.key}" for each in wanted]
+    assert answers[-1] == answers[0]
+    assert {each.id for each in answers if not each.new} == {known}
+    assert len(set(program.bell.rung)) == len(program.bell.rung) == len(runs)
+
+
+def test_of_programs_with_one_key_exactly_one_begins_it(program: Program) -> None:
+    program.one("first")  # the schedule is there
+
+    ids = at_once(8, lambda _: program.one("order-8"))
+
+    assert len(set(ids)) == 1
+    assert len(program.ledger.executions()) == 2
+
+
+def test_programs_that_meet_at_a_missing_schedule_make_one(program: Program) -> None:
+    ids = at_once(6, lambda number: program.one(str(number)))
+
+    assert len({program.seen(id_).scheduler_id for id_ in ids}) == 1
+    assert len(set(ids)) == 6
+
+
+def test_a_schedule_by_hand_is_due_never_and_shown_as_any(program: Program) -> None:
+    program.one()
+    program.ledger.plan_edited()
+
+    [stored] = program.ledger.schedules.schedules([MAIL])
+    assert (stored.source, stored.problem, stored.next_due_at) == ("shop", None, None)
+
+
+def test_a_task_that_nobody_knows_cannot_be_enqueued(program: Program) -> None:
+    wanted = [Wanted(schedule="shop:unknown", key="a")]
+
+    with pytest.raises(NotFound, match="no task shop:unknown"):
+        program.enqueuer.find(wanted, lambda _: None)
+
+
+def test_a_broken_schedule_cannot_be_run(program: Program) -> None:
+    program.ledger.schedules.save(
+        [attrs.evolve(DRAFT, timezone="Mars/Base")], source="shop", now=program.ledger.now
+    )
+
+    with pytest.raises(CannotEnqueue, match="Mars/Base"):
+        program.one()
+
+
+def test_what_would_have_expired_is_refused(program: Program) -> None:
+    with pytest.raises(EnqueueInvalid, match="is over when it begins"):
+        program.one(expires=program.ledger.now - SECOND)
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(EnqueueInvalid) as refusal:
+        mail(" " * LONGEST_OWN_KEY, delay=-SECOND, at=datetime(2026, 1, 1), queue="")  # noqa: DTZ001
+
+    assert [fault.field for fault in refusal.value.faults] == ["key", "delay", "at"]
+
+
+# In a transaction of the program's own
+
+
+@attrs.frozen
+class Shop:
+    """A program with its own table in the ledger's database, and its own engine."""
+
+    program: Program
+    engine: Engine
+
+    def orders(self) -> int:
+        with self.engine.connect() as connection:
+            return int(connection.scalar(text("SELECT COUNT(*) FROM shop_orders")) or 0)
+
+
+def _url(request: pytest.FixtureRequest, database: str, tmp_path: Path) -> URL | str:
+    if database == "sqlite":
+        return f"sqlite:///{tmp_path}/ledger.db"
+    url: URL = request.getfixturevalue(f"migrated_{database}")
+    return url
+
+
+@pytest.fixture
+def shop(
+    request: pytest.FixtureRequest, database: str, database_ledger: Ledger, tmp_path: Path
+) -> Iterator[Shop]:
+    engine = create_engine(_url(request, database, tmp_path))
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE shop_orders (id INTEGER)"))
+    yield Shop(Program(database_ledger), engine)
+    with engine.begin() as connection:
+        connection.execute(text("DROP TABLE shop_orders"))
+    engine.dispose()
+
+
+ORDER = text("INSERT INTO shop_orders VALUES (7)")
+
+
+def test_a_run_commits_with_the_callers_rows(shop: Shop) -> None:
+    with shop.engine.begin() as connection:
+        connection.execute(ORDER)
+        id_ = shop.program.one(params='{"order": 7}', on=connection)
+        assert shop.program.bell.rung == []
+
+    assert shop.program.seen(id_).state is State.CLAIMED
+    assert (shop.orders(), shop.program.bell.rung) == (1, [id_])
+
+
+def test_a_run_is_gone_with_the_callers_rollback(shop: Shop) -> None:
+    with shop.engine.connect() as connection:
+        connection.execute(ORDER)
+        id_ = shop.program.one(on=connection)
+        connection.rollback()
+
+    assert shop.program.ledger.records.execution(id_) is None
+    assert (shop.orders(), shop.program.bell.rung) == (0, [])
+    assert shop.program.seen(shop.program.one()).state is State.CLAIMED
+
+
+def test_a_session_is_as_good(shop: Shop) -> None:
+    with Session(shop.engine) as session:
+        session.execute(ORDER)
+        id_ = shop.program.one(on=session)
+        session.commit()
+
+    assert shop.program.seen(id_).key == "task-order-7"
+    assert (shop.orders(), shop.program.bell.rung) == (1, [id_])
+
+
+def test_a_taken_key_does_not_break_the_callers_transaction(shop: Shop) -> None:
+    first = shop.program.one(params='{"order": 7}')
+
+    with shop.engine.begin() as connection:
+        assert shop.program.one(params='{"order": 7}', on=connection) == first
+        with pytest.raises(KeyTaken):
+            shop.program.one(params='{"order": 8}', on=connection)
+        connection.execute(ORDER)
+
+    assert shop.orders() == 1
+    assert [run.id for run in shop.program.ledger.executions()] == [first]
+
+
+def test_a_drivers_own_connection_is_as_good(shop: Shop) -> None:
+    """Nobody tells of its commit: a scheduler finds the run."""
+    raw = shop.engine.raw_connection()
+    with closing(raw):
+        cursor = raw.cursor()
+        cursor.execute("INSERT INTO shop_orders VALUES (7)")
+        id_ = shop.program.one(delay=HOUR, on=raw.driver_connection)
+        again = shop.program.one(delay=HOUR, on=raw.driver_connection)
+        raw.commit()
+
+    assert again == id_
+    assert shop.program.seen(id_).next_attempt_at == shop.program.ledger.now + HOUR
+    assert (shop.orders(), shop.program.bell.rung) == (1, [])
+
+
+def test_many_runs_are_one_transaction_of_the_callers(shop: Shop) -> None:
+    with shop.engine.begin() as connection:
+        answers = shop.program.all(*(mail(str(number)) for number in range(600)), on=connection)
+
+    assert sorted(shop.program.bell.rung) == sorted(answer.id for answer in answers)
+    assert len(shop.program.ledger.executions()) == 600
+
+
+def test_another_time_zone_of_the_callers_session_changes_nothing(
+    shop: Shop, database: str
+) -> None:
+    away = {
+        "mysql": "SET time_zone = '+05:30'",
+        "postgresql": "SET TIME ZONE 'Asia/Kolkata'",
+        "sqlite": "PRAGMA user_version",
+    }
+    with shop.engine.begin() as connection:
+        connection.execute(text(away[database]))
+        id_ = shop.program.one(delay=HOUR, on=connection)
+
+    run = shop.program.seen(id_)
+    assert (run.executed_at, run.due_at) == (
+        shop.program.ledger.now,
+        shop.program.ledger.now + HOUR,
+    )
+
+
+def test_another_database_is_refused_by_name(shop: Shop, tmp_path: Path) -> None:
+    elsewhere = create_engine(f"sqlite:///{tmp_path}/elsewhere.db")
+    with elsewhere.connect() as connection, pytest.raises(OtherDatabase, match="the ledger is in"):
+        shop.program.one(on=connection)
+    elsewhere.dispose()
+
+
+@pytest.mark.parametrize("server", ["mysql", "postgresql"])
+@pytest.mark.integration
+def test_another_database_of_one_server_is_refused(
+    server: str, request: pytest.FixtureRequest
+) -> None:
+    program = Program(request.getfixturevalue(server))
+    other: URL = request.getfixturevalue(f"empty_{server}")
+    elsewhere = create_engine(other)
+    with elsewhere.connect() as connection, pytest.raises(OtherDatabase, match=other.database):
+        program.one(on=connection)
+    elsewhere.dispose()
+
+
+def test_a_file_is_known_under_another_name(program: Program, tmp_path: Path) -> None:
+    if not (tmp_path / "ledger.db").exists():
+        pytest.skip("a ledger on a server")
+    (tmp_path / "by-another-name.db").symlink_to(tmp_path / "ledger.db")
+
+    with closing(sqlite3.connect(tmp_path / "by-another-name.db")) as connection:
+        id_ = program.one(on=connection)
+        connection.commit()
+
+    assert program.seen(id_).state is State.CLAIMED
+
+
+@pytest.mark.parametrize("on", [object(), 7, create_engine("sqlite://")])
+def test_what_is_no_connection_is_refused(memory: Ledger, on: object) -> None:
+    with pytest.raises(OtherDatabase, match="on= takes"):
+        Program(memory).one(on=on)
+
+
+@pytest.mark.integration
+def test_an_asynchronous_connection_is_used_by_its_synchronous_half(
+    postgresql: Ledger, migrated_postgresql: URL
+) -> None:
+    program = Program(postgresql)
+
+    async def order() -> int:
+        engine = create_async_engine(migrated_postgresql)
+        async with engine.begin() as connection:
+            id_ = await connection.run_sync(lambda sync: program.one(on=sync))
+        await engine.dispose()
+        return id_
+
+    assert program.seen(asyncio.run(order())).state is State.CLAIMED
