@@ -22,6 +22,9 @@ ends are one interpreter:
                       "ids": [user, group, groups…] | null} and the
                       descriptors for 0, 1, 2 and 3; {"kill": id, "signal": n}; {"ping": true}
     warden → worker   {"started": id, "pid": n}, then {"ended": id, "status": n, …}; {"pong": true}
+
+The interpreter of an app (entrypoints/python/zygote.py) is a warden too, whose children call a
+task where these become a command: its frames name a `task` and not an `argv`.
 """
 
 import contextlib
@@ -36,7 +39,7 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 #: A task's descriptors: parameters, stdout, stderr, and the IPC pipe. The last has one digit, as
@@ -51,14 +54,14 @@ _LENGTH = struct.Struct("!I")
 _CONTROL_FD = 10
 _RECEIVE = 1 << 16
 
-_PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_PR_SET_DUMPABLE = 4
+PR_SET_DUMPABLE = 4
 _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 _CAP_KILL = 5
 #: Looked up here, so that less happens between fork and exec.
-_prctl = ctypes.PyDLL(None).prctl
-_prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
+prctl = ctypes.PyDLL(None).prctl
+prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 # The standard library's own makes enums, which costs the child.
 _sigprocmask = ctypes.PyDLL(None).sigprocmask
 _sigprocmask.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
@@ -73,6 +76,9 @@ _SPACE = socket.CMSG_SPACE(16 * DESCRIPTORS)
 _PEEK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 Frame = dict[str, Any]
+#: The last step of a child that is set up: it becomes what the frame asks for, and needs no more
+#: the descriptors that came with it.
+Become = Callable[[Frame, Sequence[int]], NoReturn]
 _Command = tuple[str, str]
 
 
@@ -123,9 +129,13 @@ class _Attempt:
 class Warden:
     """The loop: takes requests, reaps children, sends reports."""
 
-    def __init__(self, control: socket.socket, vfork: "Vfork") -> None:
+    def __init__(
+        self, control: socket.socket, vfork: "Vfork | None", become: Become | None = None
+    ) -> None:
+        """Without *vfork* each child is a fork; *become* takes the place of its exec."""
         self._control = control
         self._vfork = vfork
+        self._become = become or _exec_command
         self._unpacker = Unpacker()
         self._descriptors: list[int] = []
         self._outbox = bytearray()
@@ -192,9 +202,9 @@ class Warden:
         # The socket keeps descriptors and bytes in one order: these belong to this frame.
         fds, self._descriptors = self._descriptors[:DESCRIPTORS], self._descriptors[DESCRIPTORS:]
         try:
-            pid = self._vfork.start(task, fds) or os.fork()
+            pid = (self._vfork and self._vfork.start(task, fds)) or os.fork()
             if pid == 0:
-                _exec_command(task, fds, self._failures, self._pid)
+                _set_up_child(task, fds, self._failures, self._pid, self._become)
         except OSError as error:
             self._send({"ended": task["spawn"], "failure": ["fork", error.errno]})
         else:
@@ -231,7 +241,7 @@ class Warden:
         _, status, usage = os.wait4(pid, 0)
         # A child that could not exec ended with 127: only then the pipe is read.
         failure = self._failures.of(pid) if status else None
-        if failure is None:
+        if failure is None and self._vfork is not None:
             self._vfork.learn(attempt.task)
         attempt.ended = {
             "ended": attempt.id,
@@ -449,21 +459,23 @@ def _first_line(path: str) -> str:
     return repr(line.rstrip(b"\n"))[1:] if line.startswith(b"#!") else ""
 
 
-def _exec_command(task: Frame, fds: Sequence[int], failures: _Failures, warden: int) -> NoReturn:
+def _set_up_child(
+    task: Frame, fds: Sequence[int], failures: _Failures, warden: int, become: Become
+) -> NoReturn:
     """In the child: become the command, or report the step that failed."""
     step = "prepare"
     try:
         os.setsid()
-        _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)  # our capabilities, if any
+        prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)  # our capabilities, if any
         if task["ids"] is not None:
             step = "user"
             _switch_user(task["ids"])
             step = "prepare"
         # After the change of user, which clears it.
-        _prctl(_PR_SET_PDEATHSIG, _KILL, 0, 0, 0)
+        prctl(PR_SET_PDEATHSIG, _KILL, 0, 0, 0)
         if os.getppid() != warden:  # it died before we asked
             os._exit(1)
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         for target, fd in enumerate(fds):
             os.dup2(fd, target)  # all other descriptors close on exec
         step = "cwd"
@@ -471,7 +483,7 @@ def _exec_command(task: Frame, fds: Sequence[int], failures: _Failures, warden: 
             os.chdir(task["cwd"])
         step = "exec"
         _sigprocmask(_SETMASK, _NO_SIGNALS, None)
-        _exec(task["argv"], task["env"])
+        become(task, fds)
     except OSError as error:
         # A path that exists and yet is not found lacks what its first line names.
         is_there = error.filename and step == "exec" and os.access(error.filename, os.F_OK)
@@ -502,8 +514,9 @@ def _may_kill_others() -> bool:
     return False
 
 
-def _exec(argv: list[str], env: Mapping[str, str]) -> NoReturn:
+def _exec_command(task: Frame, _: Sequence[int]) -> NoReturn:
     """Replace this process; the name is looked up in the PATH that the command will see."""
+    argv, env = task["argv"], task["env"]
     if "/" in argv[0]:
         os.execve(argv[0], argv, env)  # noqa: S606 - never a shell
     failure: OSError = FileNotFoundError(errno.ENOENT, "not in PATH")
@@ -553,7 +566,7 @@ def _set_up_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals() - ours)
 
 
-def _set_up_descriptors(inherited: int) -> socket.socket:
+def set_up_descriptors(inherited: int) -> socket.socket:
     """Reserve the numbers of a task's descriptors."""
     control = fcntl.fcntl(inherited, fcntl.F_DUPFD_CLOEXEC, _CONTROL_FD)
     os.close(inherited)
@@ -572,21 +585,32 @@ def remove_folder(path: str) -> None:
         os.rmdir(path)  # noqa: PTH106 - as above
 
 
-def main() -> None:
-    """Run as `python -I -S warden.py SOCKET FOLDER VFORK`. Removes FOLDER at its end."""
-    control = _set_up_descriptors(int(sys.argv[1]))
+def serve(
+    control: socket.socket,
+    *,
+    folder: str,
+    vfork: Vfork | None = None,
+    become: Become | None = None,
+) -> None:
+    """Be a warden until the worker is gone, and remove *folder* then."""
     _set_up_signals()
     with open("/proc/self/comm", "w") as name:  # noqa: PTH123 - pathlib is heavy
         name.write("cronhare-warden")
-    if _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+    if prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         sys.exit("cronhare: this kernel has no subreapers; tasks could leave processes behind")
-    _prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # parameters are for their task alone
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # parameters are for their task alone
     # If a task has stopped us, our worker's end continues us.
-    _prctl(_PR_SET_PDEATHSIG, _CONT, 0, 0, 0)
-    warden = Warden(control, Vfork(sys.argv[3]))
+    prctl(PR_SET_PDEATHSIG, _CONT, 0, 0, 0)
+    warden = Warden(control, vfork, become)
     gc.freeze()  # collections touch, and forks copy, nothing that is loaded by now
     warden.run()
-    remove_folder(sys.argv[2])
+    remove_folder(folder)
+
+
+def main() -> None:
+    """Run as `python -I -S warden.py SOCKET FOLDER VFORK`."""
+    control = set_up_descriptors(int(sys.argv[1]))
+    serve(control, folder=sys.argv[2], vfork=Vfork(sys.argv[3]))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,113 @@
+"""Importing an app: what it cannot do for a fork of it, and what is told of an import that fails."""
+
+import builtins
+import contextlib
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import resolve_name
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .app import App
+
+_OURS = str(Path(__file__).parent)
+_LONGEST_TRACEBACK = 8
+
+
+class ImportFailed(Exception):
+    """An app that cannot be imported; the text says where and why."""
+
+
+def load(place: str) -> "App":
+    """Import `MODULE:APP` and what it includes.
+
+    Raises:
+        ImportFailed: with the user's part of the traceback.
+    """
+    from .app import App  # noqa: PLC0415 - a module that it imports may be the user's
+
+    module, _, name = place.partition(":")
+    try:
+        found = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+        if not isinstance(found, App):
+            raise ImportFailed(f"{place} is {type(found).__name__}, and no App of cronhare")
+        found.load()
+    except ImportFailed:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ImportFailed(f"{place} cannot be imported\n{shortened(error)}") from error
+    return found
+
+
+def shortened(error: BaseException) -> str:
+    """Write a traceback without our frames and those of the import system, its end at most."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith((_OURS, "<frozen "))
+        and Path(frame.filename).parent.name != "importlib"
+    ]
+    lines = traceback.format_list(frames[-_LONGEST_TRACEBACK:])
+    return "".join([*lines, *traceback.format_exception_only(error)]).rstrip()
+
+
+class Watch:
+    """Finds what a fork of this process would break, and which import began it."""
+
+    def __init__(self) -> None:
+        self._import = builtins.__import__
+        self._sockets = _sockets()  # those that are ours
+        self._by: dict[str, str] = {}
+
+    def __enter__(self) -> "Watch":
+        builtins.__import__ = self._watched
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        builtins.__import__ = self._import
+
+    def faults(self, place: str) -> list[str]:
+        """Say what is there, and by whom: by *place* itself, if by no module that it imports."""
+        module = place.partition(":")[0]
+        return [f"{self._by.get(what, module)} {what}" for what in self._present()]
+
+    def _watched(
+        self,
+        name: str,
+        globals: Mapping[str, Any] | None = None,  # noqa: A002 - as `__import__` calls them
+        locals: Mapping[str, Any] | None = None,  # noqa: A002 - likewise
+        fromlist: Sequence[str] = (),
+        level: int = 0,
+    ) -> ModuleType:
+        known = len(sys.modules)
+        module = self._import(name, globals, locals, fromlist, level)
+        if len(sys.modules) != known:  # else it was there
+            package = str((globals or {}).get("__package__") or "")
+            for what in self._present():
+                self._by.setdefault(what, resolve_name("." * level + name, package))
+        return module
+
+    def _present(self) -> Iterator[str]:
+        own = os.getpid()
+        if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208 - pathlib is slow
+            yield "began a thread"
+        if _sockets() - self._sockets:
+            yield "opened a socket"
+        with open(f"/proc/self/task/{own}/children") as children:  # noqa: PTH123 - likewise
+            if children.read(1):
+                yield "started a process"
+
+
+def _sockets() -> set[str]:
+    found = set()
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - see _present
+        with contextlib.suppress(OSError):  # that of the list itself
+            found.add(os.readlink(f"/proc/self/fd/{name}"))  # noqa: PTH115 - likewise
+    return {target for target in found if target.startswith("socket:")}
