@@ -275,17 +275,28 @@ def run(main: Callable[[Any], object]) -> NoReturn:
     class does not have are told on stderr, and count for nothing (a TypedDict is open to them).
     With `SIMULATE_FAILURE=true` in the environment the task fails without being called.
     """
+    sys.exit(perform(lambda: main(_params_for(main))))
+
+
+def perform(call: Callable[[], object]) -> int:
+    """Call it, report how that ended, and give the exit status, as `run` does."""
     try:
         if os.environ.get("SIMULATE_FAILURE") == "true":
             raise _SimulatedFailure("Simulated failure for testing")  # noqa: TRY301 - reported as any other
-        result = _run_if_async(main(_params_for(main)))
+        result = _run_if_async(call())
     except Exception as error:  # noqa: BLE001 - any is the task's failure
         _report(error)
-        sys.exit(1)
+        return 1
     if result is not None:
         _give(result)
     finish()
-    sys.exit(0)
+    return 0
+
+
+def begin_anew() -> None:
+    """In a fork of a process that has this module: take what is told of its attempt."""
+    global _ipc, _stdin_text  # noqa: PLW0603 - those of the process before
+    _ipc, _stdin_text = _open_ipc(), None
 
 
 def _run_if_async(result: object) -> object:

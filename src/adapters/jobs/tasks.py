@@ -255,7 +255,7 @@ def read_task(
         http = _call(table, table.url, faults)
     elif reminder is None and "url" not in tried:
         faults += _out_of_place(table, _OF_A_REQUEST, "is for a url; this task has none")
-    python = _function(table, faults) if not (reminder or http) else None
+    python = _function(table, policies.folder, faults) if not (reminder or http) else None
     works = reminder or http or python or table.command
     if not works and not tried & {"command", "url", "remind", "python"}:
         faults.append(Fault("command", "is missing; give a command, a url, python, or remind"))
@@ -298,7 +298,7 @@ def _reminder(table: TaskTable, tried: set[str], faults: list[Fault]) -> Reminde
     )
 
 
-def _function(table: TaskTable, faults: list[Fault]) -> PythonCall | None:
+def _function(table: TaskTable, folder: Path, faults: list[Fault]) -> PythonCall | None:
     if table.python is None:
         faults += _out_of_place(table, _OF_A_FUNCTION, "is for a function; this task has no python")
         return None
@@ -311,6 +311,7 @@ def _function(table: TaskTable, faults: list[Fault]) -> PythonCall | None:
         executor=executor,
         per_child=table.per_child,
         memory=table.memory or None,
+        folder=folder,
     )
 
 

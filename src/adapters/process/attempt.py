@@ -40,7 +40,7 @@ _LAST_BYTES = 4 * 1024
 
 RIGHTS = "the worker has to be root, or have CAP_SETUID, CAP_SETGID, CAP_KILL and CAP_CHOWN"
 
-_STOPPED = {
+STOPPED = {
     StopReason.CANCELLED: "cancelled",
     StopReason.INTERRUPTED: "interrupted: the worker shuts down",
     StopReason.WINDING_DOWN: "interrupted: the worker shuts down",
@@ -108,7 +108,7 @@ class Attempt:
 
         So does each other one that of winding down.
         """
-        ending = reason.ending, _STOPPED[reason]
+        ending = reason.ending, STOPPED[reason]
         if reason is StopReason.LEASE_LOST:
             self._ending = ending
             self._kill()
@@ -123,7 +123,7 @@ class Attempt:
 
     def kill(self) -> None:
         if self._ending is None:
-            self._ending = Ending.INTERRUPTED, _STOPPED[StopReason.INTERRUPTED]
+            self._ending = Ending.INTERRUPTED, STOPPED[StopReason.INTERRUPTED]
         self._kill()
 
     def ended(self, report: Frame) -> None:
@@ -345,7 +345,7 @@ def not_started(task: Task, step: str, number: int) -> Outcome:
     its first line names is not; that line may follow), or one that is not the task's fault.
     """
     step, _, first_line = step.partition(" ")
-    command = task.command[0]
+    command = task.command[0] if task.command else task.name
     subject = {
         "cwd": f"working directory {task.cwd}",
         "exec": f"command {command!r}",

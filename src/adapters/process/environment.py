@@ -24,6 +24,10 @@ PASSED = frozenset(
     "PATH HOME LANG LANGUAGE TZ TMPDIR USER LOGNAME SIMULATE_FAILURE".split()  # noqa: SIM905
 )
 _OWN_PREFIX = "CRON_"
+#: Settings that an app is given, or files that have them: it may enqueue.
+OF_ENQUEUEING = frozenset(
+    f"{_OWN_PREFIX}{name}" for name in ("CONFIG", "DATABASE_URL", "BROKER_URL", "MESSAGE_KEY")
+)
 #: As cron has it, whatever shell the user has: that of www-data is nologin, which runs nothing.
 _SHELL = "/bin/sh"
 
@@ -40,6 +44,17 @@ def passed_environment(ours: Mapping[str, str]) -> dict[str, str]:
     passed["PATH"] = os.pathsep.join([python, *(f for f in folders if f != python)])
     passed |= {"PYTHONUNBUFFERED": "1", "SHELL": _SHELL}
     return passed
+
+
+def app_environment(ours: Mapping[str, str]) -> dict[str, str]:
+    """The environment of an app's interpreter: ours, but of our settings what enqueueing needs."""
+    apps = {
+        name: value
+        for name, value in ours.items()
+        if name not in ATTEMPT_VARIABLES
+        and (not name.startswith(_OWN_PREFIX) or name.removesuffix("_FILE") in OF_ENQUEUEING)
+    }
+    return {**own_login(), **apps, **passed_environment(ours)}
 
 
 def environment(

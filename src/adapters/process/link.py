@@ -41,6 +41,10 @@ _IN_MEMORY = "/dev/shm"  # noqa: S108 - our folder there is made as in any other
 _PAUSE, _KILLING = 0.01, 10.0
 
 
+#: Starts a warden at the other end of a socket, with its folder.
+Start = Callable[[socket.socket, str], "subprocess.Popen[bytes]"]
+
+
 class Link:
     """Starts a warden and talks to it, until one of the two ends.
 
@@ -57,6 +61,7 @@ class Link:
         on_lost: Callable[[str], None],
         *,
         needed: Callable[[], bool],
+        start: Start | None = None,
     ) -> None:
         self._on_frame = on_frame
         self._on_lost = on_lost
@@ -73,7 +78,7 @@ class Link:
         self.folder = f"{parent}/cronhare-{os.urandom(8).hex()}"
         self._socket, theirs = socket.socketpair()
         with theirs:
-            self._process = _start_warden(theirs, self.folder)
+            self._process = (start or _start_warden)(theirs, self.folder)
         self._socket.setblocking(False)  # noqa: FBT003 - the standard library's own face
         self._loop.add_reader(self._socket, self._receive)
 

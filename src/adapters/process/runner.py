@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 
 from cronhare.domain.retries.outcome import ErrorClass
+from cronhare.domain.schedules.task import Task
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
 
 from .attempt import RIGHTS, Attempt, not_started, user_unavailable
@@ -33,12 +34,17 @@ CLOSING = 5.0
 class ProcessRunner:
     """Runs attempts through a warden, which is started with the first of them.
 
-    Tasks may be given parts of *environ*, by default of our own environment.
+    Tasks may be given parts of *environ*, by default of our own environment; each is given what is
+    *passed*, by default what `passed_environment` has of it.
     """
 
-    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, environ: Mapping[str, str] | None = None, *, passed: Mapping[str, str] | None = None
+    ) -> None:
         self._ours = dict(os.environ if environ is None else environ)
-        self._passed = {**own_login(), **passed_environment(self._ours)}
+        if passed is None:
+            passed = {**own_login(), **passed_environment(self._ours)}
+        self._passed = passed
         self._ids = itertools.count(1)
         self._attempts: dict[int, Attempt] = {}
         self._link: Link | None = None
@@ -130,12 +136,16 @@ class ProcessRunner:
         )
         frame = {
             "spawn": id_,
-            "argv": task.command,
+            **self._work(task),
             "env": env,
             "cwd": None if task.cwd is None else str(task.cwd),
             "ids": None if account is None else account.ids,
         }
         link.send(frame, descriptors)
+
+    def _work(self, task: Task) -> Frame:
+        """What a frame says of the task itself."""
+        return {"argv": task.command}
 
     def _signal(self, id_: int, signum: int) -> None:
         if self._link is not None and id_ in self._attempts:

@@ -76,9 +76,8 @@ _SPACE = socket.CMSG_SPACE(16 * DESCRIPTORS)
 _PEEK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 Frame = dict[str, Any]
-#: The last step of a child that is set up: it becomes what the frame asks for, and needs no more
-#: the descriptors that came with it.
-Become = Callable[[Frame, Sequence[int]], NoReturn]
+#: The last step of a child that is set up: it becomes what the frame asks for.
+Become = Callable[[Frame], NoReturn]
 _Command = tuple[str, str]
 
 
@@ -483,7 +482,7 @@ def _set_up_child(
             os.chdir(task["cwd"])
         step = "exec"
         _sigprocmask(_SETMASK, _NO_SIGNALS, None)
-        become(task, fds)
+        become(task)
     except OSError as error:
         # A path that exists and yet is not found lacks what its first line names.
         is_there = error.filename and step == "exec" and os.access(error.filename, os.F_OK)
@@ -514,7 +513,7 @@ def _may_kill_others() -> bool:
     return False
 
 
-def _exec_command(task: Frame, _: Sequence[int]) -> NoReturn:
+def _exec_command(task: Frame) -> NoReturn:
     """Replace this process; the name is looked up in the PATH that the command will see."""
     argv, env = task["argv"], task["env"]
     if "/" in argv[0]:

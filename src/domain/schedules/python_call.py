@@ -1,6 +1,7 @@
 """A task that is a function of an app, and where it runs."""
 
 import enum
+from pathlib import PurePath
 from typing import Final
 
 import attrs
@@ -22,7 +23,7 @@ class Executor(enum.StrEnum):
 class PythonCall:
     """The function that an app has under a task's name.
 
-    *app* says where the app is. A child of a pool is renewed after *per_child* runs; a run that
+    *app* says where the app is; its module is looked for in *folder* too. A child of a pool is renewed after *per_child* runs; a run that
     takes more than *memory* bytes is killed.
     """
 
@@ -30,3 +31,4 @@ class PythonCall:
     executor: Executor = Executor.FORK
     per_child: int | None = None
     memory: int | None = None
+    folder: PurePath | None = None

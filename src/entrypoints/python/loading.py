@@ -12,6 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from cronhare.task import TransientError
+
 if TYPE_CHECKING:
     from .app import App
 
@@ -19,8 +21,8 @@ _OURS = str(Path(__file__).parent)
 _LONGEST_TRACEBACK = 8
 
 
-class ImportFailed(Exception):
-    """An app that cannot be imported; the text says where and why."""
+class ImportFailed(TransientError):
+    """An app cannot be imported; the text says where and why."""
 
 
 def load(place: str) -> "App":

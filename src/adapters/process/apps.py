@@ -1,0 +1,280 @@
+"""Functions of apps: where each runs, and the interpreter that an app has in this worker."""
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import PurePath
+
+import attrs
+
+from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
+from cronhare.domain.schedules.python_call import Executor, PythonCall
+from cronhare.domain.schedules.task import Task
+from cronhare.ports.runner import AttemptResult, Invocation, StopReason, TaskRunnerPort, Written
+
+from .attempt import STOPPED, ended_by_us
+from .environment import app_environment
+from .link import Link
+from .runner import ProcessRunner
+from .warden import Frame
+
+log = logging.getLogger(__name__)
+
+#: Seconds for an app to be imported; its interpreter is killed after them.
+IMPORTING = 60.0
+
+_ROOM = "cronhare.entrypoints.python"
+
+
+@attrs.frozen
+class Unsafe:
+    """A fork of the interpreter would share what it must not: tasks are processes of their own."""
+
+    why: str
+
+
+@attrs.frozen
+class Failed:
+    """There is no interpreter: the app cannot be imported, or not in time."""
+
+    why: str
+
+
+class Child(Protocol):
+    """A child of an interpreter that is kept, as those of a pool: it runs many attempts."""
+
+    pid: int | None
+
+    def started(self, pid: int) -> None: ...
+
+    def ended(self, report: Frame) -> None:
+        """Nothing of it is left; *report* is the warden's frame."""
+
+    def lost(self, why: str) -> None:
+        """Nothing of it is left, and no report of it will come."""
+
+
+class AppInterpreter(ProcessRunner):
+    """An app's interpreter (entrypoints/python/zygote.py), and the attempts that it forks.
+
+    *users* counts the runs that need it, those that wait until it is *imported* among them.
+    """
+
+    def __init__(self, call: PythonCall, environ: Mapping[str, str]) -> None:
+        """Start it; it imports *call*'s app then.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        super().__init__({}, passed={})  # an attempt adds to the environment that is there
+        self.users = 0
+        self._app = call.app
+        loop = asyncio.get_running_loop()
+        self.imported: asyncio.Future[Unsafe | Failed | None] = loop.create_future()
+        self._kept: dict[int, Child] = {}
+        start = partial(_start, call=call, environ=environ)
+        needed = lambda: bool(self._attempts or self._kept)  # noqa: E731 - as of a warden
+        self._link = Link(self._on_frame, self._on_lost, needed=needed, start=start)
+        too_late = Failed(f"{call.app} was not imported within {IMPORTING:g} s")
+        self._timer = loop.call_later(IMPORTING, self._have_imported, too_late)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether another run may ask for it."""
+        if not self.imported.done():
+            return True
+        result = self.imported.result()
+        return isinstance(result, Unsafe) or (result is None and self._link is not None)
+
+    def spawn(self, child: Child, work: Frame, descriptors: Sequence[int]) -> Callable[[int], None]:
+        """Fork a child that is kept, for *work*; give what sends signals to it.
+
+        Raises:
+            OSError: the interpreter has ended.
+        """
+        link, id_ = self._warden(), next(self._ids)
+        self._kept[id_] = child
+        frame = {"spawn": id_, "env": {}, "cwd": None, "ids": None, **work}
+        link.send(frame, descriptors)
+        return partial(self._signal, id_)
+
+    async def close(self) -> None:
+        self._timer.cancel()
+        await super().close()
+
+    def _warden(self) -> Link:
+        if self._link is None:
+            raise OSError(errno.ECONNRESET, f"the interpreter of {self._app} has ended")
+        return self._link
+
+    def _work(self, task: Task) -> Frame:
+        return {"task": task.name}
+
+    def _signal(self, id_: int, signum: int) -> None:
+        if self._link is not None and (id_ in self._attempts or id_ in self._kept):
+            self._link.send({"kill": id_, "signal": int(signum)})
+
+    def _on_frame(self, frame: Frame) -> None:
+        if "ready" in frame:
+            self._have_imported(None)
+        elif "unsafe" in frame:
+            self._have_imported(Unsafe(frame["unsafe"]))
+        elif "failed" in frame:
+            self._have_imported(Failed(frame["failed"]))
+        elif (child := self._kept.get(frame.get("started", 0))) is not None:
+            child.started(frame["pid"])
+        elif (child := self._kept.pop(frame.get("ended", 0), None)) is not None:
+            child.ended(frame)
+        else:
+            super()._on_frame(frame)
+
+    def _have_imported(self, result: Unsafe | Failed | None) -> None:
+        self._timer.cancel()
+        if self.imported.done():
+            return
+        self.imported.set_result(result)
+        if isinstance(result, Unsafe):
+            text = f"Tasks of {self._app} are processes of their own: {result.why}"
+            log.warning("%s", text, extra={"action": "app.unsafe"})
+        elif isinstance(result, Failed):
+            log.error("%s", result.why, extra={"action": "app.failed"})
+
+    def _on_lost(self, folder: str) -> None:
+        super()._on_lost(folder)
+        self._have_imported(Failed(f"the interpreter of {self._app} ended during the import"))
+
+    async def _end_lost(self, attempts: Collection[Attempt], folder: str) -> None:
+        ...
+
+
+class PythonRunner:
+    """Runs functions of apps, each by its executor.
+
+    An interpreter is started with the first run that needs it. If the app is not safe to fork, runs
+    are processes of their own, until `renew`.
+    """
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        """Apps are given *environ*, by default our own environment, without our settings."""
+        self._environ = app_environment(os.environ if environ is None else environ)
+        self._processes = ProcessRunner(self._environ, passed=self._environ)
+        self._current: dict[tuple[str, PurePath | None], AppInterpreter] = {}
+        self._all: set[AppInterpreter] = set()
+        self._waiting: dict[int, asyncio.Future[StopReason]] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def run(self, invocation: Invocation) -> AttemptResult:
+        call = invocation.task.python
+        assert call is not None, invocation.task
+        if call.executor is Executor.PROCESS:
+            return await self._processes.run(_as_command(invocation, call))
+        try:
+            interpreter = self._interpreter(call)
+        except OSError as error:
+            number = error.errno or errno.EIO
+            return AttemptResult(outcome=not_started(invocation.task, "its interpreter", number))
+        interpreter.users += 1
+        try:
+            match await self._until_imported(interpreter, invocation):
+                case StopReason() as reason:
+                    return AttemptResult(outcome=ended_by_us(reason.ending, STOPPED[reason], None))
+                case Failed(why):
+                    error = TaskError(message=why, error_class=ErrorClass.TRANSIENT)
+                    return AttemptResult(outcome=Outcome(ending=Ending.FAILED, error=error))
+                case Unsafe():
+                    return await self._processes.run(_as_command(invocation, call))
+            return await interpreter.run(invocation)
+        finally:
+            interpreter.users -= 1
+            self._close_unused(interpreter)
+
+    def stop(self, execution_id: int, reason: StopReason) -> bool:
+        waiting = self._waiting.get(execution_id)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(reason)
+        stopped = [each.stop(execution_id, reason) for each in (self._processes, *self._all)]
+        return waiting is not None or any(stopped)
+
+    def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:
+        for each in (self._processes, *self._all):
+            if (written := each.written(execution_id, beyond=beyond)) is not None:
+                return written
+        return None
+
+    def renew(self) -> None:
+        """Have later runs import their apps anew. Those that run go on to their end."""
+        before, self._current = self._current, {}
+        for interpreter in before.values():
+            self._close_unused(interpreter)
+
+    async def close(self) -> None:
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_result(StopReason.INTERRUPTED)
+        self._current.clear()
+        await asyncio.gather(*(each.close() for each in (self._processes, *self._all)))
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    def _interpreter(self, call: PythonCall) -> AppInterpreter:
+        place = call.app, call.folder
+        current = self._current.get(place)
+        if current is None or not current.is_usable:
+            replaced, current = current, AppInterpreter(call, self._environ)
+            self._current[place] = current
+            self._all.add(current)
+            if replaced is not None:
+                self._close_unused(replaced)
+        return current
+
+    async def _until_imported(
+        self, interpreter: AppInterpreter, invocation: Invocation
+    ) -> StopReason | Unsafe | Failed | None:
+        imported = interpreter.imported
+        if imported.done():
+            return imported.result()
+        stopped = asyncio.get_running_loop().create_future()
+        self._waiting[invocation.execution_id] = stopped
+        try:
+            await asyncio.wait({imported, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            del self._waiting[invocation.execution_id]
+        return stopped.result() if stopped.done() else imported.result()
+
+    def _close_unused(self, interpreter: AppInterpreter) -> None:
+        if interpreter.users or interpreter in self._current.values():
+            return
+        self._all.discard(interpreter)
+        closing = asyncio.create_task(interpreter.close())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+
+def _as_command(invocation: Invocation, call: PythonCall) -> Invocation:
+    """The same as a process that imports the app for itself."""
+    module, folder = f"{_ROOM}.calling", str(call.folder or "")
+    command = (sys.executable, "-m", module, call.app, invocation.task.name, folder)
+    return attrs.evolve(
+        invocation, task=attrs.evolve(invocation.task, python=None, command=command)
+    )
+
+
+def _start(
+    line: socket.socket, folder: str, *, call: PythonCall, environ: Mapping[str, str]
+) -> "subprocess.Popen[bytes]":
+    # The variable is a mark in what `kill_orphans` reads of a process.
+    return subprocess.Popen(  # noqa: S603 - our own module
+        [sys.executable, "-m", f"{_ROOM}.zygote", str(line.fileno()), folder, call.app],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        pass_fds=(line.fileno(),),
+        env={**environ, "CRON_PARAMS_FILE": f"{folder}/"},
+        cwd=call.folder,
+        start_new_session=True,
+    )
