@@ -295,7 +295,7 @@ def perform(call: Callable[[], object]) -> int:
 
 def begin_anew() -> None:
     """In a fork of a process that has this module: take what is told of its attempt."""
-    global _ipc, _stdin_text  # noqa: PLW0603 - those of the process before
+    global _ipc, _stdin_text
     _ipc, _stdin_text = _open_ipc(), None
 
 
@@ -411,7 +411,7 @@ def _report(error: Exception) -> None:
     if not isinstance(error, _TaskError):
         import traceback  # noqa: PLC0415 - a task that works needs none
 
-        stack = traceback.format_exc().rstrip()
+        stack = "".join(traceback.format_exception(_without_our_frames(error))).rstrip()
     print(stack or _message_of(error), file=sys.stderr)  # noqa: T201 - see fail
     _send_failure(
         _message_of(error),
@@ -421,6 +421,18 @@ def _report(error: Exception) -> None:
         retry_after=_wait_of(error),
         stack=stack,
     )
+
+
+def _without_our_frames(error: Exception) -> Exception:
+    """Let its traceback begin where the task does."""
+    first = error.__traceback__
+    while first and _is_ours(first.tb_frame.f_globals.get("__package__")):
+        first = first.tb_next
+    return error.with_traceback(first) if first else error
+
+
+def _is_ours(package: object) -> bool:
+    return isinstance(package, str) and package.partition(".")[0] == __package__
 
 
 def _types_of(error: Exception) -> list[str]:

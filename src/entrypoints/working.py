@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from cronhare.adapters.http.task_runner import HttpTaskRunner
 from cronhare.adapters.notify.reminders import ReminderRunner
+from cronhare.adapters.process.apps import PythonRunner
 from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.adapters.sql.nodes import SqlRedeliveryStore
 from cronhare.adapters.system.host import this_boot
@@ -38,9 +39,11 @@ class WorkingContainer(Container):
     """The parts of a scheduler and of a worker, beside those of every process."""
 
     boot = providers.Callable(this_boot)
+    functions = providers.ThreadSafeSingleton(PythonRunner)
     runner = providers.ThreadSafeSingleton(
         TaskRunners,
         providers.ThreadSafeSingleton(ProcessRunner),
+        functions,
         providers.ThreadSafeSingleton(HttpTaskRunner, Container.http),
         providers.ThreadSafeSingleton(ReminderRunner, Container.notifier, Container.subscribers),
     )

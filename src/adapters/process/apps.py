@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import PurePath
 
@@ -16,12 +16,12 @@ import attrs
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.schedules.python_call import Executor, PythonCall
 from cronhare.domain.schedules.task import Task
-from cronhare.ports.runner import AttemptResult, Invocation, StopReason, TaskRunnerPort, Written
+from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
 
-from .attempt import STOPPED, ended_by_us
+from .attempt import STOPPED, ended_by_us, not_started
 from .environment import app_environment
 from .link import Link
-from .runner import ProcessRunner
+from .runner import ProcessRunner, Started
 from .warden import Frame
 
 log = logging.getLogger(__name__)
@@ -46,20 +46,6 @@ class Failed:
     why: str
 
 
-class Child(Protocol):
-    """A child of an interpreter that is kept, as those of a pool: it runs many attempts."""
-
-    pid: int | None
-
-    def started(self, pid: int) -> None: ...
-
-    def ended(self, report: Frame) -> None:
-        """Nothing of it is left; *report* is the warden's frame."""
-
-    def lost(self, why: str) -> None:
-        """Nothing of it is left, and no report of it will come."""
-
-
 class AppInterpreter(ProcessRunner):
     """An app's interpreter (entrypoints/python/zygote.py), and the attempts that it forks.
 
@@ -74,10 +60,11 @@ class AppInterpreter(ProcessRunner):
         """
         super().__init__({}, passed={})  # an attempt adds to the environment that is there
         self.users = 0
+        self.place = call.app, call.folder
         self._app = call.app
         loop = asyncio.get_running_loop()
         self.imported: asyncio.Future[Unsafe | Failed | None] = loop.create_future()
-        self._kept: dict[int, Child] = {}
+        self._kept: dict[int, Started] = {}
         start = partial(_start, call=call, environ=environ)
         needed = lambda: bool(self._attempts or self._kept)  # noqa: E731 - as of a warden
         self._link = Link(self._on_frame, self._on_lost, needed=needed, start=start)
@@ -92,7 +79,9 @@ class AppInterpreter(ProcessRunner):
         result = self.imported.result()
         return isinstance(result, Unsafe) or (result is None and self._link is not None)
 
-    def spawn(self, child: Child, work: Frame, descriptors: Sequence[int]) -> Callable[[int], None]:
+    def spawn(
+        self, child: Started, work: Frame, descriptors: Sequence[int]
+    ) -> Callable[[int], None]:
         """Fork a child that is kept, for *work*; give what sends signals to it.
 
         Raises:
@@ -149,8 +138,9 @@ class AppInterpreter(ProcessRunner):
         super()._on_lost(folder)
         self._have_imported(Failed(f"the interpreter of {self._app} ended during the import"))
 
-    async def _end_lost(self, attempts: Collection[Attempt], folder: str) -> None:
-        ...
+    def _started(self) -> list[Started]:
+        kept, self._kept = self._kept, {}
+        return [*super()._started(), *kept.values()]
 
 
 class PythonRunner:
@@ -185,8 +175,8 @@ class PythonRunner:
                 case StopReason() as reason:
                     return AttemptResult(outcome=ended_by_us(reason.ending, STOPPED[reason], None))
                 case Failed(why):
-                    error = TaskError(message=why, error_class=ErrorClass.TRANSIENT)
-                    return AttemptResult(outcome=Outcome(ending=Ending.FAILED, error=error))
+                    told = TaskError(message=why, error_class=ErrorClass.TRANSIENT)
+                    return AttemptResult(outcome=Outcome(ending=Ending.FAILED, error=told))
                 case Unsafe():
                     return await self._processes.run(_as_command(invocation, call))
             return await interpreter.run(invocation)
@@ -223,14 +213,11 @@ class PythonRunner:
             await asyncio.wait(self._closing)
 
     def _interpreter(self, call: PythonCall) -> AppInterpreter:
-        place = call.app, call.folder
-        current = self._current.get(place)
+        current = self._current.get(place := (call.app, call.folder))
         if current is None or not current.is_usable:
-            replaced, current = current, AppInterpreter(call, self._environ)
+            current = AppInterpreter(call, self._environ)
             self._current[place] = current
             self._all.add(current)
-            if replaced is not None:
-                self._close_unused(replaced)
         return current
 
     async def _until_imported(
@@ -248,8 +235,12 @@ class PythonRunner:
         return stopped.result() if stopped.done() else imported.result()
 
     def _close_unused(self, interpreter: AppInterpreter) -> None:
-        if interpreter.users or interpreter in self._current.values():
+        place = interpreter.place
+        is_current = self._current.get(place) is interpreter
+        if interpreter.users or (is_current and interpreter.is_usable):
             return
+        if is_current:
+            del self._current[place]
         self._all.discard(interpreter)
         closing = asyncio.create_task(interpreter.close())
         self._closing.add(closing)

@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Collection, Mapping
 from functools import partial
+from typing import Protocol
 
 from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.schedules.task import Task
@@ -29,6 +30,20 @@ log = logging.getLogger(__name__)
 
 #: Seconds that `close` waits for what it killed.
 CLOSING = 5.0
+
+
+class Started(Protocol):
+    """What a warden is asked to start: an attempt, or a child that runs many."""
+
+    pid: int | None
+
+    def started(self, pid: int) -> None: ...
+
+    def ended(self, report: Frame) -> None:
+        """Nothing of it is left; *report* is the warden's frame."""
+
+    def lost(self, why: str) -> None:
+        """Nothing of it is left, and no report will come."""
 
 
 class ProcessRunner:
@@ -167,11 +182,14 @@ class ProcessRunner:
 
     def _on_lost(self, folder: str) -> None:
         self._link = None
-        cleanup = asyncio.create_task(self._end_lost(list(self._attempts.values()), folder))
+        cleanup = asyncio.create_task(self._end_lost(self._started(), folder))
         self._cleanups.add(cleanup)
         cleanup.add_done_callback(self._cleanups.discard)
 
-    async def _end_lost(self, attempts: Collection[Attempt], folder: str) -> None:
+    def _started(self) -> list[Started]:
+        return list(self._attempts.values())
+
+    async def _end_lost(self, attempts: Collection[Started], folder: str) -> None:
         """Kill what is left of the attempts of a warden that is gone, then settle them as lost."""
         sessions = {attempt.pid for attempt in attempts if attempt.pid is not None}
         try:

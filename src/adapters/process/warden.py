@@ -39,7 +39,7 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 #: A task's descriptors: parameters, stdout, stderr, and the IPC pipe. The last has one digit, as

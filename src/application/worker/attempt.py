@@ -246,11 +246,13 @@ class TaskRunners:
     """Satisfies `TaskRunnerPort` by the runner of a task's kind."""
 
     def __init__(self, *runners: TaskRunnerPort) -> None:
-        """They run commands, requests and reminders."""
+        """They run commands, functions, requests and reminders."""
         self._runners = runners
 
     async def run(self, invocation: Invocation) -> AttemptResult:
-        task, (commands, requests, reminders) = invocation.task, self._runners
+        task, (commands, functions, requests, reminders) = invocation.task, self._runners
+        if task.python is not None:
+            return await functions.run(invocation)
         if task.reminder is not None:
             return await reminders.run(invocation)
         return await (commands if task.http is None else requests).run(invocation)
@@ -259,7 +261,10 @@ class TaskRunners:
         return any(runner.stop(execution_id, reason) for runner in self._runners)
 
     def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:
-        return self._runners[0].written(execution_id, beyond=beyond)
+        for runner in self._runners[:2]:  # requests and reminders write nothing
+            if (written := runner.written(execution_id, beyond=beyond)) is not None:
+                return written
+        return None
 
     async def close(self) -> None:
         await asyncio.gather(*(runner.close() for runner in self._runners))

@@ -23,8 +23,8 @@ class Executor(enum.StrEnum):
 class PythonCall:
     """The function that an app has under a task's name.
 
-    *app* says where the app is; its module is looked for in *folder* too. A child of a pool is renewed after *per_child* runs; a run that
-    takes more than *memory* bytes is killed.
+    *app* says where the app is; its module is looked for in *folder* too. A child of a pool is
+    renewed after *per_child* runs; a run that takes more than *memory* bytes is killed.
     """
 
     app: str

@@ -186,7 +186,13 @@ def run_worker(
     announce(container, "Worker", f"queues {listed(forms.queue_texts(served))}", tasks)
     life = Lifetime(container, grace=settings.shutdown_grace.total_seconds())
     shutdown = life.shutdown
-    reloading = Reloading(container, forced_exit=shutdown.forced_exit, jobs=jobs, last=file)
+    reloading = Reloading(
+        container,
+        forced_exit=shutdown.forced_exit,
+        jobs=jobs,
+        last=file,
+        renew=container.functions().renew,
+    )
     if file.on_start:
         text = (
             f"on_start is for `cronhare up`; no worker begins {', '.join(file.on_start)}. "
@@ -255,6 +261,7 @@ def run_up(jobs: Path | None, concurrency: int | None, *, web: bool) -> None:
         jobs=jobs,
         last=file,
         take=partial(embedded.take, container),
+        renew=container.functions().renew,
     )
 
     beside = None

@@ -57,11 +57,13 @@ class Reloading:
         has_tasks: bool = True,
         last: JobsFile | None = None,
         take: _Take = lambda _: None,
+        renew: Callable[[], None] = lambda: None,
     ) -> None:
         """*jobs* goes before the setting. Without *has_tasks* a file is read for its targets alone.
 
         *last* is the file that the process has. *take* does what else a file asks for, all or
-        nothing; it is called in a thread, and again where the ledger does not answer.
+        nothing; it is called in a thread, and again where the ledger does not answer. *renew* has
+        later runs use the code of apps that is there by then.
         """
         self._container = container
         self._forced_exit = forced_exit
@@ -69,6 +71,7 @@ class Reloading:
         self._has_tasks = has_tasks
         self._has_schedules = last is not None and bool(last.drafts)
         self._take = take
+        self._renew = renew
         self._turn = asyncio.Lock()
         self._taken = None if last is None else last.stamp
         self._refused_until = 0.0
@@ -178,6 +181,7 @@ class Reloading:
         after = {task.name: task for task in file.tasks}
         with catalog.replacing(file.tasks):
             await _take_until_answered(file, take)
+        self._renew()
         self._has_schedules = bool(file.drafts)
         return "; ".join(_difference(before, after)) or "the same tasks"
 

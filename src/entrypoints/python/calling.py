@@ -1,6 +1,6 @@
 """One attempt of an app's task: its parameters, its context, its call, its report.
 
-Run as `python -m cronhare.entrypoints.python.calling MODULE:APP TASK` this is the executor
+Run as `python -m cronhare.entrypoints.python.calling MODULE:APP TASK [FOLDER]` this is the executor
 `process`. The interpreter of an app (zygote.py) does the same in each child that it forks.
 """
 
@@ -109,7 +109,7 @@ def _run(coroutine: Coroutine[Any, Any, object], ctx: Context) -> object:
         return asyncio.run(cancellable())
     except asyncio.CancelledError as error:
         if ctx.cancelled:
-            raise Cancelled(_WHY) from error
+            raise Cancelled(_WHY).with_traceback(error.__traceback__) from None
         raise
 
 
@@ -135,7 +135,10 @@ def leave(status: int) -> NoReturn:
         os._exit(abs(status))
 
 
-def main(place: str, name: str) -> NoReturn:
+def main(place: str, name: str, folder: str = "") -> NoReturn:
+    """Run an attempt; the app's module is looked for in *folder* first."""
+    if folder:
+        sys.path.insert(0, folder)
     leave(perform(partial(load, place), name))
 
 

@@ -1,4 +1,4 @@
-"""Importing an app: what it cannot do for a fork of it, and what is told of an import that fails."""
+"""Importing an app: what is told of one that fails, and whether a fork could share the rest."""
 
 import builtins
 import contextlib
@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import resolve_name
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from cronhare.task import TransientError
 
 if TYPE_CHECKING:
     from .app import App
 
-_OURS = str(Path(__file__).parent)
+_OURS = str(Path(__file__).parents[2])
 _LONGEST_TRACEBACK = 8
 
 
@@ -35,17 +35,15 @@ def load(place: str) -> "App":
 
     module, _, name = place.partition(":")
     try:
-        found = importlib.import_module(module)
+        found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-        if not isinstance(found, App):
-            raise ImportFailed(f"{place} is {type(found).__name__}, and no App of cronhare")
-        found.load()
-    except ImportFailed:
-        raise
+        if isinstance(found, App):
+            found.load()
+            return found
     except (Exception, SystemExit) as error:
         raise ImportFailed(f"{place} cannot be imported\n{shortened(error)}") from error
-    return found
+    raise ImportFailed(f"{place} is of class {type(found).__name__}; an App of cronhare is needed")
 
 
 def shortened(error: BaseException) -> str:
@@ -68,7 +66,7 @@ class Watch:
         self._sockets = _sockets()  # those that are ours
         self._by: dict[str, str] = {}
 
-    def __enter__(self) -> "Watch":
+    def __enter__(self) -> Self:
         builtins.__import__ = self._watched
         return self
 
@@ -83,9 +81,9 @@ class Watch:
     def _watched(
         self,
         name: str,
-        globals: Mapping[str, Any] | None = None,  # noqa: A002 - as `__import__` calls them
-        locals: Mapping[str, Any] | None = None,  # noqa: A002 - likewise
-        fromlist: Sequence[str] = (),
+        globals: Mapping[str, object] | None = None,  # noqa: A002 - as `__import__` calls them
+        locals: Mapping[str, object] | None = None,  # noqa: A002 - likewise
+        fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
         known = len(sys.modules)
