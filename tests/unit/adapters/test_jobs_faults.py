@@ -62,8 +62,8 @@ def test_every_fault_is_told_at_once_with_its_place(faults: Faults) -> None:
         (
             "speed",
             (
-                "is not known here; there are calendars, classes, defaults, notify, schedules, "
-                "source, tasks"
+                "is not known here; there are calendars, classes, defaults, notify, queues, "
+                "schedules, source, tasks"
             ),
         ),
         ("tasks.bad", "id"),
@@ -262,6 +262,6 @@ def test_the_whole_sentence_names_the_file(tmp_path: Path) -> None:
 
     assert str(refused.value) == (
         f"{path}: speed: is not known here; there are calendars, classes, defaults, notify, "
-        "schedules, source, tasks; "
+        "queues, schedules, source, tasks; "
         "tasks.t: command: is missing; give a command, a url, python, or remind"
     )
