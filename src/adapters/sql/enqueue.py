@@ -191,7 +191,7 @@ def _driver(connection: Any) -> Link:  # noqa: ANN401 - any driver's
 
 
 def _django(alias: str) -> Link:
-    from django.db import connections, transaction  # type: ignore[import-not-found] # noqa: PLC0415
+    from django.db import connections, transaction  # noqa: PLC0415
 
     wrapper = connections[alias]
     wrapper.ensure_connection()
