@@ -132,6 +132,8 @@ def _log(change: LimitChange) -> None:
             say(log, logging.INFO, "breaker.half-open", text, task=of)
         case Changed.BREAKER_CLOSED:
             say(log, logging.INFO, "breaker.closed", text, task=of)
+        case Changed.SCHEDULE_PAUSED:
+            say(log, logging.WARNING, "schedule.paused", text, schedule=of)
 
 
 def log_let_go(answer: LetGo) -> None:

@@ -1,15 +1,30 @@
 """What every ledger promises of pauses, and of the conditions under which schedules run."""
 
+import time
 from datetime import timedelta
 
 import attrs
 
 from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.retry_limits import Limited
+from cronhare.domain.retries.limits import Changed
+from cronhare.domain.retries.retry import Quarantine, Verdict
 from cronhare.domain.schedules.conditions import CalendarDraft, Conditions
+from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy
 from cronhare.domain.schedules.skips import Pause
-from cronhare.ports.attempts import Refused
-from tests.integration.ledgers import EVERY_MINUTE, MINUTE, NOON, SECOND, Ledger, draft
+from cronhare.ports.attempts import Busy, Recorded, Refused
+from tests.integration.ledgers import (
+    EVERY_MINUTE,
+    FOR_GOOD,
+    MINUTE,
+    NOON,
+    SECOND,
+    Ledger,
+    at_once,
+    draft,
+)
 
+ALL = Misfire(policy=MisfirePolicy.ALL)
 ANN = Pause(since=NOON, by="ann", reason="migration")
 
 
@@ -71,6 +86,103 @@ def test_a_pause_is_no_edit_and_is_kept_beside_the_schedule(ledger: Ledger) -> N
     assert (stored.updated_at, stored.planned) == (before.updated_at, True)
     assert ledger.schedules.pause("unknown", ANN, now=ledger.now) is None
     assert ledger.schedules.resume("unknown", now=ledger.now) is None
+
+
+def fail(ledger: Ledger, times: int = 1, verdict: Verdict = FOR_GOOD) -> list[Recorded | Busy]:
+    """Let runs come due one after the other, and end for good."""
+    answers = list[Recorded | Busy]()
+    for _ in range(times):
+        ledger.clock.advance(MINUTE)
+        [run] = ledger.claim_due().claimed
+        answers.append(ledger.finish(ledger.started(run), verdict))
+    return answers
+
+
+def pause_of(ledger: Ledger) -> Pause | None:
+    [stored] = ledger.schedules.schedules(["report"])
+    return stored.pause
+
+
+def test_so_many_failures_in_a_row_pause_a_schedule_and_a_resume_counts_anew(
+    ledger: Ledger,
+) -> None:
+    ledger.add(**EVERY_MINUTE, conditions=Conditions(pause_after=3))
+
+    *before, last = fail(ledger, 3, Quarantine("it crashed"))
+    paused, at = pause_of(ledger), ledger.now
+    pass_minutes(ledger, 2)
+
+    assert before == [State.QUARANTINED] * 2
+    assert isinstance(last, Limited)
+    assert [change.what for change in last.changes] == [Changed.SCHEDULE_PAUSED]
+    reason = "3 failures in a row, the last one: it crashed"
+    assert paused == Pause(since=at, by="cronhare", reason=reason)
+    assert [row.paused_after for row in ledger.records.archive()] == [3, None, None]
+    [skipped] = ledger.executions(State.SKIPPED)
+    assert (skipped.missed, skipped.last_error) == (2, str(paused))
+
+    ledger.schedules.resume("report", now=ledger.now)
+    fail(ledger, 2)
+    assert pause_of(ledger) == Pause(since=at, until=at + 2 * MINUTE, by="cronhare", reason=reason)
+
+    fail(ledger)
+    assert pause_of(ledger) != paused
+
+
+def test_a_success_between_failures_begins_their_count_anew(ledger: Ledger) -> None:
+    ledger.add(**EVERY_MINUTE, conditions=Conditions(pause_after=3))
+    fail(ledger, 2)
+    ledger.clock.advance(MINUTE)
+    [good] = ledger.claim_due().claimed
+    ledger.succeeded(good)
+
+    fail(ledger, 2)
+    assert pause_of(ledger) is None
+
+    fail(ledger)
+    assert pause_of(ledger) is not None
+
+
+def test_a_run_that_is_replayed_counts_by_how_it_ended_last(ledger: Ledger) -> None:
+    ledger.add(**EVERY_MINUTE, conditions=Conditions(pause_after=3))
+    fail(ledger, 2)
+    [_, first] = ledger.records.archive()
+    ledger.clock.advance(SECOND)
+    [replayed] = ledger.records.replay([first.id], now=ledger.now)
+    ledger.succeeded(replayed)
+
+    fail(ledger, 2)
+
+    assert pause_of(ledger) is None
+
+
+def test_a_persons_pause_stays_whatever_fails_in_it(ledger: Ledger) -> None:
+    ledger.add(**EVERY_MINUTE, conditions=Conditions(pause_after=1))
+    ledger.clock.advance(MINUTE)
+    [run] = ledger.claim_due().claimed
+    ledger.schedules.pause("report", ANN, now=ledger.now)
+
+    assert ledger.finish(ledger.started(run), FOR_GOOD) is State.FAILED
+
+    assert pause_of(ledger) == ANN
+
+
+def test_of_failures_that_end_at_once_the_last_pauses_their_schedule(ledger: Ledger) -> None:
+    ledger.add(schedule="* * * * *", conditions=Conditions(pause_after=8), misfire=ALL)
+    ledger.clock.advance(8 * MINUTE)
+    runs = [
+        ledger.started(run, node=f"ant-{n}") for n, run in enumerate(ledger.claim_due().claimed)
+    ]
+
+    def end(n: int) -> None:
+        while ledger.finish(runs[n], FOR_GOOD, node=f"ant-{n}") == Busy():
+            time.sleep(0.01)
+
+    at_once(8, end)
+
+    assert len(runs) == 8
+    assert pause_of(ledger) is not None
+    assert sum(row.paused_after is not None for row in ledger.records.archive()) == 1
 
 
 def test_a_pause_may_come_before_the_first_plan_and_outlives_an_edit(ledger: Ledger) -> None:

@@ -8,7 +8,7 @@ from cronhare.domain.cron import CronExpression, find_zone
 from cronhare.domain.execution import State
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.claims import Batch
-from tests.integration.ledgers import IN_30_S, LEASE, MINUTE, NOON, Ledger, Shell, draft
+from tests.integration.ledgers import FOR_GOOD, IN_30_S, LEASE, MINUTE, NOON, Ledger, Shell, draft
 from tests.ports import ids_of
 
 SQLITE = "sqlite"
@@ -34,6 +34,24 @@ def test_a_schedule_that_is_mended_by_an_update_runs_with_its_new_params(
     [run] = ledger.claim_due().claimed
     assert run.params == params
     assert ledger.succeeded(run).state is State.SUCCEEDED
+
+
+@pytest.mark.parametrize(("after", "is_paused"), [("1", True), ('"x"', False)])
+def test_a_row_by_hand_may_pause_itself_and_one_that_is_broken_does_not(
+    ledger: Ledger, shell: Shell, after: str, is_paused: bool
+) -> None:
+    ledger.clock.move_to(datetime.now(UTC))
+    ledger.add()
+    ledger.clock.advance(MINUTE)
+    [run] = ledger.claim_due().claimed
+    running = ledger.started(run)
+    conditions = f"""'{{"pause_after": {after}}}'"""
+    shell(f"UPDATE Scheduler SET conditions = {conditions} WHERE name = 'report'")
+
+    ledger.finish(running, FOR_GOOD)
+
+    [stored] = ledger.schedules.schedules(["report"])
+    assert (stored.pause is not None) is is_paused
 
 
 def test_the_daily_cleanup_runs_at_the_time_and_in_the_zone_of_its_row(

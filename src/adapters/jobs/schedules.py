@@ -18,6 +18,7 @@ from cronhare.domain.schedules.conditions import (
     Calendars,
     Conditions,
     MaxRuns,
+    PauseAfter,
     parse_expiry,
 )
 from cronhare.domain.schedules.draft import ScheduleDraft, faults_of, in_effect
@@ -125,6 +126,7 @@ class ScheduleFields:
     queue: QueueName | None = None
     stay_alive: bool = False
     max_runs: MaxRuns | None = None
+    pause_after: PauseAfter | None = None
     expires: _Expiry | None = None
     skip_on: Calendars = ()
     only_on: Calendars = ()

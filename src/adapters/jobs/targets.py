@@ -18,6 +18,7 @@ from cronhare.domain.events.rules import AlertConditions, Rule
 from cronhare.domain.events.targets import (
     ALL_ALERTS,
     BAD_ENDS,
+    BY_DEFAULT,
     DEFAULT_DIGEST,
     DEFAULT_TIMEOUT,
     LARGEST_DIGEST,
@@ -327,7 +328,7 @@ def read_target(name: str, table: NotifyTable, folder: Path, faults: list[Fault]
     if table.alerts is not None and EventKind.ALERT not in (table.events or ()):
         faults.append(Fault("alerts", 'chooses among alerts, and "alert" is not in events'))
     repeat = table.repeat or (Repeat.FIRST if isinstance(means, ByEmail) else Repeat.ALWAYS)
-    events = BAD_ENDS if table.events is None else frozenset(table.events)
+    events = BY_DEFAULT if table.events is None else frozenset(table.events)
     if repeat is Repeat.FIRST and events & BAD_ENDS:
         events |= {EventKind.RECOVERED}  # else its silence would tell nothing
     usual = DEFAULT_DIGEST if isinstance(means, ByApprise | ByEmail) else 0

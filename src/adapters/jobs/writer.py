@@ -180,7 +180,8 @@ def _retry(policy: RetryPolicy) -> Fields:
 def _conditions(conditions: Conditions) -> Fields:
     expires = None if conditions.expires is None else say_duration(conditions.expires)
     names = {field: getattr(conditions, field) for field in ("skip_on", "only_on", "blackout")}
-    given: Fields = {"max_runs": conditions.max_runs, "expires": expires, **names}
+    counts = {field: getattr(conditions, field) for field in ("max_runs", "pause_after")}
+    given: Fields = {**counts, "expires": expires, **names}
     return {field: value for field, value in given.items() if value}
 
 

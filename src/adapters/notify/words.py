@@ -23,6 +23,7 @@ MOST_LINES: Final = 30
 _SAID: Final[Mapping[str, tuple[str, str]]] = {
     EventKind.FAILED: ("failed", "failure"),
     EventKind.QUARANTINED: ("was quarantined", "failure"),
+    EventKind.PAUSED: ("is paused", "failure"),
     EventKind.RECOVERED: ("recovered", "success"),
     EventKind.SKIPPED: ("was skipped", "warning"),
     EventKind.LATE: ("is late", "warning"),

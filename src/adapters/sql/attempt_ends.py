@@ -1,6 +1,6 @@
 """What the end of an attempt writes: its own row, its execution's, its output, the archive."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import Connection, Row, Select, bindparam, select, update
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.archive import archive
+from cronhare.domain.lifecycle.archive import archive, self_pause
 from cronhare.domain.lifecycle.retry_limits import AttemptEnd, Limited
 from cronhare.domain.lifecycle.transitions import (
     Standing,
@@ -19,7 +19,7 @@ from cronhare.domain.lifecycle.transitions import (
     overruled,
     state_after,
 )
-from cronhare.domain.retries.limits import UNLIMITED
+from cronhare.domain.retries.limits import UNLIMITED, LimitChange
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.retries.retry import Complete, Fail, Quarantine, RetryAfter, Verdict
 from cronhare.ports.attempts import Busy, Finish, Recorded, Superseded
@@ -27,14 +27,13 @@ from cronhare.ports.runner import AttemptResult
 
 from .database import StorePart, repeatable_unless_locked
 from .dialect import Dialect, Locked
+from .failing_schedules import archive_all
 from .limits import rule_on_retries
 from .tables.executions import SUCCESS, keep_outputs, output_values
 from .tables.tables import IDS, attempts, by_id, executions
 from .writing import (
-    ARCHIVE,
     REFUSED,
     Written,
-    archive_values,
     pass_over,
     set_apart,
     write_changes,
@@ -218,10 +217,11 @@ class AttemptEnds(StorePart):
             _Ended(each.execution, finishes[place].ran, overruled(each.execution, by.verdict))
             for (place, each), by in judged
         ]
-        states = _write_ended(connection, dialect, ended, now)
+        states, paused = _write_ended(connection, dialect, ended, now)
         for ((place, each), by), state in zip(judged, states, strict=True):
-            is_as_asked = by.verdict is each.verdict and not by.changes
-            answers[place] = state if is_as_asked else by
+            changes = (*by.changes, *paused.get(each.execution.id, ()))
+            is_as_asked = by.verdict is each.verdict and not changes
+            answers[place] = state if is_as_asked else Limited(by.verdict, changes)
         return answers
 
 
@@ -235,8 +235,11 @@ class _Ended(NamedTuple):
 
 def _write_ended(
     connection: Connection, dialect: Dialect, ended: Sequence[_Ended], now: datetime
-) -> list[State]:
-    """Write executions, attempts, outputs and the archive; give the states of the executions."""
+) -> tuple[list[State], Mapping[int, Sequence[LimitChange]]]:
+    """Write executions, attempts, outputs and the archive; give the states of the executions.
+
+    And of those with which schedules were paused, by id, what is to be told.
+    """
     changed = [(one, end(one, verdict, ran.outcome.ending, now=now)) for one, ran, verdict in ended]
     write_changes(connection, dialect, changed)
     rows = [
@@ -258,9 +261,10 @@ def _write_ended(
         for one, ran, verdict in ended
         if isinstance(verdict, Fail | Quarantine)
     ]
-    if failed:
-        connection.execute(ARCHIVE, list(map(archive_values, failed)))
-    return [after.state for _, after in changed]
+    paused = archive_all(connection, failed, now=now) if failed else ()
+    return [after.state for _, after in changed], {
+        one.execution_id: [self_pause(one)] for one in paused if one.paused_after is not None
+    }
 
 
 def _keep_outputs(

@@ -165,9 +165,14 @@ def _rows_of(row: Archived, subscriptions: Subscriptions, now: datetime) -> Sequ
     event, source, task = events.bad_end(row), subscriptions.source or "", row.task_name
     if row.source is None:
         task = subscriptions.refs.get(TaskRef(row.task_type, row.task_id))
-    recipients = subscriptions.recipients(event.kind, row.schedule_name, task)
+    recipients, paused = subscriptions.recipients(event.kind, row.schedule_name, task), []
+    if row.paused_after is not None:
+        pause = events.paused(row)
+        told = subscriptions.recipients(pause.kind, row.schedule_name, task)
+        paused = [OutboxRow.of(pause, target.name, source=source, now=now) for target in told]
     hoping = subscriptions.recipients(EventKind.RECOVERED, row.schedule_name, task)
     return [
         *(OutboxRow.of(event, target.name, source=source, now=now) for target in recipients),
         *(OutboxRow.expecting(event, target.name, source=source, now=now) for target in hoping),
+        *paused,
     ]

@@ -8,7 +8,7 @@ import attrs
 import msgspec
 
 from ..execution import UNFINISHED, Execution, State
-from ..lifecycle.archive import Archived
+from ..lifecycle.archive import Archived, self_pause
 from ..messages import pill_record
 from ..schedules.task import TaskRef
 from .targets import EventKind, type_of
@@ -96,6 +96,24 @@ def bad_end(row: Archived) -> Event:
                 **({} if pill is None else {"poisonPillRecord": pill}),
                 "alert": alert,
             },
+        },
+    )
+
+
+def paused(row: Archived) -> Event:
+    """Describe the event of a schedule that was paused with its last failure."""
+    message = self_pause(row).text.removeprefix(f"Schedule {row.schedule_name} is paused: ")
+    failed = bad_end(row)
+    metadata = {name: it for name, it in failed.data["metadata"].items() if name != "alert"}
+    return attrs.evolve(
+        failed,
+        id=id_of(EventKind.PAUSED, row.id, row.failed_at),
+        kind=EventKind.PAUSED,
+        data={
+            **failed.data,
+            "failures": row.paused_after,
+            "alert": {"severity": "high", "title": "Schedule Paused", "message": message},
+            "metadata": metadata,
         },
     )
 

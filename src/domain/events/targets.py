@@ -39,6 +39,7 @@ class EventKind(enum.StrEnum):
     ARRIVED = "arrived"
     FAILED = "failed"
     QUARANTINED = "quarantined"
+    PAUSED = "paused"  # by itself, after failures in a row
     SKIPPED = "skipped"
     RECOVERED = "recovered"
     LATE = "late"
@@ -74,8 +75,9 @@ class Repeat(enum.StrEnum):
 #: A target that asks for alerts is told of all, unless it names some.
 ALL_ALERTS: Final = frozenset(Rule)
 
-#: What a target is told unless it says otherwise, and what `on_failure` is for.
+#: How a run may end badly; and what a target is told unless it says otherwise, and an `on_failure`.
 BAD_ENDS: Final = frozenset({EventKind.FAILED, EventKind.QUARANTINED})
+BY_DEFAULT: Final = BAD_ENDS | {EventKind.PAUSED}
 
 
 @attrs.frozen(kw_only=True)
@@ -145,7 +147,7 @@ class Target:
 
     name: str
     means: Means
-    events: frozenset[EventKind] = BAD_ENDS
+    events: frozenset[EventKind] = BY_DEFAULT
     timeout: timedelta = DEFAULT_TIMEOUT
     alerts: frozenset[Rule] = ALL_ALERTS
     digest: int = 0

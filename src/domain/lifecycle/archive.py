@@ -21,10 +21,12 @@ from ..messages import (
     ticket_of,
 )
 from ..reading import Fault, Invalid
+from ..retries.limits import Changed, LimitChange
 from ..retries.outcome import Ending, ErrorClass, PoisonPill, TaskError
 from ..retries.policy import write_policy
 from ..retries.retry import Fail, Quarantine
 from ..schedules.keys import reported_key
+from ..schedules.skips import say_failures
 from ..schedules.task import TaskRef
 from ..texts.moments import read_iso
 from ..texts.printable import echo
@@ -141,7 +143,8 @@ class Archived:
     it is, or if it needs none. It is quarantined for its last *crash_count* crashes, from
     *first_crash_at* to the end; both are None for what is no poison pill. *options* is JSON: its
     policy, and its timeout. *topic* is what it was an event of. *event_at* is from when on those
-    who want to know of it are told; None once that is taken care of.
+    who want to know of it are told; None once that is taken care of. With it the schedule was
+    paused, after *paused_after* failures in a row; None if it was not.
     """
 
     id: int
@@ -170,6 +173,7 @@ class Archived:
     options: str | None = None
     topic: str | None = None
     event_at: datetime | None = None
+    paused_after: int | None = None
 
     @property
     def ticket(self) -> AttemptRef:
@@ -228,6 +232,13 @@ def archive(
         topic=execution.topic,
         event_at=at,
     )
+
+
+def self_pause(last: Archived) -> LimitChange:
+    """Say that a schedule was paused with its *last* failure."""
+    name, why = last.schedule_name, say_failures(last.paused_after or 0, last.failed_reason)
+    text = f"Schedule {name} is paused: {why}. To end that: cronhare schedules resume {name}"
+    return LimitChange(Changed.SCHEDULE_PAUSED, name, text)
 
 
 def archive_report(failure: Failure, now: datetime) -> Archived:

@@ -148,11 +148,12 @@ class Changed(enum.Enum):
     BREAKER_OPENED = enum.auto()
     BREAKER_PROBED = enum.auto()
     BREAKER_CLOSED = enum.auto()
+    SCHEDULE_PAUSED = enum.auto()
 
 
 @attrs.frozen
 class LimitChange:
-    """What changed of a limit, to be told once: *of* which queue or task, and *text* in words."""
+    """What changed of a limit, to be told once: *of* which queue, task or schedule, in words."""
 
     what: Changed
     of: str

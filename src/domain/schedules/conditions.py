@@ -246,6 +246,9 @@ def compiled(draft: CalendarDraft) -> FoundCalendar:
 #: How many runs a schedule may be allowed in all.
 MAX_RUNS: Final = range(1, 1_000_000_000 + 1)
 
+#: After how many failures in a row a schedule may pause itself.
+PAUSE_AFTER: Final = range(1, 1_000 + 1)
+
 #: The most calendars, and the most blackout windows, that a schedule names.
 MOST_NAMED: Final = 20
 MOST_BLACKOUTS: Final = 100
@@ -282,6 +285,7 @@ def _blackouts(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 MaxRuns = Annotated[int, whole_number(MAX_RUNS)]
+PauseAfter = Annotated[int, whole_number(PAUSE_AFTER)]
 Calendars = Annotated[
     tuple[Annotated[str, Meta(pattern=rf"^{NAME}\Z")], ...],
     Meta(max_length=MOST_NAMED, description=f"a list of names of calendars, {MOST_NAMED} at most"),
@@ -304,10 +308,12 @@ class Conditions:
 
     *max_runs* counts the runs that were due, not those by hand; *expires* is how long after its
     due instant a run may begin. An instant in a calendar of *skip_on* does not run, nor does one
-    that is in none of *only_on*; *blackout* has windows in the schedule's own zone.
+    that is in none of *only_on*; *blackout* has windows in the schedule's own zone. After
+    *pause_after* failures in a row the schedule is paused.
     """
 
     max_runs: MaxRuns | None = None
+    pause_after: PauseAfter | None = None
     expires: _Expiry | None = None
     skip_on: Calendars = ()
     only_on: Calendars = ()
@@ -316,6 +322,11 @@ class Conditions:
     @property
     def calendars(self) -> tuple[str, ...]:
         return (*self.skip_on, *self.only_on)
+
+    @property
+    def judges_instants(self) -> bool:
+        """Whether anything of it may keep an instant from running."""
+        return attrs.evolve(self, pause_after=None) != NONE
 
     def blacked_out_by(self, instant: datetime, zone: ZoneInfo) -> Window | None:
         return next((w for w in map(parse_window, self.blackout) if w.covers(instant, zone)), None)

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from ..texts.moments import say_moment
-from ..texts.printable import shortened
+from ..texts.printable import printable, shortened
 from ..texts.words import counted
 from .conditions import BrokenCalendar, FoundCalendar, expired, missing
 from .schedule import Every, Schedule
@@ -145,6 +145,29 @@ def paused_anew(pause: Pause, before: Pause | None, *, now: datetime) -> Pause:
     if before is not None and before.is_on(now):
         return msgspec.structs.replace(pause, since=before.since)
     return pause
+
+
+#: Who pauses a schedule that fails again and again, and what its reason has of the last error.
+BY_ITSELF: Final = "cronhare"
+_LONGEST_ERROR: Final = 300
+
+
+def paused_by_failures(
+    failed: Sequence[bool], most: int, *, error: str, now: datetime
+) -> Pause | None:
+    """Pause a schedule whose last *most* runs have failed, until somebody resumes it.
+
+    *failed* says of each run that ended since the last pause, the newest first, whether it did:
+    one that was replayed counts by how it ended then, and where it ended last.
+    """
+    if len(failed) < most or not all(failed[:most]):
+        return None
+    return Pause(since=now, by=BY_ITSELF, reason=say_failures(most, error))
+
+
+def say_failures(count: int, error: str) -> str:
+    said = shortened(printable(error), _LONGEST_ERROR)
+    return f"{counted(count, 'failure')} in a row, the last one: {said}"
 
 
 def resumed(pause: Pause, *, now: datetime) -> Pause:

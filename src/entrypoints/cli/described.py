@@ -266,6 +266,10 @@ def _failure_facts(archived: "FailureView") -> list[tuple[str, object]]:
         ("reason", archived.failed_reason),
         ("crashes", crashes),
         ("attempts", archived.attempts),
+        (
+            "paused",
+            archived.paused_after and f"its schedule, after {archived.paused_after} in a row",
+        ),
         ("params", json_line(archived.params)),
         ("options", None if archived.options is None else json_line(archived.options)),
         ("resolved", archived.resolved_at),

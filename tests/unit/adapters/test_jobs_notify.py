@@ -10,7 +10,7 @@ import pytest
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.events.targets import (
-    BAD_ENDS,
+    BY_DEFAULT,
     NO_MAIL_SERVER,
     ByCommand,
     ByEmail,
@@ -86,7 +86,7 @@ def test_a_file_says_who_is_told_of_what(read: Read, tmp_path: Path) -> None:
     assert hook.events == {EventKind.FAILED, EventKind.RECOVERED}
     assert hook.timeout == timedelta(seconds=5)
     assert said.targets["mail"].means == ByEmail(to=("ops@example.org", "root"))
-    assert said.targets["mail"].events == {*BAD_ENDS, EventKind.RECOVERED}
+    assert said.targets["mail"].events == {*BY_DEFAULT, EventKind.RECOVERED}
     assert said.told_once == {"mail"}
     assert said.targets["listener"].means == ByListener(function="alerts:told", cwd=tmp_path)
     assert said.targets["script"].means == ByCommand(
@@ -113,7 +113,7 @@ def test_any_target_may_hear_of_each_failure_or_of_the_first(read: Read) -> None
     )
 
     assert said.told_once == {"hook"}
-    assert said.targets["mail"].events == BAD_ENDS
+    assert said.targets["mail"].events == BY_DEFAULT
     assert said.targets["hook"].events == {EventKind.FAILED, EventKind.RECOVERED}
 
 

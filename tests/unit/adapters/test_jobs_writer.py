@@ -69,6 +69,7 @@ conditions = st.fixed_dictionaries(
     {},
     optional={
         "max_runs": st.integers(1, 10**9),
+        "pause_after": st.integers(1, 1_000),
         "expires": st.integers(1, 10**6).map(lambda seconds: timedelta(seconds=seconds)),
         "skip_on": st.just(("holidays",)),
         "only_on": st.just(("holidays", "workdays")),

@@ -22,15 +22,19 @@ from cronhare.domain.events.outbox import MOST_TRIES, OutboxRow, OutboxState, Ru
 from cronhare.domain.events.rules import AlertPolicy
 from cronhare.domain.events.targets import (
     BAD_ENDS,
+    BY_DEFAULT,
     ByCommand,
     ByWebhook,
     EventKind,
     NotificationSettings,
+    Repeat,
     Subscribers,
     Subscriptions,
     Target,
 )
+from cronhare.domain.execution import State
 from cronhare.domain.retries.policy import RetryPolicy
+from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.events import MailContent, NotDelivered
@@ -174,6 +178,28 @@ async def test_a_failure_is_told_to_each_who_wants_it_and_to_no_other() -> None:
         ("ops", "failed"),
     ]
     assert set(outpost.states().values()) == {OutboxState.DELIVERED.value}
+
+
+async def test_a_schedule_that_pauses_itself_is_told_to_whoever_is_told_of_failures(
+    lines: Lines,
+) -> None:
+    made = house()
+    pausing = attrs.evolve(EVERY_MINUTE, conditions=Conditions(pause_after=2))
+    made.schedules.save([pausing], source=SHOP, now=made.now)
+    once = attrs.evolve(target("mail", *BY_DEFAULT, EventKind.RECOVERED), repeat=Repeat.FIRST)
+    outpost = Outpost(made, subscriptions(once, target("log")))
+    await failed(made)
+    for _ in range(3):
+        await outpost.turn()
+        made.dispatcher.tick(made.now)
+        await made.turn(MINUTE)
+
+    told = sorted(outpost.notifier.told)
+    assert told == [*[("log", "failed")] * 2, ("mail", "failed"), ("mail", "paused")]
+    [skipped] = made.executions(State.SKIPPED)
+    why = "2 failures in a row, the last one: boom"
+    assert why in str(skipped.last_error)
+    assert [line for line in lines() if f"Schedule report is paused: {why}" in line]
 
 
 async def test_who_stands_in_tells_only_what_nobody_has_taken_for_so_long() -> None:

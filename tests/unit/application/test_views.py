@@ -226,6 +226,7 @@ KEPT: dict[str, Any] = {
     "crash_count": 3,
     "first_crash_at": NOON,
     "topic": "letters.due",
+    "paused_after": 5,
 }
 ARCHIVED = Archived(
     **KEPT,
@@ -303,6 +304,7 @@ DRAFT = ScheduleDraft(
     fold=Fold.BOTH,
     conditions=Conditions(
         max_runs=7,
+        pause_after=4,
         expires=9.5 * SECOND,
         skip_on=("holidays",),
         only_on=("workdays",),
@@ -360,6 +362,7 @@ SCHEDULE: dict[str, Any] = {
     "fold_policy": "both",
     "max_runs": 7,
     "runs_claimed": 5,
+    "pause_after": 4,
     "expires_seconds": 9.5,
     "skip_on": ("holidays",),
     "only_on": ("workdays",),
@@ -521,6 +524,7 @@ def policy(*, max_delay: int | None) -> RetryPolicy:
                 "last_run": None,
             }
             | {"max_runs": None, "runs_claimed": None, "expires_seconds": None, "pause": None}
+            | {"pause_after": None}
             | dict.fromkeys(("skip_on", "only_on", "blackout"), ()),
         ),
         (

@@ -101,7 +101,7 @@ def find_circumstances(connection: sa.Connection, known: Known) -> Mapping[int, 
     asking = [
         (row.is_paused, schedule)
         for row, schedule in known
-        if isinstance(schedule, Schedule) and (row.is_paused or schedule.conditions is not None)
+        if isinstance(schedule, Schedule) and (row.is_paused or _has_conditions(schedule))
     ]
     if not asking:
         return {}
@@ -125,6 +125,10 @@ def find_circumstances(connection: sa.Connection, known: Known) -> Mapping[int, 
         )
         found[schedule.id] = Found(circumstances=circumstances, newest_skip_id=skip_id)
     return found
+
+
+def _has_conditions(schedule: Schedule) -> bool:
+    return schedule.conditions is not None and schedule.conditions.judges_instants
 
 
 def keep_tallies(

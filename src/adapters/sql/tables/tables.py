@@ -303,6 +303,7 @@ failed_tasks = sa.Table(
     sa.Column("options", LongText),
     sa.Column("topic", sa.String(255)),
     sa.Column("event_at", UtcDateTime),
+    sa.Column("paused_after", sa.Integer),
     sa.Index("ix_failed_check", "check_at"),
     sa.Index("ix_failed_event", "event_at"),
     sa.Index("ix_failed_at", "failed_at"),

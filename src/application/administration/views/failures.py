@@ -84,6 +84,7 @@ class FailureView:
     first_crash_at: datetime | None
     options: Any
     topic: str | None
+    paused_after: int | None
     poison_key: str | None
     dead_letter: DeadLetterRecord
     problem: str | None = None  # a row that cannot be read is told by the log, and is in no view

@@ -140,6 +140,7 @@ class ScheduleView:
     ends_at: datetime | None = None
     max_runs: int | None = None
     runs_claimed: int | None = None
+    pause_after: int | None = None
     expires_seconds: float | None = None
     skip_on: tuple[str, ...] | None = None
     only_on: tuple[str, ...] | None = None
@@ -244,6 +245,7 @@ def shown_field(name: str, value: Any) -> dict[str, Any]:  # noqa: ANN401 - a fi
             conditions = value or Conditions()
             return {
                 "max_runs": conditions.max_runs,
+                "pause_after": conditions.pause_after,
                 "expires_seconds": seconds(conditions.expires),
                 "skip_on": conditions.skip_on,
                 "only_on": conditions.only_on,

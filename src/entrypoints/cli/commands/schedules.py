@@ -157,6 +157,7 @@ def _facts(one: ScheduleView) -> list[tuple[str, object]]:
         ("starts", one.starts_at),
         ("ends", one.ends_at),
         ("max runs", one.max_runs and f"{one.max_runs}, {one.runs_claimed} so far"),
+        ("pause after", one.pause_after and f"{counted(one.pause_after, 'failure')} in a row"),
         ("expires", _duration(one.expires_seconds)),
         ("skip on", ", ".join(one.skip_on or ()) or None),
         ("only on", ", ".join(one.only_on or ()) or None),

@@ -51,7 +51,8 @@ JSON_FIELDS: Final = ("params", "retry")
 _LISTS: Final = ("skip_on", "only_on", "blackout")
 #: Whole numbers.
 _NUMBERS: Final = (
-    "max_runs", "misfire_cap", "concurrency_limit", "user_id", "group_id", "language_id",
+    "max_runs", "pause_after", "misfire_cap", "concurrency_limit", "user_id", "group_id",
+    "language_id",
 )  # fmt: skip
 #: Fields that are parts of a table of a jobs file: it is said as a whole, or not at all.
 PARTS: Final = {
@@ -266,6 +267,7 @@ LABELS: Final = {
     "queue": "Queue",
     "expires": "Begins within",
     "max_runs": "Runs at most",
+    "pause_after": "Paused after failures",
     "starts_at": "Not before",
     "ends_at": "Not after",
     "skip_on": "Not on days of",

@@ -70,6 +70,17 @@ def test_a_failure_is_told_as_the_original_does() -> None:
     assert set(said["data"]) == {"scheduledJobId", "topic", "lastError", "attempts", "metadata"}
 
 
+def test_a_schedule_that_paused_itself_is_told_with_its_last_error() -> None:
+    said = json.loads(events.paused(attrs.evolve(FAILED, paused_after=5)).document)
+
+    assert said["type"] == "schedule.paused"
+    assert (said["data"]["failures"], said["data"]["lastError"]) == (5, "Connection timeout")
+    assert said["data"]["alert"]["message"] == (
+        "5 failures in a row, the last one: Connection timeout. "
+        "To end that: cronhare schedules resume token"
+    )
+
+
 def arrived(execution: Execution) -> Any:  # noqa: ANN401 - any JSON
     return json.loads(events.arrived(execution).document)
 
