@@ -3,6 +3,7 @@
 import builtins
 import contextlib
 import importlib
+import logging
 import os
 import sys
 import traceback
@@ -40,10 +41,20 @@ def load(place: str) -> "App":
             found = getattr(found, part)
         if isinstance(found, App):
             found.load()
+            _have_log_written()
             return found
     except (Exception, SystemExit) as error:
         raise ImportFailed(f"{place} cannot be imported\n{shortened(error)}") from error
     raise ImportFailed(f"{place} is of class {type(found).__name__}; an App of cronhare is needed")
+
+
+def _have_log_written() -> None:
+    """Let `Context.log` go to stderr, unless the app has set up logging itself."""
+    log = logging.getLogger("cronhare.task")
+    if not log.hasHandlers():
+        # The kind that asks for sys.stderr each time, as that may be replaced.
+        log.addHandler(type(logging.lastResort)(logging.INFO))  # type: ignore[misc]
+        log.setLevel(logging.INFO)
 
 
 def shortened(error: BaseException) -> str:

@@ -1,0 +1,429 @@
+"""What every executor of functions promises. Another joins by one more parameter of `executor`."""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from cronhare.adapters.process import attempt
+from cronhare.adapters.process.apps import PythonRunner
+from cronhare.adapters.process.attempt import GRACE
+from cronhare.domain.retries.outcome import Ending, ErrorClass
+from cronhare.domain.schedules.python_call import Executor, PythonCall
+from cronhare.ports.runner import AttemptResult, Invocation, StopReason
+from tests.integration.invocations import (
+    HANGS,
+    ClockPutForward,
+    alive,
+    exists,
+    invocation,
+    open_descriptors,
+    sleepers,
+    unique_sleep,
+    until_file,
+)
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parents[2]
+APP = "tests.integration.contract_app:app"
+
+#: A worker that runs one function, from the repository's root.
+WORKER = """
+import asyncio, json, sys
+from cronhare.adapters.process.apps import PythonRunner
+from tests.integration.test_executors_contract import calling
+
+async def main():
+    name, executor, params = sys.argv[1:]
+    await PythonRunner().run(calling(name, executor, timeout=60, **json.loads(params)))
+
+asyncio.run(main())
+"""
+
+Call = Callable[..., Invocation]
+
+
+def calling(
+    name: str,
+    executor: str,
+    *,
+    app: str = APP,
+    timeout: float = 30,
+    folder: Path = ROOT,
+    **params: object,
+) -> Invocation:
+    base = invocation("-", params=params, timeout=timeout, attempt=3, env={"REGION": "eu"})
+    python = PythonCall(app=app, executor=Executor(executor), folder=folder)
+    task = attrs.evolve(base.task, name=name, command=(), python=python, cwd=folder)
+    return attrs.evolve(base, task=task)
+
+
+@pytest.fixture(params=["process", "fork"])
+def executor(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def call(executor: str) -> Call:
+    def make(name: str, **how: Any) -> Invocation:  # noqa: ANN401 - as `calling`
+        return calling(name, executor, **how)
+
+    return make
+
+
+@pytest.fixture
+async def runner() -> AsyncIterator[PythonRunner]:
+    secrets = {"CRON_DATABASE_URL": "sqlite:///x", "CRON_SMTP_URL": "smtp://canary"}
+    runner = PythonRunner(os.environ | secrets)
+    yield runner
+    await runner.close()
+
+
+def result(ran: AttemptResult) -> Any:  # noqa: ANN401 - any JSON value
+    assert ran.outcome.ending is Ending.SUCCEEDED, (ran.outcome, ran.stderr.head)
+    return json.loads(ran.report.result or "null")
+
+
+async def eventually(condition: Callable[[], bool]) -> bool:
+    """Whether it comes true within five seconds."""
+    for _ in range(500):
+        if condition():
+            return True
+        await asyncio.sleep(0.01)
+    return False
+
+
+# What a function is given, and gives
+
+
+async def test_a_function_is_called_with_its_parameters_and_its_result_is_kept(
+    runner: PythonRunner, call: Call
+) -> None:
+    ran = await runner.run(call("add", a=1))
+
+    assert result(ran) == {"total": 3}
+    assert (ran.report.progress, ran.report.progress_text) == (0.5, "half")
+    assert ran.stdout.head == "adding 1\n"
+    assert ran.stderr.head == "for nightly\nattempt 3\n"
+    assert ran.pid is not None
+    assert ran.cpu_seconds is not None
+    assert ran.peak_memory is not None
+
+
+async def test_a_function_is_told_of_its_attempt_in_a_process_like_any_other(
+    runner: PythonRunner, call: Call
+) -> None:
+    asked = call("told")
+
+    facts = result(await runner.run(asked))
+    others = [result(await runner.run(call("was.told"))) for _ in range(2)]
+
+    assert facts == facts | {
+        "params": "{}",
+        "due": "2025-12-12T08:00:00+00:00",
+        "attempt": 3,
+        "key": "cron-2025-12-12-8-0",
+        "fence": asked.fence,
+        "schedule": "nightly",
+        "id": asked.execution_id,
+        "cwd": str(ROOT),
+        "region": "eu",
+        "ledger": "sqlite:///x",
+        "smtp": None,
+        "session": True,
+        "threads": 1,
+        "mask": [],
+        "pipe": True,
+        "interrupt": True,
+    }
+    assert facts["descriptors"][:4] == [0, 1, 2, 3]
+    assert len(facts["descriptors"]) <= 5  # one is that of the list
+    assert len({each["random"] for each in (facts, *others)}) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "said"),
+    [
+        ("add", {"a": "x"}, "a: expected `int`, got `str`; add takes: a: int, b: int = 2"),
+        ("add", {}, "a"),
+        ("add", {"a": 1, "c": 1}, "c"),
+        ("no.such", {}, "app contract has no task no.such; it has: add, "),
+    ],
+)
+async def test_what_does_not_fit_is_a_permanent_failure_that_says_what_does(
+    runner: PythonRunner, call: Call, name: str, params: dict[str, object], said: str
+) -> None:
+    error = (await runner.run(call(name, **params))).outcome.error
+
+    assert error is not None
+    assert error.error_class is ErrorClass.PERMANENT
+    assert said in error.message
+
+
+# How it ends
+
+
+async def test_a_failure_has_its_class_and_a_stack_that_begins_in_the_task(
+    runner: PythonRunner, call: Call
+) -> None:
+    failed = await runner.run(call("fails", message="away"))
+    refused = await runner.run(call("refuses"))
+
+    error = failed.outcome.error
+    assert error is not None
+    assert (error.error_class, error.code) == (ErrorClass.TRANSIENT, "ECONNREFUSED")
+    assert "contract_app.py" in (error.stack or "").splitlines()[1]
+    assert error.types[0] == "ConnectionRefusedError"
+    assert refused.outcome.error is not None
+    assert refused.outcome.error.error_class is ErrorClass.PERMANENT
+
+
+async def test_a_snooze_is_an_ending_of_its_own(runner: PythonRunner, call: Call) -> None:
+    outcome = (await runner.run(call("later"))).outcome
+
+    assert outcome.ending is Ending.SNOOZED
+    assert outcome.error is not None
+    assert outcome.error.retry_after is not None
+    assert outcome.error.retry_after.total_seconds() == 90
+
+
+@pytest.mark.parametrize("by_os", [False, True])
+async def test_an_exit_keeps_its_meaning(runner: PythonRunner, call: Call, by_os: bool) -> None:
+    good = await runner.run(call("exits", code=0, by_os=by_os))
+    bad = await runner.run(call("exits", code=3, by_os=by_os))
+
+    assert good.outcome.ending is Ending.SUCCEEDED
+    assert (bad.outcome.ending, bad.outcome.exit_code) == (Ending.FAILED, 3)
+    assert bad.stdout.head == "last words"
+
+
+async def test_a_killed_child_is_a_crash(runner: PythonRunner, call: Call) -> None:
+    ran = await runner.run(call("dies", signum=signal.SIGSEGV))
+
+    assert (ran.outcome.ending, ran.outcome.signal) == (Ending.CRASHED, signal.SIGSEGV)
+
+
+async def test_threads_are_waited_for_and_exit_handlers_run(
+    runner: PythonRunner, call: Call
+) -> None:
+    ran = await runner.run(call("ends_late"))
+
+    assert ran.outcome.ending is Ending.SUCCEEDED
+    assert ran.stdout.head == "thread\nhandlers\n"
+
+
+async def test_progress_starts_the_timeout_anew(
+    runner: PythonRunner, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ClockPutForward(monkeypatch)
+    running = asyncio.create_task(runner.run(call("renews", place=str(tmp_path), timeout=1_000)))
+
+    for following in ("on", "end"):
+        await clock.leap_once_begun(600)
+        (tmp_path / following).touch()
+
+    assert (await running).outcome.ending is Ending.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("reason", "ending"),
+    [(StopReason.CANCELLED, Ending.CANCELLED), (StopReason.INTERRUPTED, Ending.INTERRUPTED)],
+)
+async def test_what_is_stopped_may_clean_up(
+    runner: PythonRunner, call: Call, tmp_path: Path, reason: StopReason, ending: Ending
+) -> None:
+    ready = tmp_path / "ready"
+    stopped = call("hangs", ready=str(ready))
+    running = asyncio.create_task(runner.run(stopped))
+    await until_file(ready)
+
+    assert runner.stop(stopped.execution_id, reason)
+    ran = await running
+
+    assert ran.outcome.ending is ending
+    assert await until_file(Path(f"{ready}.end")) == "cancelled: True"
+    assert ran.stdout.head == "begun\n"
+    assert "in hangs" in ran.stderr.head  # where it was
+
+
+async def test_an_async_function_is_cancelled_at_its_timeout(
+    runner: PythonRunner, call: Call, tmp_path: Path
+) -> None:
+    ready = tmp_path / "ready"
+
+    ran = await runner.run(call("waits", ready=str(ready), timeout=2))
+
+    assert ran.outcome.ending is Ending.TIMED_OUT
+    assert exists(f"{ready}.end")
+    assert "in waits" in ran.stderr.head
+
+
+async def test_what_ignores_sigterm_is_killed_after_its_grace(
+    runner: PythonRunner, call: Call, tmp_path: Path
+) -> None:
+    await runner.run(call("told"))  # the import is over
+    before = time.monotonic()
+
+    ran = await runner.run(call("stubborn", ready=str(tmp_path / "ready"), timeout=2))
+
+    assert (ran.outcome.ending, ran.outcome.signal) == (Ending.TIMED_OUT, signal.SIGKILL)
+    assert 2 + GRACE < time.monotonic() - before < 2 + GRACE + 6
+
+
+async def test_a_lost_lease_knows_no_grace(
+    runner: PythonRunner, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempt, "GRACE", 10 * HANGS)
+    ready = tmp_path / "ready"
+    lost = call("stubborn", ready=str(ready))
+    running = asyncio.create_task(runner.run(lost))
+    await until_file(ready)
+
+    runner.stop(lost.execution_id, StopReason.LEASE_LOST)
+    async with asyncio.timeout(HANGS):
+        ran = await running
+
+    assert ran.outcome.ending is Ending.LOST
+
+
+# What it does to the others
+
+
+async def test_what_it_has_written_is_read_while_it_runs(
+    runner: PythonRunner, call: Call, tmp_path: Path
+) -> None:
+    writes = call("hangs", ready=str(tmp_path / "ready"))
+    running = asyncio.create_task(runner.run(writes))
+
+    while (written := runner.written(writes.execution_id)) is None:  # noqa: ASYNC110 - no events
+        await asyncio.sleep(0.01)
+
+    assert written.stdout.head == "begun\n"
+    runner.stop(writes.execution_id, StopReason.LEASE_LOST)
+    await running
+    assert runner.written(writes.execution_id) is None
+
+
+async def test_endless_output_is_kept_at_both_ends(runner: PythonRunner, call: Call) -> None:
+    logging.getLogger("cronhare.task").setLevel(logging.WARNING)
+    try:
+        ran = await runner.run(call("floods", count=300, timeout=HANGS))
+    finally:
+        logging.getLogger("cronhare.task").setLevel(logging.NOTSET)
+
+    assert ran.outcome.ending is Ending.SUCCEEDED
+    assert ran.stdout.bytes == 300 * 100_000 + len("first\nlast\n")
+    assert ran.stdout.head.startswith("first\nx")
+    assert ran.stdout.tail.endswith("x\nlast\n")
+
+
+async def test_no_run_finds_what_another_has_changed(
+    runner: PythonRunner, call: Call, tmp_path: Path
+) -> None:
+    before = result(await runner.run(call("told")))
+    spoilt = await runner.run(call("spoils", place=str(tmp_path)))
+    after = result(await runner.run(call("told")))
+
+    assert spoilt.outcome.ending is Ending.SUCCEEDED
+    for name in ("cwd", "region", "pipe", "descriptors"):
+        assert after[name] == before[name]
+
+
+async def test_many_run_at_once_and_each_has_its_own_end(runner: PythonRunner, call: Call) -> None:
+    ran = await asyncio.gather(*(runner.run(call("exits", code=n, by_os=False)) for n in range(10)))
+
+    assert [each.outcome.exit_code for each in ran] == list(range(10))
+
+
+async def test_no_descriptor_is_left_after_many_runs(runner: PythonRunner, call: Call) -> None:
+    await runner.run(call("add", a=1))
+    before = open_descriptors()
+
+    await asyncio.gather(*(runner.run(call("add", a=n)) for n in range(10)))
+
+    assert open_descriptors() == before
+
+
+# What stays behind
+
+
+@pytest.mark.parametrize("ends", [True, False])
+async def test_nothing_of_an_attempt_outlives_it(
+    runner: PythonRunner, call: Call, tmp_path: Path, ends: bool
+) -> None:
+    seconds, ready = unique_sleep(), tmp_path / "ready"
+    before = time.monotonic()
+
+    ran = await runner.run(
+        call("family", seconds=seconds, ready=str(ready), ends=ends, timeout=20 if ends else 2)
+    )
+
+    _, _, daemon, params_file = (await until_file(ready)).split()
+    assert ran.outcome.ending is (Ending.SUCCEEDED if ends else Ending.TIMED_OUT)
+    assert time.monotonic() - before < 20
+    assert sleepers(seconds) == set()
+    assert not alive(int(daemon))
+    assert not exists(params_file)
+
+
+@pytest.mark.parametrize("killed", ["worker", "warden"])
+async def test_a_kill_of_what_watches_over_it_leaves_nothing(
+    executor: str, tmp_path: Path, killed: str
+) -> None:
+    seconds, ready = unique_sleep(), tmp_path / "ready"
+    params = json.dumps({"seconds": seconds, "ready": str(ready), "ends": False})
+    arguments = [sys.executable, "-c", WORKER, "family", executor, params]
+    with subprocess.Popen(arguments, cwd=ROOT) as process:  # noqa: ASYNC220 - to be killed
+        pid, warden, daemon, params_file = (await until_file(ready)).split()
+
+        os.kill(process.pid if killed == "worker" else int(warden), signal.SIGKILL)
+        gone = await eventually(
+            lambda: (
+                not any(alive(int(each)) for each in (pid, warden, daemon))
+                and not exists(params_file.rpartition("/")[0])
+            )
+        )
+        process.kill()
+
+    assert gone
+    assert sleepers(seconds) == set()
+
+
+async def test_after_a_killed_warden_its_attempts_are_lost_and_the_next_has_a_new_one(
+    runner: PythonRunner, call: Call, tmp_path: Path
+) -> None:
+    ready = tmp_path / "ready"
+    running = asyncio.create_task(runner.run(call("stubborn", ready=str(ready))))
+    pid, warden = map(int, (await until_file(ready)).split())
+
+    os.kill(warden, signal.SIGKILL)
+    lost = await running
+    after = await runner.run(call("add", a=1))
+
+    assert lost.outcome.ending is Ending.LOST
+    assert not alive(pid)
+    assert result(after) == {"total": 3}
+
+
+async def test_closing_ends_what_runs(runner: PythonRunner, call: Call, tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    running = asyncio.create_task(runner.run(call("stubborn", ready=str(ready))))
+    pid, warden = map(int, (await until_file(ready)).split())
+
+    await runner.close()
+
+    assert (await running).outcome.ending is Ending.INTERRUPTED
+    assert not alive(pid)
+    assert not alive(warden)
