@@ -40,6 +40,7 @@ __all__ = [
     "language_id",
     "missed",
     "params",
+    "previous_success",
     "progress",
     "retry_count",
     "run",
@@ -142,10 +143,7 @@ def retry_count() -> int:
 
 def due_at() -> "datetime | None":
     """When the run was due, in UTC; None by hand."""
-    from datetime import datetime  # noqa: PLC0415 - see params
-
-    text = os.environ.get("CRON_DUE_AT")
-    return datetime.fromisoformat(text) if text else None
+    return _moment("CRON_DUE_AT")
 
 
 def missed() -> int:
@@ -156,6 +154,15 @@ def missed() -> int:
     not count; of more than 10,000 the number is too low.
     """
     return int(os.environ.get("CRON_MISSED") or 0)
+
+
+def previous_success() -> "datetime | None":
+    """When the schedule's last run before this one that succeeded was due, in UTC.
+
+    None if there was none, by hand, and in a command: a function of an app that takes a `Context`
+    is told.
+    """
+    return _moment("CRON_PREVIOUS_SUCCESS")
 
 
 def schedule() -> str | None:
@@ -190,6 +197,13 @@ def language_id() -> int | None:
 def topic() -> str | None:
     """The topic of the event that this run is; None of any other run."""
     return os.environ.get("CRON_TOPIC")
+
+
+def _moment(name: str) -> "datetime | None":
+    from datetime import datetime  # noqa: PLC0415 - see params
+
+    text = os.environ.get(name)
+    return datetime.fromisoformat(text) if text else None
 
 
 def _number(name: str) -> int | None:

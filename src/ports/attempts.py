@@ -139,6 +139,12 @@ class AttemptStorePort(Protocol):
         Superseded if the `version` has changed: the owner has renewed its lease, or finished.
         """
 
+    def previous_success(self, execution: Execution) -> datetime | None:
+        """Give when the run was due that succeeded last, of those due before this one.
+
+        It is one of its schedule, however it was begun; None if none has, or none is kept.
+        """
+
     def renew(
         self, execution_ids: Collection[int], *, now: datetime, node: str, lease: timedelta
     ) -> Renewal:

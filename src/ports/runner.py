@@ -42,8 +42,9 @@ class Invocation:
 
     *params* is any JSON value. *deaths* counts the earlier attempts that ended badly: the task's
     `RETRY_COUNT`. *missed* counts the missed instants that the run makes up for, its own among them
-    if that was missed. *fence* is its fencing token, see `Execution.fence`. *topic* is that of the
-    event that it listens to, *trace* the `traceparent` of the span that it runs in.
+    if that was missed. *previous_success* is when the last one was due that succeeded before, where
+    its task wants to know. *fence* is its fencing token, see `Execution.fence`. *topic* is that of
+    the event that it listens to, *trace* the `traceparent` of the span that it runs in.
     """
 
     execution_id: int
@@ -57,6 +58,7 @@ class Invocation:
     task: Task
     params: object
     missed: int = 0
+    previous_success: datetime | None = None
     owned_by: ScheduleOwner = NOBODY
     topic: str | None = None
     trace: str | None = None

@@ -36,12 +36,14 @@ from cronhare.ports.attempts import (
 from cronhare.ports.runner import AttemptResult, Captured, TaskReport, Written
 from tests.integration.ledgers import (
     CRASH,
+    EVERY_MINUTE,
     FAILURE,
     FOR_GOOD,
     IN_30_S,
     LEASE,
     LOSS,
     MICROSECOND,
+    MINUTE,
     SECOND,
     SUCCESS,
     TIMEOUT,
@@ -642,6 +644,27 @@ def test_a_cancel_of_one_leaves_the_successes_beside_it(ledger: Ledger) -> None:
     states = [ledger.seen(one).state for one in running]
     assert states == [State.SUCCEEDED, State.CANCELLED, State.SUCCEEDED]
     assert list(answers) == states
+
+
+def test_a_run_knows_when_the_last_one_was_due_that_succeeded_before_it(ledger: Ledger) -> None:
+    ledger.add("other", **EVERY_MINUTE)
+    ledger.add(**EVERY_MINUTE)
+    runs = list[Execution]()
+    for _ in range(4):
+        ledger.clock.advance(MINUTE)
+        runs += (run for run in ledger.claim_due().claimed if run.schedule_name == "report")
+    first, second, third, fourth = runs
+    asked = ledger.attempts.previous_success
+
+    none = asked(fourth)
+    ledger.succeeded(second)
+    ledger.finished(third, FOR_GOOD)
+    ledger.clock.advance(MINUTE)
+    ledger.succeeded(first)  # it ends last, and was due before
+
+    assert (none, asked(first)) == (None, None)
+    assert (asked(second), asked(third)) == (first.due_at, second.due_at)
+    assert asked(fourth) == second.due_at
 
 
 def test_a_snooze_ends_an_attempt_and_counts_as_no_failure(ledger: Ledger) -> None:

@@ -170,7 +170,7 @@ class Policies:
 _OF_A_COMMAND: Final = ("command", "cwd", "env", "pass_env", "user")
 _OF_A_REQUEST: Final = ("method", "headers", "headers_env", "success")
 _OF_A_REMINDER: Final = ("subject", "text")
-_OF_A_FUNCTION: Final = ("executor", "per_child", "memory")
+_OF_A_FUNCTION: Final = ("executor", "per_child", "memory", "context")
 
 
 def _own_type(name: str) -> str:
@@ -229,6 +229,7 @@ class TaskTable(DefaultsTable):
     executor: Executor | None = None
     per_child: Annotated[int, whole_number(range(1, 1_000_000_001))] | None = None
     memory: SizeAsWritten = None
+    context: bool = False
     aliases: list[_Name] = attrs.field(factory=list[str])
     remind: _Remind | None = None
     subject: str | None = None
@@ -311,6 +312,7 @@ def _function(table: TaskTable, folder: Path, faults: list[Fault]) -> PythonCall
         executor=executor,
         per_child=table.per_child,
         memory=table.memory or None,
+        context=table.context,
         folder=folder,
     )
 

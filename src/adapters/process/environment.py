@@ -86,7 +86,7 @@ def environment(
 
 def _attempt_variables(invocation: Invocation, params_file: str) -> dict[str, str]:
     """Describe the attempt; an owner's number that the schedule's row lacks has no variable."""
-    owner = invocation.owned_by
+    owner, before = invocation.owned_by, invocation.previous_success
     values = (
         invocation.execution_id,
         invocation.execution_key,
@@ -98,6 +98,7 @@ def _attempt_variables(invocation: Invocation, params_file: str) -> dict[str, st
         printable(invocation.schedule_name),  # with a NUL in it nothing could be started
         invocation.fence,
         invocation.missed,
+        None if before is None else iso_moment(before),
         owner.user_id,
         owner.group_id,
         owner.language_id,

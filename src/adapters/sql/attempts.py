@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from sqlalchemy import bindparam, delete, exists, insert, select, update
+from sqlalchemy import bindparam, delete, exists, func, insert, select, update
 
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.lifecycle import transitions
@@ -58,6 +58,24 @@ _FORGET_OUTPUT = delete(outputs).where(exists().where(IS_LAST_OUTPUT, THESE))
 
 _UNLOCKED = OWNED_BY_IDS.with_for_update(skip_locked=True)
 
+
+#: The index (scheduler_id, finished_at) is read from its end. Of so many that ended last the latest
+#: due counts: a retry may succeed after later runs have.
+_LATEST: Final = 20
+_LAST_SUCCESSES = (
+    select(_RUN.due_at)
+    .where(
+        _RUN.scheduler_id == bindparam("scheduler"),
+        _RUN.finished_at.is_not(None),
+        _RUN.state == State.SUCCEEDED.value,
+        _RUN.due_at < moment_of("due"),
+    )
+    .order_by(_RUN.finished_at.desc())
+    .limit(_LATEST)
+    .with_hint(executions, "FORCE INDEX (ix_execution_open)", "mysql")
+    .subquery()
+)
+_LAST_SUCCESS = select(func.max(_LAST_SUCCESSES.c.due_at))
 
 _RENEW = (
     by_id(update(executions))
@@ -136,6 +154,13 @@ class SqlAttemptStore(Store, AttemptEnds):
             return [Refused(str(why))]
 
         return write_each(requests, start_at_gates, refused=refused, locked=lambda _: [Busy()])
+
+    @repeatable
+    def previous_success(self, execution: Execution) -> datetime | None:
+        asked = {"scheduler": execution.scheduler_id, "due": execution.due_at}
+        with self._database.read("looking for the last success") as connection:
+            found: datetime | None = connection.scalar(_LAST_SUCCESS, asked)
+            return found
 
     def renew(
         self, execution_ids: Collection[int], *, now: datetime, node: str, lease: timedelta

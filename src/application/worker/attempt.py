@@ -132,6 +132,14 @@ class AttemptRunner:
             earlier.stopped_for, earlier.ended = StopReason.LEASE_LOST, asyncio.Event()
             self._worker.runner.stop(execution.id, StopReason.LEASE_LOST)
             await earlier.ended.wait()
+        if invocation.task.python is not None and invocation.task.python.context:
+            ledger = self._worker.ledger
+            ask = partial(ledger.in_thread, partial(ledger.attempts.previous_success, execution))
+            try:  # not knowing it is no answer: the task would take it for the first run
+                before = await ledger.retry.to_finish(ask)
+            except LedgerUnavailable:
+                return _not_run("interrupted: the worker shuts down, and the ledger is away")
+            invocation = attrs.evolve(invocation, previous_success=before)
         if running.stopped_for is StopReason.LEASE_LOST:
             return _not_run("its lease was lost before it began")
         if self._is_interrupted or (self._winds_down and is_standalone(execution.queue)):

@@ -24,11 +24,13 @@ class PythonCall:
     """The function that an app has under a task's name.
 
     *app* says where the app is; its module is looked for in *folder* too. A child of a pool is
-    renewed after *per_child* runs; a run that takes more than *memory* bytes is killed.
+    renewed after *per_child* runs; a run that takes more than *memory* bytes is killed. One that
+    takes a *context* is told of the last success before it, which the ledger is asked for.
     """
 
     app: str
     executor: Executor = Executor.FORK
     per_child: int | None = None
     memory: int | None = None
+    context: bool = False
     folder: PurePath | None = None

@@ -203,7 +203,10 @@ class App:
     def tables(self, place: str) -> Table:
         """Say all of it as a jobs file does; *place* is where the app is found, `shop.jobs:app`."""
         self.load()
-        tasks = {name: {"python": place, **task.words} for name, task in self._tasks.items()}
+        tasks = {
+            name: {"python": place, **_context_of(task), **task.words}
+            for name, task in self._tasks.items()
+        }
         own = {
             task.own_schedule: {"task": name, "manual": True, **task.run_words}
             for name, task in self._tasks.items()
@@ -219,6 +222,10 @@ class App:
 
     def __repr__(self) -> str:
         return f"<app {self.name}>"
+
+
+def _context_of(task: Task[..., Any]) -> Table:
+    return {"context": True} if task.signature.takes_context else {}
 
 
 def _checked(name: str, what: str) -> str:

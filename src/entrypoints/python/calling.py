@@ -56,14 +56,13 @@ def find(app: App, name: str) -> Task[..., Any]:
 
 def context() -> Context:
     """Make the context of this process's attempt, by its variables."""
-    before = os.environ.get("CRON_PREVIOUS_SUCCESS")
     return Context(
         due_at=task.due_at() or datetime.now(UTC),
         attempt=task.attempt(),
         key=task.execution_key() or "",
         fence=task.fence(),
         missed=task.missed(),
-        previous_success=datetime.fromisoformat(before) if before else None,
+        previous_success=task.previous_success(),
         schedule=task.schedule(),
         execution_id=task.execution_id(),
         on_report=task.progress,

@@ -39,8 +39,9 @@ class Context:
     *key* names the due instant, or is the one that `enqueue` was given: the same in each attempt,
     it makes a good idempotency key. *fence* is larger in each later attempt: a store that refuses
     smaller ones is safe from an attempt that was taken for lost and still writes. *missed* counts
-    the earlier instants that this run stands for, after a downtime; *previous_success* is the due
-    instant of the schedule's last run that succeeded. *cancelled* is true once it is to end.
+    the due instants that were missed in a downtime and this run makes up for, its own among them if
+    that was missed; *previous_success* is the due instant of the schedule's last run before this
+    one that succeeded. *cancelled* is true once it is to end.
     """
 
     due_at: datetime

@@ -4,11 +4,13 @@ import asyncio
 import json
 from datetime import timedelta
 
+import attrs
 import pytest
 
 from cronhare.domain.execution import State
 from cronhare.domain.retries.outcome import Ending, Outcome, PoisonPill, TaskError
 from cronhare.domain.retries.policy import Backoff, BackoffType, RetryPolicy
+from cronhare.domain.schedules.python_call import PythonCall
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE
 from cronhare.ports.broker import Delivery, Envelope, Published
 from tests.unit.application.conftest import Lines
@@ -23,7 +25,7 @@ from tests.unit.application.deliveries import (
     waits,
 )
 from tests.unit.application.endings import CRASH, SUCCESS, Seen, always, failure, one_by_one
-from tests.unit.application.house import LEASE, House
+from tests.unit.application.house import LEASE, NOON, REPORT, House
 
 
 async def test_a_due_instant_goes_from_the_table_to_a_finished_attempt(lines: Lines) -> None:
@@ -111,6 +113,22 @@ async def test_each_attempt_is_told_how_many_missed_instants_its_run_makes_up_fo
 
     told = [(one.execution_key[:13], one.attempt, one.missed) for one in seen.invocations]
     assert told == [("cron-2026-3-4", 1, 2), ("cron-2026-3-4", 2, 2), ("cron-2026-3-5", 1, 0)]
+
+
+async def test_a_function_that_takes_a_context_is_told_of_the_last_success() -> None:
+    seen = Seen(one_by_one([SUCCESS, failure(), SUCCESS]))
+    call = PythonCall(app="shop.jobs:app", context=True)
+    house = House(script=seen, tasks=[attrs.evolve(REPORT, command=(), python=call)])
+    house.add(retry=RetryPolicy(attempts=1))
+    await house.open()
+    house.dispatcher.tick(house.now)
+    for _ in range(3):
+        await live(house, timedelta(minutes=1))
+        house.dispatcher.tick(house.now)
+        await house.work()
+
+    first = timedelta(minutes=1)
+    assert [one.previous_success for one in seen.invocations] == [None, NOON + first, NOON + first]
 
 
 # Retries

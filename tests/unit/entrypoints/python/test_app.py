@@ -19,7 +19,7 @@ GIVEN_OTHERWISE = {"task", "params", "topic", "payload", "no_listener"}
 TIMES = {"schedule", "every", "date_time", "gap", "fold", "timezone"}
 
 #: What `App.task` names, and what is for tasks that are no functions.
-NAMED_BY_TASK = {"timeout", "retry", "executor", "per_child", "memory", "aliases"}
+NAMED_BY_TASK = {"timeout", "retry", "executor", "per_child", "memory", "aliases", "context"}
 OTHER_KINDS = {
     *("command", "url", "method", "headers", "headers_env", "success"),
     *("remind", "subject", "text", "python", "pass_env"),
