@@ -1,4 +1,7 @@
-"""Reading a jobs file: the tasks that a worker may run, and the schedules that name them."""
+"""Reading a jobs file: the tasks that a worker may run, and the schedules that name them.
+
+What an app says is read here as well: it has the same tables (apps.py).
+"""
 
 import hashlib
 import re
@@ -107,10 +110,23 @@ class FileFault:
         return ": ".join(filter(None, (self.place, self.fault.field, self.fault.problem)))
 
 
-class JobsFileInvalid(ValueError):
-    """A jobs file that cannot be used, with all its *faults*, or the first of very many."""
+@attrs.frozen
+class AppPlace:
+    """Where an app is: `shop.jobs:app`, seen from the current folder."""
 
-    def __init__(self, path: Path, faults: Sequence[FileFault]) -> None:
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class JobsFileInvalid(ValueError):
+    """A jobs file that cannot be used, with all its *faults*, or the first of very many.
+
+    Likewise an app.
+    """
+
+    def __init__(self, path: Path | AppPlace, faults: Sequence[FileFault]) -> None:
         self.path = path
         self.faults = first_faults(faults, MOST_FAULTS, as_fault=_of_file)
         super().__init__(f"{path}: {'; '.join(map(str, self.faults))}")
@@ -122,15 +138,15 @@ def _of_file(problem: str) -> FileFault:
 
 @attrs.frozen(kw_only=True)
 class JobsFile:
-    """A jobs file that was read.
+    """A jobs file that was read, or an app, which says the same.
 
     The ledger keeps its schedules and tasks under *source*: the file's name, unless it gives
     another; *version* says which of it was read. *subscriptions* says who is told of their events.
     *on_start* names the enabled schedules to run whenever `cronhare up` starts, *on_boot* those to
-    run once per boot of the host. *stamp* changes with the file.
+    run once per boot of the host. It is made of *files*, with which *stamp* changes.
     """
 
-    path: Path
+    path: Path | AppPlace
     tasks: tuple[Task, ...]
     drafts: tuple[ScheduleDraft, ...]
     on_start: tuple[str, ...]
@@ -140,16 +156,17 @@ class JobsFile:
     queues: tuple[str, ...] = ()
     calendars: tuple[CalendarDraft, ...] = ()
     subscriptions: Subscriptions = attrs.field(factory=Subscriptions)
+    files: tuple[Path, ...] = ()
     stamp: tuple[int, ...] | None = None
 
 
-def stamp_of(path: Path) -> tuple[int, ...] | None:
-    """Give what differs once a file is written anew; None where it cannot be seen."""
+def stamp_of(*files: Path) -> tuple[int, ...] | None:
+    """Give what differs once one of the files is written anew; None where it cannot be seen."""
     try:
-        found = path.stat()
+        found = [path.stat() for path in files]
     except OSError:  # who reads it says so
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return tuple(n for each in found for n in (each.st_mtime_ns, each.st_size, each.st_ino))
 
 
 def read_jobs(path: Path, *, policy: RetryPolicy, on_progress: OnProgress = unwatched) -> JobsFile:
@@ -163,7 +180,7 @@ def read_jobs(path: Path, *, policy: RetryPolicy, on_progress: OnProgress = unwa
     """
     stamp = stamp_of(path)  # before it is read: a later change is found
     file = read_jobs_text(_text(path), path, policy=policy, on_progress=on_progress)
-    return attrs.evolve(file, stamp=stamp)
+    return attrs.evolve(file, files=(path,), stamp=stamp)
 
 
 def read_jobs_text(
@@ -174,9 +191,35 @@ def read_jobs_text(
     Raises:
         JobsFileInvalid: with every fault at once.
     """
-    content, found = _parse(text, path), list[Fault]()
+    return read_content(
+        _parse(text, path),
+        path,
+        folder=path.resolve().parent,
+        policy=policy,
+        on_progress=on_progress,
+    )
+
+
+def read_content(
+    content: dict[str, Any],
+    path: Path | AppPlace,
+    *,
+    folder: Path,
+    policy: RetryPolicy,
+    on_progress: OnProgress = unwatched,
+) -> JobsFile:
+    """Read the tables of a jobs file, whose paths begin in a *folder*.
+
+    Raises:
+        JobsFileInvalid: with every fault at once.
+    """
+    beyond = islice(beyond_toml(content), MOST_FAULTS + 1)  # one more says that there are others
+    if unreadable := [_at(place, problem) for place, problem in beyond]:
+        raise JobsFileInvalid(path, unreadable)
+    found = list[Fault]()
     file = read_table(FileTable, content, found)
-    source, folder = _source(file.source, path, found), path.resolve().parent
+    own = path.name if isinstance(path, Path) else path.text
+    source = _source(file.source, own, found)
     found += [Fault("queues", why) for name in file.queues if (why := fault_of_queue(name))]
     faults = [FileFault("", fault) for fault in found]
     reading = _Reading(folder=folder, source=source, faults=faults)
@@ -221,18 +264,14 @@ def _version(source: str, content: Mapping[str, Any], told: Subscriptions) -> Fi
 
 def _parse(text: str, path: Path) -> dict[str, Any]:
     try:
-        content = tomllib.loads(text)
+        return tomllib.loads(text)
     except RecursionError as error:
         problem = f"has more than {DEEPEST} tables and lists in one another"
-        raise _unreadable(path, problem) from error
+        raise unreadable(path, problem) from error
     except tomllib.TOMLDecodeError as error:
-        raise _unreadable(path, f"cannot be read as TOML: {error}") from error
+        raise unreadable(path, f"cannot be read as TOML: {error}") from error
     except ValueError as error:  # `int` reads no number of thousands of digits
-        raise _unreadable(path, f"has a number that {NO_INTEGER}") from error
-    found = islice(beyond_toml(content), MOST_FAULTS + 1)  # one more says that there are others
-    if faults := [_at(place, problem) for place, problem in found]:
-        raise JobsFileInvalid(path, faults)
-    return content
+        raise unreadable(path, f"has a number that {NO_INTEGER}") from error
 
 
 def _at(place: Sequence[str], problem: str) -> FileFault:
@@ -245,21 +284,21 @@ def _text(path: Path) -> str:
     with path.open("rb") as file:
         content = file.read(LARGEST_FILE + 1)
     if len(content) > LARGEST_FILE:
-        raise _unreadable(path, f"is larger than {LARGEST_FILE // 2**20} MiB")
+        raise unreadable(path, f"is larger than {LARGEST_FILE // 2**20} MiB")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         problem = f"is not UTF-8 text: {error.reason} at byte {error.start}"
-        raise _unreadable(path, problem) from error
+        raise unreadable(path, problem) from error
 
 
-def _unreadable(path: Path, problem: str) -> JobsFileInvalid:
+def unreadable(path: Path, problem: str) -> JobsFileInvalid:
     return JobsFileInvalid(path, [_of_file(problem)])
 
 
-def _source(given: str | None, path: Path, faults: list[Fault]) -> str:
-    """Name the source: the file's own name serves if it is printable and fits the column."""
-    name = given or path.name
+def _source(given: str | None, own: str, faults: list[Fault]) -> str:
+    """Name the source: the file's *own* name serves if it is printable and fits the column."""
+    name = given or own
     if not given and (len(name) > LONGEST_SOURCE or not name.isprintable()):
         allowed = 'give it another in its first line, such as source = "shop"'
         faults.append(
