@@ -1,7 +1,7 @@
 """How fast cronhare is beside Celery, Dramatiq and taskiq, in one run, taken by turns.
 
     make bench-peers                                  # everything below, some fifteen minutes
-    make bench-peers SECTIONS="nothing start"         # sections: nothing command start due
+    make bench-peers SECTIONS="nothing start"         # sections: nothing command start due enqueue
 
 On private servers of RabbitMQ and MariaDB. The peers keep no ledger: a task of theirs that a worker
 takes with it is run again or lost, and nothing tells what ran. Every figure is a median of `ROUNDS`
@@ -46,6 +46,8 @@ COMMANDS = size(4_200, 48)
 SINGLE = size(200, 20)
 DUE, SCHEDULES = size((10_000, 100_000), (6, 60))
 
+ENQUEUED = size(3_000, 60)
+
 #: Seconds that any one measurement may take.
 PATIENCE = 120.0
 
@@ -82,13 +84,14 @@ class Peer:
 
 
 DRAMATIQ = Peer("Dramatiq", "dramatiq_app", ("dramatiq", "dramatiq_app", "-p", "2", "-t", "4"))
+CELERY = Peer(
+    "Celery",
+    "celery_app",
+    ("celery", "-A", "celery_app", "worker", "-c", "2", "-l", "warning", "--without-gossip"),
+)
 PEERS = (
     DRAMATIQ,
-    Peer(
-        "Celery",
-        "celery_app",
-        ("celery", "-A", "celery_app", "worker", "-c", "2", "-l", "warning", "--without-gossip"),
-    ),
+    CELERY,
     Peer(
         "taskiq",
         "taskiq_app",
@@ -147,6 +150,21 @@ class Bench:
         run = runner if log is None else partial(_logging, log, runner)
         rate, cpu = work.run_once(self.servers, count, PLACES, PROCESSES, run)
         return Run(rate, cpu * 1e6)
+
+    def enqueue(self, *more: str) -> float:
+        """Give how many runs a second a process of ours enqueues, on RabbitMQ and MariaDB."""
+        ledger = self.servers.ledger(1, busy=0)
+        with self.environment(CRON_DATABASE_URL=ledger) as environment:
+            environment["CRON_BROKER_URL"] = environment["PEER_BROKER"]
+            words = [sys.executable, "benchmarks/enqueueing.py", str(ENQUEUED), *more]
+            return float(subprocess.check_output(words, env=environment, timeout=PATIENCE))
+
+    def peer_enqueue(self, peer: Peer) -> float:
+        """Give how many messages a second a process of a peer sends, each confirmed."""
+        with self.environment(PEER_CONFIRMS="1") as environment:
+            words = [str(self.python), f"{peer.app}.py", "rate", str(ENQUEUED), "0"]
+            sent = subprocess.check_output(words, cwd=APPS, env=environment, timeout=PATIENCE)
+            return float(sent)
 
     def peer_start(self, peer: Peer) -> float:
         """Give the median of milliseconds from a message's publish to its task's first line."""
@@ -212,11 +230,26 @@ def due(bench: Bench) -> list["Line"]:
     return [Line(what, name, value, "s", found["taskiq"] / value) for name, value in found.items()]
 
 
+def enqueue(bench: Bench) -> list["Line"]:
+    """Send from one process; ours is in the ledger before, and is not lost with the broker."""
+    turns: dict[str, Callable[[], float]] = {
+        "cronhare": bench.enqueue,
+        "cronhare, enqueue_many": partial(bench.enqueue, "many"),
+        CELERY.name: partial(bench.peer_enqueue, CELERY),
+    }
+    found = _by_turns(turns)
+    return [
+        Line("enqueued by one process", name, value, "/s", value / found[CELERY.name])
+        for name, value in found.items()
+    ]
+
+
 SECTIONS: dict[str, Callable[[Bench], list["Line"]]] = {
     "nothing": nothing,
     "command": command,
     "start": start,
     "due": due,
+    "enqueue": enqueue,
 }
 
 
