@@ -44,7 +44,7 @@ with imported_late(__name__):
     from cronhare.adapters.system.host import release
     from cronhare.application.administration.audit import AuditTrail
     from cronhare.application.administration.changing.access import Admission, TokenDesk
-    from cronhare.application.administration.changing.enqueue import Enqueuer
+    from cronhare.application.administration.changing.enqueue import Enqueuer, TaskDesk
     from cronhare.application.administration.changing.replays import Backfills, Replays
     from cronhare.application.administration.changing.runs import Administrator
     from cronhare.application.administration.changing.schedules import (
@@ -280,6 +280,14 @@ class Container(containers.DeclarativeContainer):
         store=enqueue_store,
         bell=background_bell,
         node=node,
+        now=ledger_clock.provided.now,
+    )
+    task_desk = providers.ThreadSafeSingleton(
+        TaskDesk,
+        enqueuer=enqueuer,
+        store=enqueue_store,
+        records=records,
+        trail=audit_trail,
         now=ledger_clock.provided.now,
     )
     audit = providers.ThreadSafeSingleton(AuditQueries, audit_store)

@@ -268,6 +268,9 @@ class EnqueuePort(Protocol):
     def schedules(self, names: Collection[str]) -> Mapping[str, Schedule | BrokenSchedule]:
         """Find schedules by name; those that are missing are left out."""
 
+    def named(self, task: str) -> Sequence[str]:
+        """Name the schedules by hand of tasks with this name, of whatever source."""
+
     def check(self, on: object) -> None:
         """Make sure that *on* leads to the ledger's own database; asked once for each engine.
 
@@ -279,6 +282,9 @@ class EnqueuePort(Protocol):
         self, draft: ScheduleDraft, *, source: str, now: datetime, on: object | None
     ) -> Schedule:
         """Create a schedule unless its name is taken; answers it under the id that has the name."""
+
+    def put(self, draft: ScheduleDraft, *, now: datetime, on: object) -> None:
+        """Create a schedule of no source in their transaction, or have the one there say this."""
 
     def enqueue(self, runs: Sequence[Execution], *, on: object | None = None) -> Sequence[Enqueued]:
         """Insert executions whose keys are free; answers for each the one that has its key.

@@ -19,7 +19,7 @@ import attrs
 import sqlalchemy as sa
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.enqueue import refuse_other
+from cronhare.domain.lifecycle.enqueue import refuse_other, schedule_of_task
 from cronhare.domain.schedules.draft import ScheduleDraft, compile_schedule
 from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
 from cronhare.ports.claims import Enqueued, OtherDatabase
@@ -36,6 +36,9 @@ _ROWS: Final = 500
 
 _NAMED: Final[sa.Select[Any]] = sa.select(*READ).where(
     schedulers.c.name.in_(sa.bindparam("names", expanding=True))
+)
+_OF_TASK: Final = sa.select(schedulers.c.name, schedulers.c.source).where(
+    schedulers.c.task_name == sa.bindparam("task")
 )
 
 #: What a database is called, and how parameters are written, by the module of its driver.
@@ -238,7 +241,8 @@ _MOMENTS: Final = frozenset(
 def _written(kind: str, name: str, value: Any) -> Any:  # noqa: ANN401
     """Write a value for any driver: a moment without a zone would be one of their session's."""
     if name in _MOMENTS and value is not None:
-        return from_text(value) if kind == "postgresql" else value
+        text = to_text(value) if isinstance(value, datetime) else value
+        return from_text(text) if kind == "postgresql" else text
     return int(value) if isinstance(value, bool) else value
 
 
@@ -290,6 +294,17 @@ def _place(kind: str, which: tuple[str, ...]) -> str:
     return f"{_CALLED[kind]} {name}{at}" if server else _CALLED[kind]
 
 
+def _make(link: Link, draft: ScheduleDraft, source: str | None, now: datetime) -> int:
+    """Insert a schedule unless its name is taken; answers the id of the one that has it."""
+    moment = to_text(now)
+    row = {**row_values(draft), "source": source, "created_at": moment, "updated_at": moment}
+    said = {name: value for name, value in row.items() if value is not None}
+    values = tuple(_written(link.kind, name, value) for name, value in said.items())
+    link.execute(_insert("Scheduler", "name", link.kind, tuple(said), 1), values)
+    found = link.execute("SELECT id FROM Scheduler WHERE name = ?", (draft.name,))[0]
+    return int(found[0][0])
+
+
 class SqlEnqueueStore:
     """Satisfies `EnqueuePort`."""
 
@@ -302,6 +317,13 @@ class SqlEnqueueStore:
         with self._database.read("looking for the schedules of tasks") as connection:
             rows = connection.execute(_NAMED, {"names": list(names)})
             return {row.name: schedule_of(row) for row in rows}
+
+    @repeatable
+    def named(self, task: str) -> Sequence[str]:
+        with self._database.read("looking for tasks by a name") as connection:
+            rows = connection.execute(_OF_TASK, {"task": task}).all()
+        own = ((row.name, schedule_of_task(row.source, task)) for row in rows if row.source)
+        return [name for name, expected in own if name == expected]
 
     def check(self, on: object) -> None:
         link = link_to(on)
@@ -325,19 +347,20 @@ class SqlEnqueueStore:
     def make(
         self, draft: ScheduleDraft, *, source: str, now: datetime, on: object | None
     ) -> Schedule:
-        moment = to_text(now)
-        row = {**row_values(draft), "source": source, "created_at": moment, "updated_at": moment}
-        said = {name: value for name, value in row.items() if value is not None}
-
-        def insert(link: Link) -> int:
-            values = tuple(_written(link.kind, name, value) for name, value in said.items())
-            link.execute(_insert("Scheduler", "name", link.kind, tuple(said), 1), values)
-            found = link.execute("SELECT id FROM Scheduler WHERE name = ?", (draft.name,))[0]
-            return int(found[0][0])
+        def make(link: Link) -> int:
+            return _make(link, draft, source, now)
 
         doing = "making the schedule of a task"
-        id_ = self._on_ours(doing, insert) if on is None else insert(link_to(on))
+        id_ = self._on_ours(doing, make) if on is None else make(link_to(on))
         return compile_schedule(draft, id=id_, changed_at=now, source=source)
+
+    def put(self, draft: ScheduleDraft, *, now: datetime, on: object) -> None:
+        link = link_to(on)
+        id_ = _make(link, draft, None, now)
+        said = {**row_values(draft), "updated_at": to_text(now)}
+        names = ", ".join(f"{name} = ?" for name in said)
+        values = [_written(link.kind, name, value) for name, value in said.items()]
+        link.execute(f"UPDATE Scheduler SET {names} WHERE id = ?", (*values, id_))  # noqa: S608
 
     def enqueue(self, runs: Sequence[Execution], *, on: object | None = None) -> Sequence[Enqueued]:
         if on is not None:

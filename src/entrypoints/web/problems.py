@@ -15,6 +15,7 @@ from cronhare.application.administration.changing.runs import CannotPause, Canno
 from cronhare.application.administration.changing.schedules import CannotEdit, NameTaken
 from cronhare.application.administration.changing.work import NotDrainable
 from cronhare.application.administration.reading.lookup import NotFound
+from cronhare.domain.lifecycle.enqueue import KeyTaken
 from cronhare.domain.reading import MOST_FAULTS, Fault, Invalid
 from cronhare.domain.schedules.draft import ScheduleInvalid
 from cronhare.domain.texts.words import first_faults
@@ -126,6 +127,7 @@ _PROBLEMS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
     CannotEdit: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
     CannotPause: lambda error: Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)),
     CannotRun: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
+    KeyTaken: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
     LedgerRefused: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
     RequestReused: lambda error: Problem(
         HTTPStatus.UNPROCESSABLE_ENTITY, f"this Idempotency-Key was used before: {error}"

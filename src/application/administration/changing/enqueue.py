@@ -8,16 +8,23 @@ from typing import Final, TypeAlias
 import attrs
 import msgspec
 
+from cronhare.domain.access import Actor
+from cronhare.domain.audit import Action
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.claims import NotToBeRun
-from cronhare.domain.lifecycle.enqueue import Wanted, enqueue, refuse_other
+from cronhare.domain.lifecycle.enqueue import COLON, Wanted, enqueue, refuse_other
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
+from cronhare.domain.texts.words import listed
 from cronhare.ports import LedgerRefused
 from cronhare.ports.claims import Enqueued, EnqueuePort
+from cronhare.ports.records import RecordsPort
 from cronhare.ports.system import LaterBellPort
 
-from ..reading.lookup import NotFound
+from ..audit import AuditTrail
+from ..reading.lookup import NotFound, find_execution
+from ..views.values import json_value
+from .runs import CannotRun
 
 #: Seconds for which a schedule is known as it was read: so late an edit of it counts.
 KNOWN_FOR: Final = 5.0
@@ -26,7 +33,7 @@ KNOWN_FOR: Final = 5.0
 Found: TypeAlias = Mapping[str, Schedule | BrokenSchedule | ScheduleDraft]
 
 
-class CannotEnqueue(ValueError):
+class CannotEnqueue(CannotRun):
     """The ledger refuses a run, or its schedule cannot be run; nothing was enqueued."""
 
 
@@ -125,7 +132,7 @@ class Enqueuer:
         return [by_answer[run.scheduler_id, run.key] for run in runs]
 
     def _made(self, draft: ScheduleDraft, now: datetime, on: object | None) -> Schedule:
-        source, _, _ = draft.name.partition(":")
+        source, _, _ = draft.name.partition(COLON)
         made = self._store.make(draft, source=source, now=now, on=on)
         if on is None:  # else their rollback would take it away
             self._known[draft.name] = time.monotonic(), made
@@ -144,3 +151,43 @@ class Enqueuer:
         else:
             ids = [run.id for run in runs]
             self._store.after_commit(on, lambda: self._bell.ring_once_there(ids))
+
+
+@attrs.frozen(kw_only=True)
+class TaskDesk:
+    """Enqueues runs for people and other programs, with an entry of the audit for each."""
+
+    _enqueuer: Enqueuer
+    _store: EnqueuePort
+    _records: RecordsPort
+    _trail: AuditTrail
+    _now: Callable[[], datetime]
+
+    def run(self, task: str, wanted: Callable[[str], Wanted], *, actor: Actor) -> Execution:
+        """Enqueue what is *wanted* of the schedule of a task, `SOURCE:TASK` or its name alone.
+
+        Raises:
+            NotFound: no task is enqueued under that name, or several are.
+            EnqueueInvalid, KeyTaken, CannotEnqueue: see `Enqueuer.enqueue`.
+        """
+        one = wanted(self._schedule_of(task))
+        found = self._enqueuer.find([one], lambda _: None)
+        asked = {"key": one.key, "params": json_value(one.params)}
+        with self._trail.change(
+            actor, Action.RUN, one.schedule, now=self._now(), after=asked
+        ) as note:
+            [answer] = self._enqueuer.enqueue([one], found)
+            note.after = {"execution": answer.id, **asked}
+            note.unless(changed=answer.new)
+        return find_execution(self._records, answer.id)
+
+    def _schedule_of(self, task: str) -> str:
+        if COLON in task:
+            return task
+        match self._store.named(task):
+            case [schedule]:
+                return schedule
+            case []:
+                raise NotFound(f"no task is enqueued under the name {task}")
+            case several:
+                raise NotFound(f"{task} is the name of several tasks: {listed(sorted(several))}")

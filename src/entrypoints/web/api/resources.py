@@ -11,11 +11,12 @@ from .replays import Replays
 from .reports import Reports
 from .scheduler_actions import SchedulerRuns, SchedulerSwitches
 from .schedulers import Schedulers
+from .tasks import Tasks
 
 #: Counts come before what has a number in their place, and names before what may follow an id.
 _RESOURCES = (
-    Schedulers, SchedulerSwitches, SchedulerRuns, Reports, Counts, Executions, Failures, Quarantine,
-    Replays, Work, Alerts, Facts,
+    Schedulers, SchedulerSwitches, SchedulerRuns, Tasks, Reports, Counts, Executions, Failures,
+    Quarantine, Replays, Work, Alerts, Facts,
 )  # fmt: skip
 
 
