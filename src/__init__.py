@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .entrypoints.python.app import App
     from .entrypoints.python.context import Cancelled, Context, Snooze
-    from .entrypoints.python.tasks import Call, Task
+    from .entrypoints.python.handles import Handle, RunFailed
+    from .entrypoints.python.tasks import Call, Task, aenqueue_many, enqueue_many
     from .entrypoints.python.words import Retry, at, cron, every
     from .task import PermanentError, RateLimited, TransientError
 
@@ -17,14 +18,18 @@ __all__ = [
     "Call",
     "Cancelled",
     "Context",
+    "Handle",
     "PermanentError",
     "RateLimited",
     "Retry",
+    "RunFailed",
     "Snooze",
     "Task",
     "TransientError",
+    "aenqueue_many",
     "at",
     "cron",
+    "enqueue_many",
     "every",
 ]
 
@@ -32,7 +37,8 @@ _ROOM = "cronhare.entrypoints.python"
 _HOMES = {
     "App": f"{_ROOM}.app",
     **dict.fromkeys(("Cancelled", "Context", "Snooze"), f"{_ROOM}.context"),
-    **dict.fromkeys(("Call", "Task"), f"{_ROOM}.tasks"),
+    **dict.fromkeys(("Handle", "RunFailed"), f"{_ROOM}.handles"),
+    **dict.fromkeys(("Call", "Task", "aenqueue_many", "enqueue_many"), f"{_ROOM}.tasks"),
     **dict.fromkeys(("Retry", "at", "cron", "every"), f"{_ROOM}.words"),
     **dict.fromkeys(("PermanentError", "RateLimited", "TransientError"), "cronhare.task"),
 }

@@ -59,6 +59,7 @@ class Channel(StrEnum):
     CLI = "cli"
     API = "api"
     PAGE = "page"
+    CODE = "code"
 
 
 def _a_name(_: object, __: object, value: str) -> None:

@@ -120,7 +120,12 @@ class Catalog:
         self.sources = frozenset(task.source for task in self._tasks)
         called = [(name, task) for task in self._tasks for name in (*task.aliases, task.name)]
         self._named = {(task.source, name): task for name, task in called}
-        self._numbered = {task.ref: task for task in self._tasks}
+        former = [
+            (TaskRef(task.ref.type, assigned_number(task.source or "", alias)), task)
+            for task in self._tasks
+            for alias in task.aliases
+        ]
+        self._numbered = dict(former) | {task.ref: task for task in self._tasks}
         self._listening = {topic: task for task in self._tasks for topic in task.topics}
 
     @contextmanager

@@ -13,7 +13,9 @@ app's name is its source in the ledger. Nothing connects before something is enq
 
 import inspect
 import re
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import cached_property
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, Unpack, overload
@@ -22,14 +24,16 @@ from weakref import WeakSet
 from cronhare.domain.texts.words import LONGEST_NAME, NAME
 
 from .context import Context
-from .tasks import Call, Task, TaskDecorator
+from .tasks import Call, RemoteTask, Task, TaskDecorator
 from .words import Duration, Retry, ScheduleWords, Table, TaskWords, When, written
 
 if TYPE_CHECKING:
+    from .schedules import AppSchedules
     from .tasks import AsyncContextTask, AsyncTask, ContextTask, PlainTask
 
 P = ParamSpec("P")
 R = TypeVar("R")
+K = TypeVar("K")
 
 #: What `App.task` takes for the schedules of a task: they may say otherwise.
 _OF_RUNS = ("queue", "concurrency")
@@ -175,7 +179,7 @@ class App:
             raise TypeError(f"{call!r} is no call of a task: give TASK.bind(…)")
         if not isinstance(when, When | None):
             raise TypeError(f"{when!r} says no times: give cron(…), every(…) or at(…)")
-        if call.task.app is not self:
+        if not isinstance(call.task, Task) or call.task.app is not self:
             raise ValueError(f"{call.task} is not of {self.name}: schedule it where it belongs")
         times = {} if when is None else when.words
         said = {"task": call.task.name, **call.task.run_words, **times, **written(words)}
@@ -194,6 +198,39 @@ class App:
         if _checked(name, f"one of {section}") in tables:
             raise ValueError(f"{section}.{name} of {self.name} is there already")
         tables[name] = table
+
+    def remote(self, name: str, kind: type[K] | None = None) -> RemoteTask[K]:
+        """Name a task whose code is not here, to enqueue it; *kind* is the class of its params.
+
+        That is a dataclass, a TypedDict, a Struct of msgspec or a model of Pydantic; without one
+        any parameters do.
+        """
+        return RemoteTask(_checked(name, "a task"), self, kind)
+
+    @cached_property
+    def schedules(self) -> "AppSchedules":
+        """The schedules that code makes, changes and deletes while it runs, beside those above."""
+        from .schedules import AppSchedules  # noqa: PLC0415 - few do
+
+        return AppSchedules(self)
+
+    @asynccontextmanager
+    async def lifespan(self, _application: object = None) -> AsyncIterator[None]:
+        """Connect to the ledger at the start, and let go of it: `FastAPI(lifespan=app.lifespan)`.
+
+        Raises:
+            ValueError: settings that cannot be used, with every fault at once.
+            LedgerUnavailable: the ledger is away, or not made yet; the text says what to do.
+        """
+        from asyncio import to_thread  # noqa: PLC0415 - what is not asynchronous does without
+
+        from .client import client_of, close_clients  # noqa: PLC0415 - see `tasks`
+
+        await to_thread(client_of, self)
+        try:
+            yield
+        finally:
+            await to_thread(close_clients)
 
     def load(self) -> None:
         """Import the modules of *include*, which register their tasks."""

@@ -99,6 +99,27 @@ class Signature:
         return msgspec.defstruct("Params", fields, kw_only=True, forbid_unknown_fields=True)
 
 
+def json_params(name: str, kind: type | None, said: object) -> dict[str, Any]:
+    """Give the parameters of a task that is elsewhere as JSON values by name.
+
+    *said* is of a *kind*, or a mapping that fits it.
+
+    Raises:
+        TypeError: it is not.
+    """
+    import msgspec  # noqa: PLC0415 - see bind
+
+    try:
+        if kind is not None and not isinstance(said, kind):
+            said = msgspec.convert(_json(name, said), kind, dec_hook=_validate, str_keys=True)
+        plain = _json(name, said)
+    except (msgspec.ValidationError, ValueError, TypeError) as error:
+        raise TypeError(f"{name}: {_said(error)}") from None
+    if not isinstance(plain, dict):
+        raise TypeError(f"{name}: {type(said).__name__} is no object of parameters by their names")
+    return plain
+
+
 def converted_result(function: Callable[..., object], value: object) -> Any:  # noqa: ANN401
     """Give a run's result, which is JSON, as *function* is annotated to return it, if it fits."""
     import msgspec  # noqa: PLC0415 - few ask for results

@@ -1,18 +1,40 @@
 """A task of an app: its function with a name, and calls of it with parameters."""
 
-from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
+
+from cronhare.domain.texts.moments import parse_duration
 
 from .context import Context
-from .signatures import Signature
+from .signatures import Signature, json_params
 from .words import Table
 
 if TYPE_CHECKING:
     from .app import App
+    from .client import Client
+    from .handles import Handle
 
 P = ParamSpec("P")
 R = TypeVar("R")
+K = TypeVar("K")
 R_co = TypeVar("R_co", covariant=True)
+
+#: A timedelta, its text such as `"5m"`, or seconds.
+Span: TypeAlias = timedelta | str | float
 
 
 class Task(Generic[P, R]):
@@ -20,6 +42,8 @@ class Task(Generic[P, R]):
 
     *aliases* are names that it had before: runs that were begun under them find it.
     """
+
+    is_here = True
 
     def __init__(
         self,
@@ -76,16 +100,149 @@ class Task(Generic[P, R]):
         return f"<task {self.name} of {self.app.name}>"
 
 
-class Call(Generic[R]):
-    """A task with its parameters, which are JSON by name."""
+class RemoteTask(Generic[K]):
+    """A task of an app whose code is elsewhere: it is enqueued by its name.
 
-    def __init__(self, task: Task[..., R], params: Mapping[str, Any]) -> None:
+    Whether there is such a task, and what it takes, the worker tells.
+    """
+
+    function: None = None
+    is_here = False
+
+    def __init__(self, name: str, app: "App", kind: "type[K] | None") -> None:
+        self.name = name
+        self.app = app
+        self._kind = kind
+
+    @property
+    def own_schedule(self) -> str:
+        """See `Task.own_schedule`."""
+        return f"{self.app.name}:{self.name}"
+
+    def bind(self, params: "K | None" = None, /, **said: Any) -> "Call[Any]":  # noqa: ANN401
+        """Give a call with *params*, or with the parameters that are *said*.
+
+        Raises:
+            TypeError: they do not fit the kind that was named.
+        """
+        return Call(self, json_params(self.name, self._kind, said if params is None else params))
+
+    def __repr__(self) -> str:
+        return f"<remote task {self.name} of {self.app.name}>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """How a call is to be enqueued: see `Call.enqueue`."""
+
+    key: str | None = None
+    delay: timedelta | None = None
+    at: datetime | None = None
+    expires: timedelta | datetime | None = None
+    queue: str | None = None
+
+
+class Call(Generic[R]):
+    """A task with its parameters, which are JSON by name; and how it is to be enqueued, if so."""
+
+    def __init__(
+        self,
+        task: "Task[..., R] | RemoteTask[Any]",
+        params: Mapping[str, Any],
+        asked: Asked = Asked(),
+    ) -> None:
         """*params* have been checked."""
         self.task = task
         self.params = dict(params)
+        self.asked = asked
+
+    def options(
+        self,
+        *,
+        key: str | None = None,
+        delay: Span | None = None,
+        at: datetime | None = None,
+        expires: Span | datetime | None = None,
+        queue: str | None = None,
+    ) -> "Call[R]":
+        """Give the same call with these options of `enqueue`, for `enqueue_many`."""
+        until = expires if isinstance(expires, datetime) else _span(expires)
+        asked = Asked(key=key, delay=_span(delay), at=at, expires=until, queue=queue)
+        return Call(self.task, self.params, asked)
+
+    def enqueue(self, *, on: object | None = None, **options: Unpack["Options"]) -> "Handle[R]":
+        """Have a worker run it, once, at once.
+
+        *key* makes it one run however often it is enqueued: with the same parameters that run is
+        answered, with others `KeyTaken` is raised. It begins after a *delay*, or *at* a time. A run
+        that has not begun when it *expires*, so long after its time or at a moment, does not run.
+        *queue* replaces the task's. Spans are timedeltas, texts such as `"5m"`, or seconds.
+
+        *on* is a connection or session of SQLAlchemy, a connection of a driver, or the alias of a
+        database of Django: the run is committed with the transaction there, or rolled back.
+
+        Raises:
+            EnqueueInvalid: options that cannot be; all faults at once.
+            KeyTaken: see above.
+            OtherDatabase: *on* does not lead to the ledger's database.
+            NotFound: the ledger has no such task, and its code is elsewhere.
+            LedgerUnavailable: the ledger is away, or not made yet; the text says what to do.
+        """
+        [handle] = enqueue_many([self.options(**options) if options else self], on=on)
+        return handle
+
+    async def aenqueue(
+        self, *, on: object | None = None, **options: Unpack["Options"]
+    ) -> "Handle[R]":
+        """Enqueue without keeping the event loop waiting; *on* may be asynchronous."""
+        [handle] = await aenqueue_many([self.options(**options) if options else self], on=on)
+        return handle
 
     def __repr__(self) -> str:
         return f"<{self.task.name}({', '.join(f'{k}={v!r}' for k, v in self.params.items())})>"
+
+
+class Options(TypedDict, total=False):
+    """The options of `Call.enqueue`."""
+
+    key: str | None
+    delay: Span | None
+    at: datetime | None
+    expires: Span | datetime | None
+    queue: str | None
+
+
+def enqueue_many(calls: "Iterable[Call[R]]", *, on: object | None = None) -> "list[Handle[R]]":
+    """Enqueue calls in one transaction, all or none: `send.bind(order=7).options(key="mail:7")`.
+
+    They are of apps on one ledger; for the rest see `Call.enqueue`.
+    """
+    listed = list(calls)
+    return _client_of(listed).enqueue(listed, on=on) if listed else []
+
+
+async def aenqueue_many(
+    calls: "Iterable[Call[R]]", *, on: object | None = None
+) -> "list[Handle[R]]":
+    """Do so without keeping the event loop waiting; *on* may be asynchronous."""
+    listed = list(calls)
+    return await _client_of(listed).aenqueue(listed, on=on) if listed else []
+
+
+def _client_of(calls: "list[Call[R]]") -> "Client":
+    from .client import client_of  # noqa: PLC0415 - who only names tasks does without
+
+    apps = {call.task.app.ledger: call.task.app for call in calls}
+    if len(apps) > 1:
+        names = " and ".join(sorted(app.name for app in apps.values()))
+        raise ValueError(f"{names} have two ledgers: enqueue the calls of each apart")
+    return client_of(*apps.values())
+
+
+def _span(span: Span | None) -> timedelta | None:
+    if isinstance(span, str):
+        return parse_duration(span)
+    return span if span is None or isinstance(span, timedelta) else timedelta(seconds=span)
 
 
 # What the decorator gives, by the kind of its function: they differ in what a plain call takes.

@@ -1,0 +1,211 @@
+"""What a program asks of the ledger: runs of its tasks, what became of them, its schedules.
+
+A process has one client for each ledger. It is made when it is first needed, by any thread, and a
+forked child makes its own. Nothing here is needed to run a task.
+"""
+
+# ruff: noqa: PLC0415 - who only names tasks waits for no server's library
+
+import atexit
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from uuid import uuid4
+
+if TYPE_CHECKING:
+    from cronhare.domain.access import Actor
+    from cronhare.domain.lifecycle.enqueue import Wanted
+    from cronhare.domain.schedules.draft import ScheduleDraft
+
+    from ..container import Container
+    from .app import App
+    from .handles import Handle
+    from .tasks import Call
+    from .words import Table
+
+T = TypeVar("T")
+
+_lock: Final = threading.RLock()
+_clients: Final = dict[str | None, "Client"]()
+#: Clients of the process that this one was forked from: their connections are not closed here.
+_inherited: Final = list["Client"]()
+_stand_in: "list[Client]" = []
+
+
+def client_of(app: "App") -> "Client":
+    """Give the client of an app's ledger, and connect if that is the first time.
+
+    Raises:
+        ValueError: settings that cannot be used, with every fault at once.
+        LedgerUnavailable: the ledger is away, or not made yet; the text says what to do.
+    """
+    if _stand_in:
+        return _stand_in[-1]
+    with _lock:
+        client = _clients.get(app.ledger)
+        if client is None:
+            client = _clients[app.ledger] = Client.open(app.ledger)
+        return client
+
+
+def close_clients() -> None:
+    """Send what is to be sent, within two seconds, and let go of all connections."""
+    with _lock:
+        while _clients:
+            _clients.popitem()[1].close()
+
+
+@contextmanager
+def using(client: "Client") -> Iterator[None]:
+    """Let all apps use this client: for tests, with a ledger of theirs."""
+    _stand_in.append(client)
+    try:
+        yield
+    finally:
+        _stand_in.remove(client)
+
+
+def _forget() -> None:
+    _inherited.extend(_clients.values())
+    _clients.clear()
+
+
+os.register_at_fork(
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+)
+os.register_at_fork(after_in_child=_forget)
+atexit.register(close_clients)
+
+
+class Client:
+    """The use cases of a program, on a *container*. Threads may share it."""
+
+    def __init__(self, container: "Container") -> None:
+        self.container = container
+
+    @classmethod
+    def open(cls, ledger: str | None) -> "Client":
+        """Read the settings, and make sure that the ledger can be used.
+
+        Raises:
+            ValueError: an URL cannot be used, or settings cannot: all faults at once.
+            LedgerUnavailable: see `client_of`.
+        """
+        import attrs
+
+        from cronhare.adapters.sql.migrations.upgrade import check_schema
+
+        from .. import rabbitmq
+        from ..container import Container
+        from ..settings.settings import Settings
+
+        settings = Settings.read()
+        if ledger is not None:
+            settings = attrs.evolve(settings, database_url=ledger)
+        container = Container(settings=settings)
+        check_schema(container.engine())
+        if settings.broker_kind == "amqp":
+            rabbitmq.check_usable(settings.broker_url)
+        return cls(container)
+
+    def close(self) -> None:
+        self.container.background_bell().close()
+        self.container.engine().dispose()
+
+    @property
+    def actor(self) -> "Actor":
+        """Who asks, for the audit: the user of this process."""
+        import attrs
+
+        from cronhare.domain.access import Channel
+
+        from ..node_identity import this_actor
+
+        return attrs.evolve(this_actor(), channel=Channel.CODE)
+
+    def enqueue(
+        self, calls: "Sequence[Call[Any]]", *, on: object | None = None
+    ) -> "list[Handle[Any]]":
+        """Enqueue calls, all or none; see `Call.enqueue`."""
+        from .handles import Handle
+
+        wanted = _wanted(calls)
+        enqueuer = self.container.enqueuer()
+        found = enqueuer.find(wanted, self._make(calls), on=on)
+        answers = enqueuer.enqueue(wanted, found, on=on)
+        return [
+            Handle(answer.id, key=each.key, client=self, task=call.task)
+            for call, each, answer in zip(calls, wanted, answers, strict=True)
+        ]
+
+    async def aenqueue(
+        self,
+        calls: "Sequence[Call[Any]]",
+        *,
+        on: Any = None,  # noqa: ANN401 - see EnqueuePort
+    ) -> "list[Handle[Any]]":
+        """Enqueue without keeping the event loop waiting."""
+        from asyncio import to_thread
+
+        if on is None:
+            return await to_thread(self.enqueue, calls)
+        if not hasattr(on, "run_sync"):
+            return self.enqueue(calls, on=on)
+        # Whatever has to be asked of the ledger is known before the loop is kept by it.
+        wanted = _wanted(calls)
+        await to_thread(self.container.enqueuer().find, wanted, self._make(calls))
+        handles: list[Handle[Any]] = await on.run_sync(lambda sync: self.enqueue(calls, on=sync))
+        return handles
+
+    def _make(self, calls: "Sequence[Call[Any]]") -> "Callable[[str], ScheduleDraft | None]":
+        """Draft the schedules by hand of tasks whose functions this process has."""
+        apps = {call.task.own_schedule: call.task.app for call in calls if call.task.is_here}
+
+        def make(name: str) -> "ScheduleDraft | None":
+            app = apps.get(name)
+            return None if app is None else self.draft(app, name)
+
+        return make
+
+    def draft(self, app: "App", name: str, table: "Table | None" = None) -> "ScheduleDraft":
+        """Read a schedule of an app as `apply` does: one of its own, or another *table*.
+
+        Raises:
+            JobsFileInvalid: with every fault at once.
+        """
+        from pathlib import Path
+
+        from cronhare.adapters.jobs.reader import AppPlace, read_content
+
+        tables = app.tables("app:app")
+        schedules = {name: tables["schedules"][name] if table is None else table}
+        file = read_content(
+            {**tables, "schedules": schedules},
+            AppPlace(app.name),
+            folder=Path.cwd(),
+            policy=self.container.settings().policy,
+        )
+        return file.drafts[0]
+
+
+def _wanted(calls: "Sequence[Call[Any]]") -> "list[Wanted]":
+    """Say what is wanted. Keys that nobody gave are unique, and in the order of the calls."""
+    import msgspec
+
+    from cronhare.domain.lifecycle.enqueue import Wanted
+
+    unique = uuid4()
+    return [
+        Wanted(
+            schedule=call.task.own_schedule,
+            key=f"{unique}-{place:06}" if call.asked.key is None else call.asked.key,
+            params=msgspec.json.encode(call.params).decode(),
+            at=call.asked.at,
+            delay=call.asked.delay,
+            expires=call.asked.expires,
+            queue=call.asked.queue,
+        )
+        for place, call in enumerate(calls)
+    ]

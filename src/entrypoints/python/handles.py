@@ -1,0 +1,163 @@
+"""What became of a run that was enqueued."""
+
+# ruff: noqa: PLC0415 - as in client.py
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+
+from .signatures import converted_result
+
+if TYPE_CHECKING:
+    from cronhare.domain.execution import Execution, State
+
+    from .client import Client
+    from .tasks import RemoteTask, Task
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+#: Seconds between looks: the first, twice as long each time, and at most.
+_FIRST_LOOK: Final = 0.02
+_LAST_LOOK: Final = 1.0
+
+
+class RunFailed(Exception):
+    """A run has no result: it failed, or was cancelled or skipped. *state* says which."""
+
+    def __init__(self, text: str, state: "State") -> None:
+        self.state = state
+        super().__init__(text)
+
+
+class Handle(Generic[R]):
+    """A run that was enqueued, by the *id* of its execution and the *key* that it was given.
+
+    What is asked here is asked of the ledger. The twins of an event loop are called `a…`, and
+    `awaited` is that of `wait`. Until a transaction of the caller's is committed there is no run,
+    and after its rollback there is none: that is a `LookupError`.
+    """
+
+    def __init__(
+        self, id_: int, *, key: str, client: "Client", task: "Task[..., R] | RemoteTask[Any]"
+    ) -> None:
+        self.id = id_
+        self.key = key
+        self._client = client
+        self._task = task
+
+    def state(self) -> "State":
+        """Say where it is: `claimed`, `running`, `retrying`, `succeeded`, `failed`, and others."""
+        return self._execution().state
+
+    def wait(self, timeout: float | None = None) -> "State":
+        """Wait until it has ended, for *timeout* seconds at most, and say how.
+
+        Raises:
+            TimeoutError: it has not.
+        """
+        for pause in self._looks(timeout):
+            if (ended := self._ended()) is not None:
+                return ended
+            time.sleep(pause)
+        raise self._late(timeout)
+
+    def result(self, timeout: float | None = None) -> R:
+        """Wait until it has ended, and give what the task returned, as its annotation says.
+
+        Raises:
+            RunFailed: it has no result; the text is the run's error.
+            TimeoutError: it has not ended.
+        """
+        self.wait(timeout)
+        return self._result()
+
+    def cancel(self) -> "State":
+        """Ask for its end. What waits is cancelled at once, what runs is stopped soon."""
+        container = self._client.container
+        now = container.ledger_time().now()
+        return container.administrator().cancel(self.id, now=now, actor=self._client.actor)
+
+    def explain(self) -> str:
+        """Say why it is where it is, as `cronhare explain` does."""
+        view = self._client.container.explanations().of_execution(self.id)
+        return "\n".join((view.answer, *view.because))
+
+    async def astate(self) -> "State":
+        """See `state`."""
+        return await _in_thread(self.state)
+
+    async def awaited(self, timeout: float | None = None) -> "State":  # noqa: ASYNC109 - as `wait`
+        """See `wait`."""
+        from asyncio import sleep
+
+        for pause in self._looks(timeout):
+            if (ended := await _in_thread(self._ended)) is not None:
+                return ended
+            await sleep(pause)
+        raise self._late(timeout)
+
+    async def aresult(self, timeout: float | None = None) -> R:  # noqa: ASYNC109 - likewise
+        """See `result`."""
+        await self.awaited(timeout)
+        return await _in_thread(self._result)
+
+    async def acancel(self) -> "State":
+        """See `cancel`."""
+        return await _in_thread(self.cancel)
+
+    def _looks(self, timeout: float | None) -> Iterator[float]:
+        """Give the pause after each look, until it is too late; then there is a last look."""
+        until = None if timeout is None else time.monotonic() + timeout
+        pause = _FIRST_LOOK
+        while True:
+            left = pause if until is None else until - time.monotonic()
+            if left <= 0:
+                yield 0.0
+                return
+            yield min(pause, left)
+            pause = min(2 * pause, _LAST_LOOK)
+
+    def _late(self, timeout: float | None) -> TimeoutError:
+        return TimeoutError(f"{self} has not ended within {timeout} s")
+
+    def _ended(self) -> "State | None":
+        from cronhare.domain.execution import UNFINISHED
+
+        state = self.state()
+        return None if state in UNFINISHED else state
+
+    def _execution(self) -> "Execution":
+        found = self._client.container.records().execution(self.id)
+        if found is None:
+            raise LookupError(
+                f"there is no execution {self.id}: its transaction is not committed, or was rolled "
+                "back; or it ended long ago, and its record was removed"
+            )
+        return found
+
+    def _result(self) -> R:
+        from cronhare.domain.execution import State
+
+        run = self._execution()
+        if run.state is not State.SUCCEEDED:
+            why = f": {run.last_error}" if run.last_error else ""
+            raise RunFailed(f"{self} is {run.state}{why}", run.state)
+        reported = self._client.container.records().reported([self.id])
+        text = next((each.report.result for each in reversed(reported) if each.report.result), None)
+        if text is None:
+            return cast("R", None)
+        import msgspec
+
+        value = msgspec.json.decode(text)
+        function = self._task.function
+        return cast("R", value if function is None else converted_result(function, value))
+
+    def __repr__(self) -> str:
+        return f"<run {self.id} of {self._task.own_schedule}>"
+
+
+async def _in_thread(ask: Callable[[], T]) -> T:
+    from asyncio import to_thread
+
+    return await to_thread(ask)

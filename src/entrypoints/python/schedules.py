@@ -1,0 +1,175 @@
+"""Schedules that code makes, changes and deletes while it runs.
+
+Their rows are of no source, as those that are made over HTTP: what `apply` makes of an app leaves
+them alone, and people see, pause and edit them. A worker finds their task by its number.
+"""
+
+# ruff: noqa: PLC0415 - as in client.py
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Unpack
+
+import attrs
+
+from .client import client_of
+from .words import ScheduleWords, When
+
+if TYPE_CHECKING:
+    from cronhare.application.administration.views.schedules import ScheduleView
+    from cronhare.domain.schedules.draft import ScheduleDraft
+    from cronhare.domain.schedules.task import TaskRef
+    from cronhare.ports.schedules import StoredSchedule
+
+    from .app import App
+    from .tasks import Call, Task
+
+
+class AppSchedules:
+    """The schedules of an app's tasks that are in no file, and in no app's code.
+
+    Each method may raise `LedgerUnavailable`, and `NotFound` for a name that is not there.
+    """
+
+    def __init__(self, app: "App") -> None:
+        self._app = app
+
+    def put(
+        self,
+        name: str,
+        call: "Call[Any]",
+        when: When | None = None,
+        *,
+        on: object | None = None,
+        if_match: "ScheduleView | None" = None,
+        **words: Unpack[ScheduleWords],
+    ) -> None:
+        """Have a schedule with this name say this and nothing else; said again it changes nothing.
+
+        The call is of a task of this app. A pause stays, and so does what an operator has enabled
+        or disabled, unless `status` is said. With *if_match*, as `get` gave it, it is changed only
+        if it is still so. *on* is as in `Call.enqueue`: it is there with the commit.
+
+        Raises:
+            JobsFileInvalid: words that cannot be; all faults at once.
+            ValueError: the name is a file's or an app's, or the task is not this app's.
+            EditedMeanwhile: it is not what was seen.
+        """
+        client = client_of(self._app)
+        said = {"manual": True, **words} if when is None else words
+        _refuse_words_of_files(said)
+        table = self._app.schedule_table(call, when, said)
+        draft = attrs.evolve(client.draft(self._app, name, table), task_name=None)
+        container = client.container
+        stored = next(iter(container.schedules().schedules([name])), None)
+        if stored is not None and stored.source is not None:
+            raise ValueError(f"schedule {name} is of {stored.source}: change it there")
+        if on is not None:
+            store, now = container.enqueue_store(), container.ledger_time().now()
+            store.check(on)
+            changed = draft if stored is None else _change_to(draft, words)(stored, stored.draft)
+            if stored is None or changed != stored.draft:
+                store.put(changed, now=now, on=on)
+        elif stored is not None or if_match is not None:
+            [id_, *_] = [each.id for each in (stored, if_match) if each is not None]
+            container.schedule_editor().edit(
+                id_, _change_to(draft, words), seen=_seen(if_match), actor=client.actor
+            )
+        else:
+            now = container.ledger_time().now()
+            container.schedule_desk().create(draft, now=now, actor=client.actor)
+
+    def get(self, name: str) -> "ScheduleView":
+        """Show a schedule, with its last and its next run."""
+        return client_of(self._app).container.queries().schedule(name)
+
+    def list(self) -> "Sequence[ScheduleView]":
+        """List the schedules of this app's tasks that are of no source, by name."""
+        container = client_of(self._app).container
+        numbers = {_ref(task) for task in self._app.tasks.values()}
+        found = [
+            each
+            for each in container.schedules().schedules()
+            if each.source is None and each.draft is not None and each.draft.task in numbers
+        ]
+        return container.schedule_views().of(found)
+
+    def pause(self, name: str, *, until: datetime | None = None, reason: str | None = None) -> None:
+        """Let its due instants be skipped, until a time or a resume."""
+        client = client_of(self._app)
+        client.container.administrator().pause(
+            {name: until},
+            reason=reason,
+            by=client.actor.name,
+            now=client.container.ledger_time().now(),
+            actor=client.actor,
+        )
+
+    def resume(self, name: str) -> None:
+        """End its pause. What was due meanwhile is not run."""
+        client = client_of(self._app)
+        now = client.container.ledger_time().now()
+        client.container.administrator().resume([name], now=now, actor=client.actor)
+
+    def delete(
+        self,
+        name: str,
+        *,
+        if_match: "ScheduleView | None" = None,
+        with_history: bool = False,
+    ) -> None:
+        """Delete a schedule that has had no run, or *with_history* its runs as well.
+
+        Raises:
+            CannotEdit: it has runs, or one may still run, or it is of a file or of an app's code.
+            EditedMeanwhile: it is not what was seen.
+        """
+        client = client_of(self._app)
+        client.container.schedule_editor().delete(
+            self.get(name).id,
+            seen=_seen(if_match),
+            actor=client.actor,
+            with_history=with_history,
+        )
+
+
+#: What only files and apps say of a schedule: workers read it there, and not in the ledger.
+_OF_FILES: Final = frozenset(
+    {
+        *("on_start", "on_boot", "notify", "on_failure", "late_after", "not_started_by"),
+        *("not_finished_by", "longer_than_usual", "least_output", "ping"),
+    }
+)
+
+
+def _refuse_words_of_files(words: Mapping[str, object]) -> None:
+    if named := sorted(_OF_FILES & words.keys()):
+        raise ValueError(
+            f"{', '.join(named)}: only app.schedule(…) and jobs files can say that; of a schedule "
+            "that is made while the app runs nobody would read it"
+        )
+
+
+def _seen(view: "ScheduleView | None") -> "Callable[[StoredSchedule], bool] | None":
+    return None if view is None else lambda stored: stored.updated_at == view.updated_at
+
+
+def _change_to(
+    draft: "ScheduleDraft", words: Mapping[str, object]
+) -> "Callable[[StoredSchedule, ScheduleDraft | None], ScheduleDraft]":
+    """Keep whether it is on, unless that is said; of what is broken nothing is kept."""
+
+    def change(_: "StoredSchedule", old: "ScheduleDraft | None") -> "ScheduleDraft":
+        keeps = old is not None and "status" not in words
+        return attrs.evolve(draft, status=old.status) if old is not None and keeps else draft
+
+    return change
+
+
+def _ref(task: "Task[..., Any]") -> "TaskRef":
+    """Give the number by which the rows of a task name it."""
+    from cronhare.domain.schedules.task import TaskRef, TaskType, assigned_number
+
+    said = task.words
+    number = said.get("id") or assigned_number(task.app.name, task.name)
+    return TaskRef(said.get("type", TaskType.WORKER.value), number)

@@ -1,0 +1,369 @@
+"""What a program in Python sees: runs that it enqueues, their results, schedules that it makes."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import URL, create_engine
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.orm import Session
+
+from cronhare import App, Context, Handle, RunFailed, aenqueue_many, at, enqueue_many, every
+from cronhare.application.administration.changing.schedules import EditedMeanwhile
+from cronhare.application.administration.reading.lookup import NotFound
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.enqueue import KeyTaken
+from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
+from cronhare.domain.retries.retry import Complete, Fail, Verdict
+from cronhare.domain.schedules.catalog import Catalog
+from cronhare.domain.schedules.task import Task, TaskRef, assigned_number
+from cronhare.entrypoints.python.client import Client, client_of, close_clients
+from cronhare.entrypoints.settings.settings import Settings
+from cronhare.ports import LedgerUnavailable
+from cronhare.ports.attempts import Finish, StartRequest
+from cronhare.ports.runner import AttemptResult, TaskReport
+from tests.ports import NO_NACKS
+
+LEASE = timedelta(seconds=30)
+
+
+@dataclass
+class Refreshed:
+    tokens: int
+
+
+@pytest.fixture
+def app(on_sqlite: Settings) -> Iterator[App]:  # noqa: ARG001 - it sets CRON_DATABASE_URL
+    yield App("shop")
+    close_clients()
+
+
+@dataclass
+class Shop:
+    """An app with two tasks."""
+
+    app: App
+
+    def __post_init__(self) -> None:
+        @self.app.task(retry="emails")
+        def refresh(ctx: Context, region: str, limit: int = 10) -> Refreshed:
+            """Refresh them."""
+            assert ctx.attempt
+            return Refreshed(len(region) * limit)
+
+        @self.app.task(name="mail.send", aliases=["old.mailer"], queue="mails")
+        def send(order: int) -> None:
+            """Send it."""
+
+        self.refresh, self.send = refresh, send
+
+    @property
+    def client(self) -> Client:
+        return client_of(self.app)
+
+    def run(self, handle: Handle[Any]) -> Execution:
+        found = self.client.container.records().execution(handle.id)
+        assert found is not None
+        return found
+
+    def end(self, handle: Handle[Any], verdict: Verdict, ran: AttemptResult) -> None:
+        """Run it as a worker does."""
+        container = self.client.container
+        now = container.clock().now()
+        asked = [StartRequest(execution_id=handle.id, attempt=1, nacks=NO_NACKS)]
+        [run] = container.attempts().start(asked, now=now, node="ant", lease=LEASE)
+        assert isinstance(run, Execution)
+        finish = Finish(execution=run, ran=ran, verdict=verdict)
+        container.attempts().finish([finish], now=now, node="ant")
+
+
+@pytest.fixture
+def shop(app: App) -> Shop:
+    return Shop(app)
+
+
+def succeeded(result: object) -> AttemptResult:
+    return AttemptResult(
+        outcome=Outcome(ending=Ending.SUCCEEDED, exit_code=0),
+        report=TaskReport(result=msgspec.json.encode(result).decode()),
+    )
+
+
+FAILURE = AttemptResult(
+    outcome=Outcome(ending=Ending.FAILED, exit_code=1, error=TaskError(message="no route"))
+)
+
+
+def test_a_run_is_as_its_task_says(shop: Shop) -> None:
+    run = shop.run(shop.send.bind(order=7).enqueue(key="mail:7"))
+
+    assert (run.schedule_name, run.source, run.task_name) == ("shop:mail.send", "shop", "mail.send")
+    assert (run.key, run.params, run.queue) == ("task-mail:7", '{"order":7}', "mails")
+    refreshed = shop.run(shop.refresh.bind("eu").enqueue())
+    assert refreshed.retry is not None
+    assert refreshed.params == '{"region":"eu"}'
+
+
+def test_a_key_makes_it_one_run(shop: Shop) -> None:
+    first = shop.send.bind(order=7).enqueue(key="mail:7")
+
+    assert shop.send.bind(order=7).enqueue(key="mail:7").id == first.id
+    with pytest.raises(KeyTaken, match=r"'mail:7' of shop:mail\.send"):
+        shop.send.bind(order=8).enqueue(key="mail:7")
+
+
+def test_many_are_enqueued_in_their_order(shop: Shop) -> None:
+    calls = [shop.send.bind(order=order) for order in range(20)]
+
+    handles = enqueue_many([*calls, shop.send.bind(order=99).options(key="mail:99", delay="5m")])
+
+    assert [each.id for each in handles] == sorted(each.id for each in handles)
+    assert [shop.run(each).params for each in handles[:3]] == [
+        '{"order":0}',
+        '{"order":1}',
+        '{"order":2}',
+    ]
+    last = shop.run(handles[-1])
+    assert (last.key, last.due_at - last.executed_at) == ("task-mail:99", timedelta(minutes=5))
+
+
+def test_a_result_is_what_the_function_returns(shop: Shop) -> None:
+    handle = shop.refresh.bind("eu").enqueue()
+    with pytest.raises(TimeoutError, match=r"has not ended within 0\.01 s"):
+        handle.result(timeout=0.01)
+
+    shop.end(handle, Complete(), succeeded({"tokens": 20}))
+
+    assert handle.wait(timeout=5) is State.SUCCEEDED
+    assert handle.result(timeout=5) == Refreshed(20)
+
+
+def test_a_failure_is_raised_with_its_message(shop: Shop) -> None:
+    handle = shop.send.bind(order=7).enqueue()
+    shop.end(handle, Fail("no route"), FAILURE)
+
+    with pytest.raises(RunFailed, match="is failed: no route") as failure:
+        handle.result(timeout=5)
+    assert failure.value.state is State.FAILED
+
+
+def test_what_waits_is_cancelled_and_explained(shop: Shop) -> None:
+    handle = shop.send.bind(order=7).enqueue(delay=3_600)
+    assert "Its task is mail.send of shop" in handle.explain()
+
+    assert handle.cancel() is State.CANCELLED
+    with pytest.raises(RunFailed, match="is cancelled"):
+        handle.result(timeout=5)
+
+
+def test_an_event_loop_has_twins_of_all(shop: Shop) -> None:
+    async def order() -> Refreshed:
+        [handle, other] = await aenqueue_many([shop.refresh.bind("eu"), shop.refresh.bind("us")])
+        assert await handle.astate() is State.CLAIMED
+        assert await other.acancel() is State.CANCELLED
+        end = asyncio.to_thread(shop.end, handle, Complete(), succeeded({"tokens": 2}))
+        result, _ = await asyncio.gather(handle.aresult(timeout=5), end)
+        return result
+
+    assert asyncio.run(order()) == Refreshed(2)
+
+
+def test_a_run_is_there_with_the_callers_commit(shop: Shop, tmp_path: Path) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path}/ledger.db")
+    with Session(engine) as session:
+        handle = shop.send.bind(order=7).enqueue(on=session)
+        with pytest.raises(LookupError, match="not committed"):
+            handle.state()
+        session.commit()
+    assert handle.state() is State.CLAIMED
+    engine.dispose()
+
+
+@pytest.mark.integration
+def test_an_asynchronous_session_is_used_in_its_event_loop(
+    shop: Shop, migrated_postgresql: URL
+) -> None:
+    shop.app.ledger = migrated_postgresql.render_as_string(hide_password=False)
+
+    async def order() -> Handle[None]:
+        engine = create_async_engine(migrated_postgresql)
+        async with engine.begin() as connection:
+            handle = await shop.send.bind(order=7).aenqueue(on=connection)
+        await engine.dispose()
+        return handle
+
+    assert asyncio.run(order()).state() is State.CLAIMED
+
+
+def test_a_task_is_enqueued_without_its_code(shop: Shop) -> None:
+    shop.send.bind(order=1).enqueue()
+
+    @dataclass
+    class Params:
+        order: int
+
+    remote = App("shop").remote("mail.send", Params)
+    assert shop.run(remote.bind(Params(7)).enqueue()).params == '{"order":7}'
+    assert shop.run(remote.bind(order=8).enqueue()).params == '{"order":8}'
+    with pytest.raises(TypeError, match=r"mail.send: order: expected `int`, got `str`"):
+        remote.bind(order="seven")
+
+
+def test_a_task_that_is_nowhere_is_told(shop: Shop) -> None:
+    with pytest.raises(NotFound, match=r"no task shop:mail\.sent"):
+        shop.app.remote("mail.sent").bind().enqueue()
+
+
+def test_a_lifespan_fails_early(app: App, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CRON_DATABASE_URL", f"sqlite:///{tmp_path}/nowhere.db")
+
+    async def begin() -> None:
+        async with app.lifespan(object()):
+            raise AssertionError("it begins")
+
+    with pytest.raises(LedgerUnavailable, match="there is no ledger at"):
+        asyncio.run(begin())
+
+
+def test_a_lifespan_has_the_client_ready(app: App) -> None:
+    async def begin() -> Client:
+        async with app.lifespan(object()):
+            return client_of(app)
+
+    client = asyncio.run(begin())
+    assert client_of(app) is not client  # it was closed
+
+
+def test_a_forked_child_has_a_client_of_its_own(shop: Shop) -> None:
+    shop.send.bind(order=1).enqueue()
+    client = shop.client
+
+    if not (child := os.fork()):
+        os._exit(shop.client is not client and shop.send.bind(order=2).enqueue().id == 2)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    assert shop.client is client
+    assert shop.send.bind(order=3).enqueue().id == 3
+
+
+def test_what_is_named_only_waits_for_no_library(tmp_path: Path) -> None:
+    program = textwrap.dedent("""
+        import sys
+        from cronhare import App, enqueue_many
+        app = App("shop")
+        @app.task
+        def send(order: int) -> None: ...
+        call = send.bind(order=7)
+        heavy = {"sqlalchemy", "pika", "asyncio", "dependency_injector"} & sys.modules.keys()
+        sys.exit(", ".join(sorted(heavy)) or 0)
+    """)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], check=False, cwd=tmp_path, stderr=subprocess.PIPE
+    )
+    assert ended.stderr == b""
+
+
+# Schedules that code makes
+
+
+def test_a_schedule_is_put_once_however_often_it_is_said(shop: Shop) -> None:
+    shop.app.schedules.put("probe", shop.refresh.bind("us"), every("30s", jitter="5s"))
+    first = shop.app.schedules.get("probe")
+
+    shop.app.schedules.put("probe", shop.refresh.bind("us"), every("30s", jitter="5s"))
+
+    assert shop.app.schedules.get("probe") == first
+    assert (first.every_seconds, first.params, first.source) == (30.0, {"region": "us"}, None)
+    assert [each.name for each in shop.app.schedules.list()] == ["probe"]
+
+
+def test_what_an_operator_has_paused_or_disabled_stays_so(shop: Shop) -> None:
+    schedules = shop.app.schedules
+    schedules.put("probe", shop.refresh.bind("us"), every("30s"))
+    schedules.pause("probe", reason="too loud")
+    shop.client.container.schedules().switch(
+        ["probe"], on=False, now=shop.client.container.clock().now()
+    )
+
+    schedules.put("probe", shop.refresh.bind("us"), every("1m"))
+
+    seen = schedules.get("probe")
+    assert (seen.every_seconds, seen.status) == (60.0, False)
+    assert seen.pause is not None
+    assert seen.pause.on
+    schedules.resume("probe")
+    schedules.put("probe", shop.refresh.bind("us"), every("1m"), status=True)
+    assert schedules.get("probe").status
+
+
+def test_only_what_was_seen_is_changed_if_that_is_asked_for(shop: Shop) -> None:
+    schedules = shop.app.schedules
+    schedules.put("probe", shop.refresh.bind("us"), every("30s"))
+    seen = schedules.get("probe")
+    schedules.put("probe", shop.refresh.bind("us"), every("1m"), if_match=seen)
+
+    with pytest.raises(EditedMeanwhile):
+        schedules.put("probe", shop.refresh.bind("us"), every("2m"), if_match=seen)
+    with pytest.raises(EditedMeanwhile):
+        schedules.delete("probe", if_match=seen)
+    schedules.delete("probe")
+    with pytest.raises(NotFound):
+        schedules.get("probe")
+
+
+def test_a_schedule_is_there_with_the_callers_commit(shop: Shop, tmp_path: Path) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path}/ledger.db")
+    call = shop.send.bind(order=7)
+    with engine.connect() as connection:
+        shop.app.schedules.put("remind-7", call, at("2030-01-01T08:00:00Z"), on=connection)
+        connection.rollback()
+        shop.app.schedules.put("remind-8", call, at("2030-01-01T08:00:00Z"), on=connection)
+        connection.commit()
+        shop.app.schedules.put("remind-8", call, at("2031-01-01T08:00:00Z"), on=connection)
+        connection.commit()
+    engine.dispose()
+
+    [seen] = shop.app.schedules.list()
+    assert (seen.name, seen.queue) == ("remind-8", "mails")
+    assert seen.date_time is not None
+    assert seen.date_time.year == 2031
+
+
+def test_a_name_of_a_file_is_left_to_it(shop: Shop) -> None:
+    container = shop.client.container
+    draft = shop.client.draft(shop.app, "nightly", {"task": "refresh", "every": "30s"})
+    container.schedules().save([draft], source="shop", now=container.clock().now())
+
+    with pytest.raises(ValueError, match="nightly is of shop"):
+        shop.app.schedules.put("nightly", shop.refresh.bind("us"), every("30s"))
+
+
+def test_what_nobody_would_read_in_a_row_is_refused(shop: Shop) -> None:
+    with pytest.raises(ValueError, match="notify: only"):
+        shop.app.schedules.put("probe", shop.refresh.bind("us"), every("30s"), notify=["ops"])
+
+
+def test_all_faults_of_a_schedule_are_told_at_once(shop: Shop) -> None:
+    with pytest.raises(ValueError, match=r"queue: .*every: 1ms is no interval"):
+        shop.app.schedules.put("probe", shop.refresh.bind("us"), every("1ms"), queue="No Queue")
+
+
+def test_a_worker_finds_the_task_of_such_a_schedule_also_once_it_is_renamed(shop: Shop) -> None:
+    shop.app.schedules.put("probe", shop.send.bind(order=7), every("30s"))
+    [stored] = shop.client.container.schedules().schedules(["probe"])
+    assert stored.draft is not None
+    ref = TaskRef("worker", assigned_number("shop", "mail.post"))
+    renamed = Task(
+        name="mail.post", ref=ref, source="shop", command=("true",), aliases=("mail.send",)
+    )
+
+    assert Catalog([renamed]).find(stored.draft.task) is renamed
