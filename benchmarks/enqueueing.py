@@ -47,7 +47,7 @@ def prepare() -> None:
 
 
 def main() -> None:
-    count, at_once = int(sys.argv[1]), len(sys.argv) > 2  # noqa: PLR2004
+    count, at_once = int(sys.argv[1]), len(sys.argv) > 2
     prepare()
     began = time.perf_counter()
     if at_once:
