@@ -292,7 +292,7 @@ def _text(path: Path) -> str:
         raise unreadable(path, problem) from error
 
 
-def unreadable(path: Path, problem: str) -> JobsFileInvalid:
+def unreadable(path: Path | AppPlace, problem: str) -> JobsFileInvalid:
     return JobsFileInvalid(path, [_of_file(problem)])
 
 

@@ -81,8 +81,9 @@ def say_unheard(name: str) -> str:
 
 #: What helps against a shared queue.
 ONE_FILE_EACH = (
-    "put their tasks and schedules into one file, or give the schedules of each a queue of its "
-    'own, queue = "…", and its workers that queue alone, --queues …'
+    "put their tasks and schedules into one file; or a file and an app may go together, --jobs … "
+    '--app …; or give the schedules of each a queue of its own, queue = "…", and its workers that '
+    "queue alone, --queues …"
 )
 
 

@@ -34,18 +34,23 @@ def load(place: str) -> "App":
     """
     from .app import App  # noqa: PLC0415 - a module that it imports may be the user's
 
-    module, _, name = place.partition(":")
+    name, _, attribute = place.partition(":")
     try:
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
+        found: Any = (module := importlib.import_module(name))
+        for part in attribute.split("."):
+            found = getattr(found, part, None)
         if isinstance(found, App):
             found.load()
             _have_log_written()
             return found
     except (Exception, SystemExit) as error:
-        raise ImportFailed(f"{place} cannot be imported\n{shortened(error)}") from error
-    raise ImportFailed(f"{place} is of class {type(found).__name__}; an App of cronhare is needed")
+        where = ""
+        if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
+            where = f"\nIt was looked for in {Path.cwd()}, and among the libraries of {sys.prefix}"
+        raise ImportFailed(f"{place} cannot be imported\n{shortened(error)}{where}") from error
+    there = [f"{name}:{each}" for each, value in vars(module).items() if isinstance(value, App)]
+    known = f"there is: {', '.join(there)}" if there else "that module has none"
+    raise ImportFailed(f"{place} is no App; {known}")
 
 
 def _have_log_written() -> None:

@@ -1,0 +1,91 @@
+"""What an app says, for whoever must not import it: `cronhare … --app MODULE:APP`.
+
+Run as `python -m cronhare.entrypoints.python.describe MODULE:APP` in the folder of the app.
+Standard output has the answer alone: JSON with the tables of a jobs file and the files that they
+come from; or with status 2 the reason why there are none. What the import prints goes to standard
+error.
+"""
+
+import os
+import signal
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from typing import Final, NoReturn
+
+import msgspec
+
+from .loading import ImportFailed, load
+
+#: Seconds after which this process is gone, whatever becomes of those who began it.
+ALARM: Final = 90
+
+_LIBRARIES: Final = tuple(
+    f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "purelib", "platlib")
+)
+
+
+def describe(place: str) -> dict[str, object]:
+    """Import an app, and give its tables.
+
+    Raises:
+        ImportFailed: it cannot be imported, or says what is no JSON.
+    """
+    app = load(place)
+    tables = app.tables(place)
+    if faults := list(_not_json(tables, "")):
+        raise ImportFailed("\n".join(faults))
+    return {"tables": tables, "files": list(_files(place.partition(":")[0].partition(".")[0]))}
+
+
+def _not_json(value: object, place: str) -> Iterator[str]:
+    """Find the values that JSON cannot hold, as people would write their places."""
+    match value:
+        case None | bool() | int():
+            return
+        case str():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                yield f"{place}: has a character that is half of one, a lone surrogate"
+        case float():
+            if not isfinite(value):
+                yield f"{place}: {value} is no number that JSON has"
+        case Mapping():
+            for name, inner in value.items():
+                yield from _not_json(inner, f"{place}.{name}".removeprefix("."))
+        case list() | tuple():
+            for number, inner in enumerate(value):
+                yield from _not_json(inner, f"{place}[{number}]")
+        case _:
+            kind = type(value).__qualname__
+            yield f"{place}: a {kind} is no JSON; give a text, a number, a list or a table"
+
+
+def _files(package: str) -> Iterator[str]:
+    """Name the files of the modules that are the user's: of the app's package, or no library's."""
+    for name, module in sorted(sys.modules.items()):
+        path, top = getattr(module, "__file__", None), name.partition(".")[0]
+        is_own = top == package or not str(path).startswith(_LIBRARIES)
+        if path and is_own and top not in {"__main__", "cronhare"}:
+            yield os.path.abspath(path)  # noqa: PTH100 - pathlib is slow
+
+
+def main(place: str) -> NoReturn:
+    signal.alarm(ALARM)
+    answer, status = os.dup(1), 0
+    os.dup2(2, 1)
+    try:
+        text = msgspec.json.encode(describe(place))
+    except ImportFailed as error:
+        text, status = str(error).encode(errors="backslashreplace"), 2
+    with os.fdopen(answer, "wb") as file:
+        file.write(text)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(status)  # threads of the import may go on for ever
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
