@@ -1,6 +1,6 @@
 """Reporting this process to the ledger, again and again, for `cronhare nodes list`."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -8,6 +8,7 @@ from typing import Protocol
 import attrs
 
 from cronhare.domain.nodes import (
+    BETWEEN_FILES,
     DISCONNECTED_AFTER,
     FORGOTTEN_AFTER,
     REPORT_EVERY,
@@ -42,7 +43,7 @@ class Heartbeat:
     *is_connected* says whether what its queues bring gets here; None where it runs no tasks.
     *left_out* names those of its queues that bring nothing though it is connected. One that has
     been left out for `DISCONNECTED_AFTER` is none that it serves, and is not reported.
-    *file* gives the version of the jobs file that was read last.
+    *files* gives the versions of jobs file and app that were read last.
     *offset* is how far this node's clock is ahead of the ledger's, as it was last measured.
     """
 
@@ -59,7 +60,7 @@ class Heartbeat:
     is_connected: Callable[[], bool] | None = None
     left_out: Callable[[], Collection[str]] = tuple
     told: Callable[[bool], None] = lambda _: None
-    file: Callable[[], FileVersion | None] = lambda: None
+    files: Callable[[], Sequence[FileVersion]] = tuple
     offset: timedelta | None = attrs.field(init=False, default=None)
     _began: datetime | None = attrs.field(init=False, default=None)
     _drained_at: datetime | None = attrs.field(init=False, default=None)
@@ -78,7 +79,7 @@ class Heartbeat:
             if self.is_connected is not None and (self._consumed_at is None or self.is_connected()):
                 self._consumed_at = now
                 self._left_out = {each: self._left_out.get(each, now) for each in self.left_out()}
-            since, file = now - DISCONNECTED_AFTER, self.file()
+            since, files = now - DISCONNECTED_AFTER, self.files()
             report = NodeReport(
                 name=self.name,
                 role=self.role,
@@ -93,8 +94,8 @@ class Heartbeat:
                 consuming=self.consuming(),
                 drain_asked_at=self._drained_at,
                 consumed_at=self._consumed_at,
-                source=None if file is None else file.source,
-                digest=None if file is None else file.digest,
+                source=BETWEEN_FILES.join(each.source for each in files) or None,
+                digest=BETWEEN_FILES.join(each.digest for each in files) or None,
             )
             drained = self.nodes.report(report, kept_for=FORGOTTEN_AFTER)
             self._drained_at = (self._drained_at or now) if drained else None

@@ -17,9 +17,9 @@ _ADD_TO_ANOTHER: Final = (
 def serve(queues: Iterable[str], jobs: str | None) -> str:
     """Say what serves *queues*: that of a schedule which stays alive is in no `CRON_QUEUES`.
 
-    *jobs* is the file of their tasks, if it is known.
+    *jobs* are the options that name the file, or app, of their tasks, if these are known.
 
-    >>> serve(["mails", "reports"], "/etc/cron hare.toml")[:74]
+    >>> serve(["mails", "reports"], "--jobs '/etc/cron hare.toml'")[:74]
     "`cronhare worker --jobs '/etc/cron hare.toml' --queues mails,reports`, or "
     >>> serve(["cron_standalone.pump"], None)[:76]
     '`cronhare worker --jobs JOBS.TOML --standalone pump`, or `cronhare up` with '
@@ -27,7 +27,7 @@ def serve(queues: Iterable[str], jobs: str | None) -> str:
     names, ways = list(queues), list[str]()
     own = [schedule_on(name) or "NAME" for name in names if is_standalone(name)]  # or a hash
     if shared := ",".join(shlex.quote(name) for name in names if not is_standalone(name)):
-        worker = f"cronhare worker --jobs {_file(jobs)} --queues {shared}"
+        worker = f"cronhare worker {_given(jobs)} --queues {shared}"
         ways.append(f"`{worker}`, or {_ADD_TO_ANOTHER}")
     if own:
         ways.append(f"`{start_standalone(own, jobs)}`, or {UP_WITH_ITS_TASK}")
@@ -40,7 +40,7 @@ def start_standalone(schedules: Iterable[str], jobs: str | None) -> str:
     >>> start_standalone(["mail-pump"], None)
     'cronhare worker --jobs JOBS.TOML --standalone mail-pump'
     """
-    begin = f"cronhare worker --jobs {_file(jobs)} --standalone"
+    begin = f"cronhare worker {_given(jobs)} --standalone"
     return "; ".join(f"{begin} {shlex.quote(name)}" for name in schedules)
 
 
@@ -55,12 +55,12 @@ def keeps_alive(schedule: str) -> str:
 
 
 def start_up(jobs: str | None) -> str:
-    """Give the command that is all of it on one machine, with the file *jobs*, if that is known.
+    """Give the command that is all of it on one machine, with the options *jobs*, if known.
 
-    >>> start_up("jobs.toml")
-    'cronhare up --jobs jobs.toml'
+    >>> start_up("--app shop.jobs:app")
+    'cronhare up --app shop.jobs:app'
     """
-    return f"cronhare up --jobs {_file(jobs)}"
+    return f"cronhare up {_given(jobs)}"
 
 
 def have_up_serve(queues: Iterable[str]) -> str:
@@ -93,9 +93,9 @@ def serve_missing(queue: str, *, in_memory: bool) -> str:
 def start_scheduling(jobs: str | None, *, in_memory: bool) -> str:
     """Say what claims, and takes up what was lost; *in_memory* says where the broker is.
 
-    >>> start_scheduling("jobs.toml", in_memory=False)
+    >>> start_scheduling("--jobs jobs.toml", in_memory=False)
     '`cronhare scheduler`, or `cronhare up` on one machine'
-    >>> start_scheduling("jobs.toml", in_memory=True)  # which a scheduler refuses
+    >>> start_scheduling("--jobs jobs.toml", in_memory=True)  # which a scheduler refuses
     '`cronhare up --jobs jobs.toml`'
     """
     if in_memory:
@@ -103,5 +103,5 @@ def start_scheduling(jobs: str | None, *, in_memory: bool) -> str:
     return "`cronhare scheduler`, or `cronhare up` on one machine"
 
 
-def _file(jobs: str | None) -> str:
-    return "JOBS.TOML" if jobs is None else shlex.quote(jobs)
+def _given(jobs: str | None) -> str:
+    return jobs or "--jobs JOBS.TOML"

@@ -2,7 +2,7 @@
 
 import enum
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final
@@ -50,6 +50,10 @@ FORGOTTEN_AFTER: Final = timedelta(hours=1)
 MOST_REPORTS: Final = 1_000
 
 
+#: Between the sources, and digests, of a jobs file and an app.
+BETWEEN_FILES: Final = ", "
+
+
 def is_a_scheduler(role: str) -> bool:
     return role != "worker"
 
@@ -86,8 +90,8 @@ class NodeReport:
     somebody asked it to take no more; that stays in the ledger until it is taken back. The node's
     own word for it, when it first heard so, counts where the ledger has forgotten the node. It was
     connected to its queues at *consumed_at*, or began then. A worker
-    names in *queues* those alone that its broker lets it consume. *source* and *digest* are its
-    `FileVersion`.
+    names in *queues* those alone that its broker lets it consume. *source* and *digest* are the
+    `FileVersion` of its jobs file, or app; of both, one after the other.
     """
 
     name: str
@@ -105,6 +109,13 @@ class NodeReport:
     consumed_at: datetime | None = None
     source: str | None = None
     digest: str | None = None
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """The digests of its jobs file, or its app, by their sources."""
+        digests, source = (self.digest or "").split(BETWEEN_FILES), self.source or ""
+        sources = [source] if len(digests) == 1 else source.split(BETWEEN_FILES)
+        return dict(zip(sources, digests, strict=False))
 
     def is_silent(self, now: datetime) -> bool:
         """Whether it has not reported itself of late: it was killed, or is cut off.

@@ -2,6 +2,7 @@
 
 import random
 import uuid
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -101,11 +102,13 @@ class Container(containers.DeclarativeContainer):
 
     settings = providers.Dependency(instance_of=Settings)
     tasks = providers.Object(())
-    #: The jobs file that the tasks are of, as it was read last; where people look at it.
-    jobs_file: "providers.Provider[FileContent | None]" = providers.Object(None)
-    #: The version of that file, where tasks of it are run.
-    file_version: "providers.Provider[Any]" = providers.Object(None)
+    #: Jobs file and app that the tasks are of, as they were read last; where people look at them.
+    jobs_files: "providers.Provider[Sequence[FileContent]]" = providers.Object(())
+    #: Their versions, where tasks of them are run.
+    file_versions: "providers.Provider[Any]" = providers.Object(())
     subscriptions = providers.ThreadSafeSingleton(Subscriptions)
+    #: Those of an app beside a jobs file.
+    more_subscriptions = providers.ThreadSafeSingleton(Subscriptions)
     queues = providers.Object(())
     #: The weights of those of the queues that have another than 1.
     weights = providers.Object(MappingProxyType(dict[str, int]()))
@@ -218,6 +221,7 @@ class Container(containers.DeclarativeContainer):
         crashes=settings.provided.crash_policy,
     )
     subscribers = providers.ThreadSafeSingleton(Subscribers, subscriptions)
+    more_subscribers = providers.ThreadSafeSingleton(Subscribers, more_subscriptions)
     http = providers.ThreadSafeSingleton(
         HttpClient, settings.provided.allowed_hosts, agent=providers.Callable(this_program)
     )

@@ -1,6 +1,10 @@
 """The container of a process that works: a scheduler, a worker, or both in one."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
+
+import attrs
 
 from cronhare.adapters.http.task_runner import HttpTaskRunner
 from cronhare.adapters.notify.reminders import ReminderRunner
@@ -23,6 +27,7 @@ from cronhare.application.worker.foreign import FailedMonitor
 from cronhare.application.worker.leases import LeaseKeeper, OutputKeeper
 from cronhare.application.worker.ledger import WorkerLedger
 from cronhare.application.worker.standalone import StandaloneFinder, StandaloneKeeper
+from cronhare.domain.events.targets import Subscribers
 
 from .container import Container
 from .injection import providers
@@ -173,19 +178,22 @@ class WorkingContainer(Container):
         policy=Container.settings.provided.alert_policy,
         now=Container.ledger_time.provided.now,
     )
-    alert_watch = providers.ThreadSafeSingleton(
-        AlertWatch,
-        alerts=Container.alerts,
-        events=Container.events,
-        judge=ledger_judge,
-        now=Container.ledger_time.provided.now,
+    _watching = MappingProxyType(
+        {
+            "alerts": Container.alerts,
+            "events": Container.events,
+            "judge": ledger_judge,
+            "now": Container.ledger_time.provided.now,
+        }
     )
+    alert_watch = providers.ThreadSafeSingleton(AlertWatch, **_watching)
+    _announcing = MappingProxyType({"store": Container.events, "clock": Container.ledger_clock})
     announcer = providers.ThreadSafeSingleton(
-        Announcer,
-        store=Container.events,
-        alerts=alert_watch,
-        subscribers=Container.subscribers,
-        clock=Container.ledger_clock,
+        Announcer, alerts=alert_watch, subscribers=Container.subscribers, **_announcing
+    )
+    more_alert_watch = providers.ThreadSafeSingleton(AlertWatch, **_watching)
+    more_announcer = providers.ThreadSafeSingleton(
+        Announcer, alerts=more_alert_watch, subscribers=Container.more_subscribers, **_announcing
     )
     events_thread = _threads("events", 1)
     outbox_relay = providers.Factory(
@@ -215,3 +223,21 @@ class WorkingContainer(Container):
         catalog=Container.catalog,
         now=Container.ledger_time.provided.now,
     )
+
+
+@attrs.frozen
+class Telling:
+    """What looks for what the subscribers of one source are told."""
+
+    subscribers: Subscribers
+    announcer: Announcer
+    watch: AlertWatch
+
+
+def tellings(container: WorkingContainer) -> Sequence[Telling]:
+    """Give those of the jobs file, or the app, of a process; and of an app beside a file."""
+    found = [Telling(container.subscribers(), container.announcer(), container.alert_watch())]
+    more = container.more_subscribers()
+    if more.current.source is not None:
+        found.append(Telling(more, container.more_announcer(), container.more_alert_watch()))
+    return found

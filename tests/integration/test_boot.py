@@ -66,14 +66,14 @@ class Host:
         container.engine().dispose()
 
     def _container(self) -> WorkingContainer:
-        queues = embedded.queues_of(self._jobs)
+        queues = embedded.queues_of([self._jobs])
         return WorkingContainer(settings=self._settings, tasks=self._jobs.tasks, queues=queues)
 
     async def up(self, boot: Boot) -> list[str]:
         """Be scheduler and worker until this boot is dealt with; give the keys of all runs."""
         container, shutdown = self._container(), Shutdown(ForcedExit(grace=10))
         container.boot.override(providers.Object(boot))
-        embedded.prepare(container, self._jobs)
+        embedded.prepare(container, [self._jobs])
         state, on_boot = StateReport(container), self._jobs.on_boot
         self._log.clear()
         process = asyncio.create_task(

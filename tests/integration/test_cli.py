@@ -1074,7 +1074,7 @@ def test_no_signal_that_asks_for_something_ends_a_process_that_begins(empty: She
     )
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert "SIGHUP has it read jobs file and settings again" in done.stdout
+    assert "SIGHUP has it read jobs file, app and settings" in done.stdout
 
 
 def test_ctrl_c_is_quiet_while_a_command_prints(empty: Shell) -> None:

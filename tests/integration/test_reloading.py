@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,8 +12,10 @@ from cronhare.adapters.jobs.reader import JobsFile, read_jobs
 from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.application.administration.jobs_file.applying import change_by_file
 from cronhare.application.administration.jobs_file.difference import Change
+from cronhare.domain.events.targets import Subscriptions
 from cronhare.domain.schedules.task import Task
 from cronhare.entrypoints.cli.starting import targets_for_alerts
+from cronhare.entrypoints.given import Named
 from cronhare.entrypoints.processes import embedded
 from cronhare.entrypoints.processes.reloading import REFUSED_FOR, Reloading
 from cronhare.entrypoints.processes.scheduler import StandIn
@@ -43,7 +45,7 @@ class House:
         settings = Settings.read()
         jobs = read_jobs(self.file, policy=settings.policy)
         self.container = WorkingContainer(
-            settings=settings, tasks=jobs.tasks, jobs_file=jobs, queues=("cron_scheduler",)
+            settings=settings, tasks=jobs.tasks, jobs_files=[jobs], queues=("cron_scheduler",)
         )
         upgrade(self.container.engine())
         embedded.apply(self.container, jobs)
@@ -55,8 +57,8 @@ class House:
         return Reloading(
             self.container,
             forced_exit=ForcedExit(grace=1),
-            jobs=self.file,
-            last=jobs,
+            named=Named(self.file),
+            last=[jobs],
             take=self._take,
         )
 
@@ -78,7 +80,7 @@ class House:
         """Do what a run asks for whose task is not there."""
         asyncio.run(self._reloading.reload_if_changed())
 
-    def _take(self, jobs: JobsFile) -> None:
+    def _take(self, jobs: Sequence[JobsFile]) -> None:
         self.look()
         heard = self.unheard.pop(0) if self.unheard else "answered"
         if heard != "away":
@@ -104,7 +106,7 @@ class House:
     def change(self, name: str) -> Change | None:
         """What the page says that the next apply of the file changes of a schedule."""
         container = self.container
-        found = change_by_file(container.schedules(), name, container.jobs_file())
+        found = change_by_file(container.schedules(), name, container.jobs_files())
         return None if found is None else found.change
 
     @property
@@ -286,16 +288,17 @@ class Tower:
         """Begin with what the file says."""
         self.file = file
         settings = Settings.read()
-        self.container = WorkingContainer(
-            settings=settings, subscriptions=targets_for_alerts(file, settings)
-        )
+        last = targets_for_alerts(Named(file), settings)
+        told = last[0].subscriptions if last[0] else Subscriptions()
+        self.container = WorkingContainer(settings=settings, subscriptions=told)
         stand_in = StandIn(self.container)
         self._reloading = Reloading(
             self.container,
             forced_exit=ForcedExit(grace=1),
-            jobs=file,
+            named=Named(file),
             has_tasks=False,
-            take=lambda read: stand_in.take(read.subscriptions),
+            last=last,
+            take=lambda read: stand_in.take([each.subscriptions for each in read]),
         )
 
     def reload(self, text: str) -> None:

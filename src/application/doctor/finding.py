@@ -71,10 +71,10 @@ class NotSeenError(Exception):
 class Seen:
     """All that was asked, before any of it is judged. What is None was not asked.
 
-    *queues* are those that this process would work on. *tasks* and *jobs*, their file's path, are
-    None if no file was given; the tasks alone if it is at fault. *file* is its version,
-    *subscriptions* are that file's. *lanes* are the answers of probes. Properties raise
-    `NotSeenError` where nobody could look.
+    *queues* are those that this process would work on. *tasks* and *jobs*, the options that name
+    what has them, are None if nothing was given; the tasks alone if it is at fault. *files* are the
+    versions of jobs file and app, *subscriptions* those of each. *lanes* are the answers of probes.
+    Properties raise `NotSeenError` where nobody could look.
     """
 
     settings: SettingsFacts | None = None
@@ -84,8 +84,8 @@ class Seen:
     queues: Sequence[str] = ()
     tasks: Sequence[Task] | None = None
     jobs: str | None = None
-    file: FileVersion | None = None
-    subscriptions: Subscriptions = attrs.field(factory=Subscriptions)
+    files: Sequence[FileVersion] = ()
+    subscriptions: Sequence[Subscriptions] = ()
 
     @property
     def ledger_facts(self) -> LedgerFacts:

@@ -180,11 +180,11 @@ def wrong_clocks(seen: Seen) -> Said:
 
 
 def older_files(nodes: Sequence[NodeReport], file: FileVersion, *, now: datetime) -> Said:
-    """Name those who run tasks of another version of the jobs file that was read here."""
+    """Name those who run tasks of another version of the jobs file, or app, that was read here."""
     differing = [
         node
         for node in alive(nodes, now)
-        if node.source == file.source and node.digest not in {None, file.digest}
+        if node.files.get(file.source, file.digest) not in {"", file.digest}
     ]
     if differing:
         names = named([node.name for node in differing])
@@ -200,8 +200,8 @@ def older_files(nodes: Sequence[NodeReport], file: FileVersion, *, now: datetime
 
 @NODES.rule("nodes")
 def nodes_with_older_files(seen: Seen) -> Said:
-    if seen.file is not None:
-        yield from older_files(seen.activity.nodes, seen.file, now=seen.now)
+    for file in seen.files:
+        yield from older_files(seen.activity.nodes, file, now=seen.now)
 
 
 @NODES.rule("nodes")

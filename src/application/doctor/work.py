@@ -126,7 +126,7 @@ def with_their_tasks(seen: Seen) -> Said:
     if seen.tasks is None:
         if seen.jobs is None:
             what = "No jobs file was given: whether every schedule has its task is not known"
-            yield note(what, "name the workers' file by --jobs or CRON_JOBS")
+            yield note(what, "name what the workers have: --jobs or CRON_JOBS, --app or CRON_APP")
         return
     here = f"{counted(len(seen.tasks), 'task')} in the jobs file"
     if seen.schedules is None:
@@ -361,12 +361,13 @@ def cannot_be_told(seen: Seen) -> Said:
     if seen.settings is None:
         return
     there = "where a worker or `cronhare up` runs; fine if it is set there"
-    for name, why in untellable(seen.subscriptions, has_mail=seen.settings.has_mail).items():
-        what = f"notify.{name} cannot be told from here: {why}"
-        if isinstance(seen.subscriptions.targets[name].means, ByEmail):
-            yield warning(what, f"set CRON_SMTP_URL=smtp://user:password@host:587 {there}")
-        else:
-            yield note(what, f"set it {there}")
+    for told in seen.subscriptions:
+        for name, why in untellable(told, has_mail=seen.settings.has_mail).items():
+            what = f"notify.{name} cannot be told from here: {why}"
+            if isinstance(told.targets[name].means, ByEmail):
+                yield warning(what, f"set CRON_SMTP_URL=smtp://user:password@host:587 {there}")
+            else:
+                yield note(what, f"set it {there}")
 
 
 #: Characters of the reason why a target was not told.
@@ -376,11 +377,11 @@ _LONGEST_REASON = 200
 @TARGETS.rule("notify")
 def not_told(seen: Seen) -> Said:
     """Targets that were given up; not those that the file at hand has no more."""
-    of_file = seen.subscriptions
+    ours = {each.source: each for each in seen.subscriptions}
     untold = [
         each
         for each in seen.activity.untold
-        if each.source != of_file.source or of_file.target(each.name) is not None
+        if each.source not in ours or ours[each.source].target(each.name) is not None
     ]
     for target in untold[:NAMES_TOLD]:
         at = f", of the last one at {say_moment(target.last_at)}" if target.last_at else ""

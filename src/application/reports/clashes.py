@@ -2,7 +2,7 @@
 
 Our own workers find a task by source and name, and never run one of another file. Rows written by
 hand and messages of other programs have numbers alone. And a worker takes what its queue brings,
-but has one file, and refuses the runs of another.
+but has one file, perhaps an app beside it, and refuses the runs of another.
 """
 
 from collections import defaultdict
@@ -85,8 +85,8 @@ def say_shared(queue: str, sources: Sequence[str]) -> str:
     """
     whose = f"{', '.join(sources[:-1])} and {sources[-1]}"
     return (
-        f"queue {queue} has schedules of {whose}, and a worker has one file: the runs of every "
-        "other fail there, for good"
+        f"queue {queue} has schedules of {whose}, and a worker has one file, or app: the runs of "
+        "every other fail there, for good"
     )
 
 

@@ -1,24 +1,30 @@
-"""The jobs files that commands are given: how they are named, read, and refused.
+"""The jobs files and apps that commands are given: how they are named, read, and refused.
 
 Their reader is imported where it is used: a page of help needs nothing of it.
 """
 
 # ruff: noqa: PLC0415 - as said above
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .errors import Refusal, file_refusal
+from .errors import Refusal, Refusals, clash_refusal, file_refusal
 from .progress import working
 
 if TYPE_CHECKING:
     from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid
 
+    from ..given import Named, Place
     from ..settings.settings import Settings
 
 Jobs = Annotated[Path | None, typer.Option(help="The jobs file. [env: CRON_JOBS]")]
+App = Annotated[
+    str | None,
+    typer.Option(metavar="MODULE:APP", help="The app in Python, as shop.jobs:app. [env: CRON_APP]"),
+]
 JobsArgument = Annotated[
     Path | None,
     typer.Argument(help="The jobs file. [env: CRON_JOBS]", metavar="JOBS.TOML", show_default=False),
@@ -31,34 +37,83 @@ JobsArguments = Annotated[
 ]
 
 
-def named(jobs: Path | None, settings: "Settings", state: str, *, how: str, why: str = "") -> Path:
-    """Give the jobs file that the command names, else that of the settings."""
-    if (path := jobs or settings.jobs) is None:
-        advice = f"{state} Name it: {how}, or CRON_JOBS."
-        raise Refusal(f"no jobs file is named{why}", advice=advice)
-    return path
+def named(
+    given: "Named", settings: "Settings", state: str, *, how: str, why: str = ""
+) -> "tuple[Place, ...]":
+    """Give the jobs file and the app that the command names, else those of the settings."""
+    if places := given.places(settings):
+        return places
+    advice = f"{state} Name it: {how}, or CRON_JOBS. An app: --app MODULE:APP, or CRON_APP."
+    raise Refusal(f"no jobs file is named{why}", advice=advice)
 
 
-def load(path: Path, settings: "Settings", *, state: str) -> "JobsFile":
-    """Read a jobs file; *state* says what was not done if it is faulty."""
-    from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
+def load(place: "Place", settings: "Settings", *, state: str) -> "JobsFile":
+    """Read a jobs file, or an app; *state* says what was not done if it is faulty."""
+    from cronhare.adapters.jobs.reader import JobsFileInvalid
+
+    from ..given import read
 
     try:
-        with working(f"Reading {path}") as on_progress:
-            return read_jobs(path, policy=settings.policy, on_progress=on_progress)
+        with working(f"Reading {place}") as on_progress:
+            return read(place, policy=settings.policy, on_progress=on_progress)
     except JobsFileInvalid as error:
         raise jobs_refusal(error, state) from error
     except OSError as error:
-        raise file_refusal(error, path, state) from error
+        raise file_refusal(error, Path(str(place)), state) from error
+
+
+def load_all(
+    places: "Sequence[Place]",
+    settings: "Settings",
+    *,
+    state: str,
+    more: "Callable[[Sequence[JobsFile]], Iterable[Refusal]]" = lambda _: (),
+) -> "tuple[JobsFile, ...]":
+    """Read several, which must not have the same names; every fault is told at once.
+
+    *more* finds others.
+    """
+    files: list[JobsFile] = []
+    refused: list[Refusal] = []
+    for place in places:
+        try:
+            files.append(load(place, settings, state=state))
+        except Refusal as refusal:
+            refused.append(refusal)
+    refused += [*beside_each_other(files), *more(files)]
+    if refused:
+        raise Refusals(refused)
+    return tuple(files)
+
+
+def beside_each_other(files: "Sequence[JobsFile]") -> Iterator[Refusal]:
+    """Refuse what sound files must not have in common."""
+    from cronhare.application.administration.jobs_file.difference import clashes_among
+
+    first: dict[str, JobsFile] = {}
+    faults = [
+        f"{file.path}: source: {file.source} is {other.path} already"
+        for file in files
+        if (other := first.setdefault(file.source, file)) is not file
+    ]
+    if faults:  # each would switch off what is the other's
+        advice = 'Begin one of them with another name: source = "…".'
+        yield Refusal("the ledger would take these files for one", faults, advice)
+    if found := [*clashes_among([*first.values()])]:
+        yield clash_refusal(found)
 
 
 def jobs_refusal(error: "JobsFileInvalid", state: str) -> Refusal:
     """Say what is wrong with a jobs file; *state* says what was done, which is nothing."""
     from cronhare.domain.texts.words import counted
 
+    from ..given import as_argument
+
     places = {fault.place for fault in error.faults}
     what = f"{error.path}: {counted(len(error.faults), 'fault')} in {counted(len(places), 'place')}"
     if len(error.faults) == 1:
         what = f"{error.path}: one fault"
-    advice = f"{state} Fix the file, then run: cronhare check {error.path}"
-    return Refusal(what, [str(fault) for fault in error.faults], advice)
+    subject = "file" if isinstance(error.path, Path) else "app"
+    advice = f"{state} Fix the {subject}, then run: cronhare check {as_argument(error.path)}"
+    lines = [line for fault in error.faults for line in str(fault).splitlines()]
+    return Refusal(what, lines, advice)

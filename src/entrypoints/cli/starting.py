@@ -6,15 +6,15 @@ Each imports what the others do without where it is used.
 # ruff: noqa: PLC0415 - as said above
 
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from cronhare.adapters.addresses import LedgerFile
 from cronhare.adapters.extras import ExtraMissing, require
-from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
+from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid
 from cronhare.adapters.sql.dialects.sqlite_file import Occupied, occupy
 from cronhare.application.logs import say
 from cronhare.domain.events.targets import Subscriptions
@@ -25,6 +25,7 @@ from cronhare.ports import LedgerUnavailable
 
 from .. import logs
 from ..container import Container
+from ..given import Named, as_argument, read, tasks_of, versions_of
 from ..processes.lifetime import Lifetime, announce, refuse_without_token
 from ..processes.loops import ledger_is_ready
 from ..processes.reloading import Reloading
@@ -34,7 +35,7 @@ from ..settings.settings import Settings, SettingsInvalid
 from ..signals import Shutdown, on_a_terminal
 from ..working import WorkingContainer
 from .errors import Refusal
-from .jobs_files import load, named
+from .jobs_files import load_all, named
 from .wiring import read_settings, usable
 
 log = logging.getLogger(__name__)
@@ -55,16 +56,29 @@ _SHARED = (
 FAILS: Final = "all that is due would fail for good"
 
 
-def jobs_file(jobs: Path | None, settings: Settings, *, without: str = FAILS) -> JobsFile:
+def files_of(given: Named, settings: Settings, *, without: str = FAILS) -> tuple[JobsFile, ...]:
     """Read the tasks of a process; *without* says what would be without any."""
     state, why = "Nothing was started.", f", and without tasks {without}"
-    path = named(jobs, settings, state, how="--jobs jobs.toml", why=why)
-    file = load(path, settings, state=state)
-    if not file.tasks:  # an editor empties a file before it writes it
-        written = f"{state} Was it being written? Then start again."
-        advice = f"{written} To switch off all that it had: cronhare apply {file.path}"
-        raise Refusal(f"{file.path} has no task at all: {without}", advice=advice)
-    return file
+    places = named(given, settings, state, how="--jobs jobs.toml", why=why)
+    files = load_all(places, settings, state=state)
+    for file in files:
+        if not file.tasks:  # an editor empties a file before it writes it
+            written = f"{state} Was it being written? Then start again."
+            to_apply = f"cronhare apply {as_argument(file.path)}"
+            advice = f"{written} To switch off all that it had: {to_apply}"
+            raise Refusal(f"{file.path} has no task at all: {without}", advice=advice)
+    return files
+
+
+def parts_of(files: Sequence[JobsFile]) -> dict[str, Any]:
+    """What a container is given of them."""
+    names = ("subscriptions", "more_subscriptions")
+    told = {name: file.subscriptions for name, file in zip(names, files, strict=False)}
+    return {"tasks": tasks_of(files), **told}
+
+
+def _say_tasks(files: Sequence[JobsFile]) -> str:
+    return " and ".join(f"{counted(len(file.tasks), 'task')} of {file.path}" for file in files)
 
 
 def refuse_memory_broker(settings: Settings) -> None:
@@ -109,45 +123,46 @@ async def with_ledger(
         await process()
 
 
-def run_scheduler(jobs: Path | None) -> None:
+def run_scheduler(given: Named) -> None:
     """Run a scheduler until it is told to end."""
     from ..processes import scheduler as process
 
     settings = read_settings()
     refuse_memory_broker(settings)
-    told = targets_for_alerts(jobs, settings)
-    container = usable(
-        WorkingContainer(settings=settings, subscriptions=told, queues=settings.queues)
-    )
+    last = targets_for_alerts(given, settings)
+    readable = [file.subscriptions if file else Subscriptions() for file in last]
+    told = dict(zip(("subscriptions", "more_subscriptions"), readable, strict=False))
+    container = usable(WorkingContainer(settings=settings, queues=settings.queues, **told))
     announce(container, "Scheduler", f"queues {listed(settings.queues)}")
     life = Lifetime(container, grace=process.ROUND)
     stand_in = process.StandIn(container)
     reloading = Reloading(
         container,
         forced_exit=life.shutdown.forced_exit,
-        jobs=jobs,
+        named=given,
         has_tasks=False,
-        take=lambda file: stand_in.take(file.subscriptions),
+        last=last,
+        take=lambda files: stand_in.take([file.subscriptions for file in files]),
     )
     run = partial(process.run, container, life.shutdown, life.state, stand_in=stand_in)
     life.run(with_ledger(container, life.shutdown, run), on_hangup=reloading.reload)
 
 
-def targets_for_alerts(jobs: Path | None, settings: Settings) -> Subscriptions:
+def targets_for_alerts(given: Named, settings: Settings) -> Sequence[JobsFile | None]:
     """Read whom to tell of alerts: a file that cannot be used stops no scheduling (ADR 21)."""
-    path = jobs or settings.jobs
-    if path is None:
-        return Subscriptions()
-    try:
-        return read_jobs(path, policy=settings.policy).subscriptions
-    except (JobsFileInvalid, OSError) as error:
-        text = f"{path} cannot be used, so its targets are not told of alerts from here: {error}"
-        say(log, logging.WARNING, "notify.lacking", text)
-        return Subscriptions()
+    found = list[JobsFile | None]()
+    for place in given.places(settings):
+        try:
+            found.append(read(place, policy=settings.policy))
+        except (JobsFileInvalid, OSError) as error:
+            why = f"its targets are not told of alerts from here: {error}"
+            say(log, logging.WARNING, "notify.lacking", f"{place} cannot be used, so {why}")
+            found.append(None)
+    return found
 
 
 def run_worker(
-    jobs: Path | None, concurrency: int | None, *, queues: str | None, standalone: str | None
+    given: Named, concurrency: int | None, *, queues: str | None, standalone: str | None
 ) -> None:
     """Run a worker until it is told to end."""
     from ..processes import worker as process
@@ -169,33 +184,32 @@ def run_worker(
             f"{', '.join(foreign)}: another program serves it, by CRON_FOREIGN_QUEUES",
             advice="Name other queues (--queues, CRON_QUEUES), or take it out there.",
         )
-    file = jobs_file(jobs, settings)
+    files = files_of(given, settings)
     container = usable(
         WorkingContainer(
             settings=settings,
-            tasks=file.tasks,
-            file_version=file.version,
-            subscriptions=file.subscriptions,
+            file_versions=versions_of(files),
             queues=tuple(served),
             weights=served,
+            **parts_of(files),
         )
     )
     # S1.7 in docs/compatibility.md
     at_a_time = 1 if standalone is not None else concurrency or settings.concurrency or IN_A_WORKER
-    tasks = f"{counted(len(file.tasks), 'task')} of {file.path}, {at_a_time} at a time"
+    tasks = f"{_say_tasks(files)}, {at_a_time} at a time"
     announce(container, "Worker", f"queues {listed(forms.queue_texts(served))}", tasks)
     life = Lifetime(container, grace=settings.shutdown_grace.total_seconds())
     shutdown = life.shutdown
     reloading = Reloading(
         container,
         forced_exit=shutdown.forced_exit,
-        jobs=jobs,
-        last=file,
+        named=given,
+        last=files,
         renew=container.functions().renew,
     )
-    if file.on_start:
+    if on_start := [name for file in files for name in file.on_start]:
         text = (
-            f"on_start is for `cronhare up`; no worker begins {', '.join(file.on_start)}. "
+            f"on_start is for `cronhare up`; no worker begins {', '.join(on_start)}. "
             "on_boot = true runs once per boot of the host"
         )
         say(log, logging.WARNING, "jobs.on-start", text)
@@ -206,10 +220,14 @@ def run_worker(
         life.state,
         concurrency=at_a_time,
         read_again=reloading.reload_if_changed,
-        on_boot=file.on_boot if standalone is None else (),
+        on_boot=_on_boot(files) if standalone is None else (),
         standalone=() if standalone is None else (standalone,),
     )
     life.run(with_ledger(container, shutdown, run), on_hangup=reloading.reload)
+
+
+def _on_boot(files: Sequence[JobsFile]) -> Sequence[str]:
+    return [name for file in files for name in file.on_boot]
 
 
 def _served(queues: str) -> Mapping[str, int]:
@@ -225,41 +243,40 @@ def _served(queues: str) -> Mapping[str, int]:
     return served
 
 
-def run_up(jobs: Path | None, concurrency: int | None, *, web: bool) -> None:
-    """Apply the jobs file, and run all in this process."""
+def run_up(given: Named, concurrency: int | None, *, web: bool, watches: bool) -> None:
+    """Apply jobs file and app, and run all in this process; *watches* for code that changes."""
     from ..processes import embedded
     from ..web.beside import WebBeside
 
     settings = read_settings()
-    file = jobs_file(jobs, settings)
+    files = files_of(given, settings)
     try:
-        queues = forms.checked_queues(embedded.queues_of(file))
+        queues = forms.checked_queues(embedded.queues_of(files))
     except ValueError as error:
         advice = "Nothing was started. Give some of its schedules a queue in common."
-        raise Refusal(f"{file.path}: {error}", advice=advice) from error
+        raise Refusal(f"{_say_tasks(files)}: {error}", advice=advice) from error
     container = usable(
         WorkingContainer(
             settings=settings,
-            tasks=file.tasks,
-            jobs_file=file,
-            file_version=file.version,
-            subscriptions=file.subscriptions,
+            jobs_files=files,
+            file_versions=versions_of(files),
             queues=queues,
             weights=settings.served,
+            **parts_of(files),
         )
     )
     logs.sign_as(container.node())
     say(log, logging.INFO, "up", f"Ledger {settings.ledger}")
     occupy_ledger(settings)
-    embedded.prepare(container, file)
+    embedded.prepare(container, files)
     at_a_time = concurrency or settings.concurrency or IN_UP
     life = Lifetime(container, grace=settings.shutdown_grace.total_seconds(), with_page=True)
     shutdown = life.shutdown
     reloading = Reloading(
         container,
         forced_exit=shutdown.forced_exit,
-        jobs=jobs,
-        last=file,
+        named=given,
+        last=files,
         take=partial(embedded.take, container),
         renew=container.functions().renew,
     )
@@ -276,8 +293,9 @@ def run_up(jobs: Path | None, concurrency: int | None, *, web: bool) -> None:
         life.state,
         concurrency=at_a_time,
         read_again=reloading.reload_if_changed,
-        on_boot=file.on_boot,
+        on_boot=_on_boot(files),
         beside=beside,
+        watch=reloading.watch if watches else None,
     )
     life.run(process, on_hangup=on_hangup)
 
@@ -285,7 +303,7 @@ def run_up(jobs: Path | None, concurrency: int | None, *, web: bool) -> None:
 _WITHOUT_TASKS = "nothing could be created, and no number of a task be called by its name"
 
 
-def run_web(jobs: Path | None) -> None:
+def run_web(given: Named) -> None:
     """Answer over HTTP until it is told to end."""
     settings = read_settings()
     try:
@@ -294,11 +312,8 @@ def run_web(jobs: Path | None) -> None:
         raise Refusal(f"web: {error}", advice="Nothing was started.") from error
     from ..web import server
 
-    file = jobs_file(jobs, settings, without=_WITHOUT_TASKS)
-    told = file.subscriptions
-    container = usable(
-        Container(settings=settings, tasks=file.tasks, subscriptions=told, jobs_file=file)
-    )
+    files = files_of(given, settings, without=_WITHOUT_TASKS)
+    container = usable(Container(settings=settings, jobs_files=files, **parts_of(files)))
     with suppress(LedgerUnavailable):  # then it is asked before anything is answered
         refuse_without_token(container)
     try:
@@ -310,11 +325,10 @@ def run_web(jobs: Path | None) -> None:
             "`cronhare web`?",
         ) from error
     logs.sign_as(container.node())
-    tasks = f"{counted(len(file.tasks), 'task')} of {file.path}"
-    text = f"Web {container.node()}: ledger {settings.ledger}; {tasks}"
+    text = f"Web {container.node()}: ledger {settings.ledger}; {_say_tasks(files)}"
     say(log, logging.INFO, "process.start", text)
     life = Lifetime(container, grace=2 * server.ENDING, with_page=True)
-    reloading = Reloading(container, forced_exit=life.shutdown.forced_exit, jobs=jobs)
+    reloading = Reloading(container, forced_exit=life.shutdown.forced_exit, named=given, last=files)
 
     async def run() -> None:
         # It works on no queue, so it may stand beside an `up` that is alone on its ledger.

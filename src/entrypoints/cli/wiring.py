@@ -10,6 +10,7 @@ ledger that is away or needs `cronhare db upgrade` as `LedgerUnavailable`.
 import atexit
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -116,22 +117,21 @@ def said_ledger(settings: "Settings") -> str:
 
 
 class RegisteredTasks:
-    """The tasks of the jobs file that the settings name: for commands that run none of them.
+    """The tasks of jobs file and app that the settings name: for commands that run none of them.
 
     They are read when somebody looks through them: who asks for a task by its name.
     """
 
     def __init__(self, settings: "Settings") -> None:
-        """*settings* may name a file, or none."""
+        """*settings* may name a file and an app, or none."""
         self._settings = settings
 
     def __iter__(self) -> "Iterator[Task]":
-        """Give them; none where the file cannot be read, of which `check` and `doctor` tell."""
-        if self._settings.jobs is None:
-            return iter(())
-        from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
+        """Give them; none of what cannot be read, of which `check` and `doctor` tell."""
+        from cronhare.adapters.jobs.reader import JobsFileInvalid
 
-        try:
-            return iter(read_jobs(self._settings.jobs, policy=self._settings.policy).tasks)
-        except (JobsFileInvalid, OSError):
-            return iter(())
+        from ..given import Named, read
+
+        for place in Named().places(self._settings):
+            with suppress(JobsFileInvalid, OSError):
+                yield from read(place, policy=self._settings.policy).tasks

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -42,13 +42,14 @@ class Beside(Protocol):
     async def stop(self) -> None: ...
 
 
-def queues_of(jobs: JobsFile) -> tuple[str, ...]:
-    """Name the task queues: the main one, and those that the file and its schedules name."""
-    named = (*jobs.queues, *(draft.runs_on for draft in jobs.drafts))
+def queues_of(files: Sequence[JobsFile]) -> tuple[str, ...]:
+    """Name the task queues: the main one, and those that files and their schedules name."""
+    named = [queue for jobs in files for queue in jobs.queues]
+    named += [draft.runs_on for jobs in files for draft in jobs.drafts]
     return tuple(dict.fromkeys((MAIN_QUEUE, *named)))
 
 
-def prepare(container: WorkingContainer, jobs: JobsFile) -> None:
+def prepare(container: WorkingContainer, files: Sequence[JobsFile]) -> None:
     """Bring ledger and schedules up to date, and recover what an earlier process left."""
     if revisions := upgrade(container.engine()):
         for revision in revisions:
@@ -56,8 +57,9 @@ def prepare(container: WorkingContainer, jobs: JobsFile) -> None:
         say(log, logging.INFO, "db.upgrade", f"The ledger was brought to revision {revisions[-1]}")
     claims, administrator = container.claims(), container.administrator()
     now = claims.now()
-    apply(container, jobs)
-    run_at_start(administrator, jobs.on_start, now=now)
+    for jobs in files:
+        apply(container, jobs, beside=[each.source for each in files])
+        run_at_start(administrator, jobs.on_start, now=now)
     gone = departed(claims.owners(), ourselves=container.ourselves(), lives=is_alive).gone
     recovered = container.reconciler().recover(now, gone=gone)
     if recovered.republished or recovered.lost:
@@ -65,31 +67,36 @@ def prepare(container: WorkingContainer, jobs: JobsFile) -> None:
         say(log, logging.INFO, "recover", text)
 
 
-def take(container: Container, jobs: JobsFile) -> None:
-    """Apply a jobs file that was read again.
+def take(container: Container, files: Sequence[JobsFile]) -> None:
+    """Apply jobs file and app that were read again.
 
     Raises:
         JobsFileInvalid: some are on a new queue, which is not served before a restart.
     """
     served = container.queues()
     # What stays alive is found, and its queue served, while we run.
-    found = [draft for draft in jobs.drafts if not draft.stay_alive]
     text = "{} is new, and is served from a start on: restart `cronhare up`"
-    named = [("", "queues", queue) for queue in jobs.queues]
-    named += [(f"schedules.{draft.name}", "queue", draft.runs_on) for draft in found]
-    if faults := [
-        FileFault(place, Fault(field, text.format(queue)))
-        for place, field, queue in named
-        if queue not in served
-    ]:
-        raise JobsFileInvalid(jobs.path, tuple(faults))
-    apply(container, jobs)
+    for jobs in files:
+        found = [draft for draft in jobs.drafts if not draft.stay_alive]
+        named = [("", "queues", queue) for queue in jobs.queues]
+        named += [(f"schedules.{draft.name}", "queue", draft.runs_on) for draft in found]
+        if faults := [
+            FileFault(place, Fault(field, text.format(queue)))
+            for place, field, queue in named
+            if queue not in served
+        ]:
+            raise JobsFileInvalid(jobs.path, tuple(faults))
+    for jobs in files:
+        apply(container, jobs, beside=[each.source for each in files])
 
 
-def apply(container: Container, jobs: JobsFile) -> None:
-    """Apply a jobs file, whatever other files have, and log what changed."""
+def apply(container: Container, jobs: JobsFile, *, beside: Sequence[str] = ()) -> None:
+    """Apply a jobs file, whatever other files have, and log what changed.
+
+    What is *beside* it in this process has its own tasks here.
+    """
     applier = container.applier()
-    _warn_of_other_files(applier, jobs)
+    _warn_of_other_files(applier, jobs, beside)
     for note in notes_on_keys(jobs):
         say(log, logging.WARNING, "jobs.key", f"{jobs.path}: {note}")
     changes = applier.take_over(jobs, now=container.ledger_time().now(), actor=this_actor())
@@ -104,7 +111,7 @@ def apply(container: Container, jobs: JobsFile) -> None:
         say(log, logging.WARNING, "jobs.disabled", text)
 
 
-def _warn_of_other_files(applier: JobsFileApplier, jobs: JobsFile) -> None:
+def _warn_of_other_files(applier: JobsFileApplier, jobs: JobsFile, beside: Sequence[str]) -> None:
     """Warn of what other files on this ledger share with ours: none runs another's commands."""
     for clash in applier.clashes(jobs):
         taken = "; it is this file's from now on" if clash.is_of_a_name else ""
@@ -112,7 +119,7 @@ def _warn_of_other_files(applier: JobsFileApplier, jobs: JobsFile) -> None:
     for fault in applier.calendar_faults(jobs):
         text = f"{jobs.path}: {fault}: until it is there, this schedule does not run"
         say(log, logging.WARNING, "jobs.calendar", text)
-    for note in notes_on_queues(applier.shared_queues(jobs)):
+    for note in notes_on_queues(applier.shared_queues(jobs, beside=beside)):
         say(log, logging.WARNING, "jobs.shared-queue", str(note))
 
 
@@ -125,10 +132,12 @@ async def run(
     read_again: Callable[[], Awaitable[None]],
     on_boot: Sequence[str] = (),
     beside: Beside | None = None,
+    watch: Callable[[asyncio.Event], Coroutine[None, None, None]] | None = None,
 ) -> None:
     """Be scheduler and worker until a signal comes; the scheduler ends first.
 
-    What runs *beside* them begins with them, and ends while they do.
+    What runs *beside* them begins with them, and ends while they do. *watch* looks for code that
+    changes, until it is told to end.
     """
     state.add(partial(state_lines, container))
     text = "Running; Ctrl-C ends it. From another terminal: cronhare executions list"
@@ -152,6 +161,7 @@ async def run(
     start_all(loops, container.vitals())
     if beside is not None:
         beside.start()
+    watching = None if watch is None else asyncio.create_task(watch(shutdown.requested))
     await shutdown.requested.wait()
     leaving = None if beside is None else asyncio.create_task(beside.stop())
     await stop_all(loops)
@@ -160,6 +170,8 @@ async def run(
     await working
     if leaving is not None:
         await leaving
+    if watching is not None:
+        await watching
 
 
 def _listen(container: WorkingContainer) -> FifoListener | None:

@@ -1,19 +1,22 @@
-"""Reading jobs file and settings again while a process runs: SIGHUP.
+"""Reading jobs file, app and settings again while a process runs: SIGHUP.
 
-A faulty file changes nothing. Settings that cannot change while running are logged as waiting for a
-restart. A ledger that does not answer may have the schedules all the same: it is asked until it
+What is faulty changes nothing. Settings that cannot change while running are logged as waiting for
+a restart. A ledger that does not answer may have the schedules all the same: it is asked until it
 answers.
 """
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
-from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs, stamp_of
+from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, stamp_of
+from cronhare.application.administration.jobs_file.difference import clashes_among
 from cronhare.application.logs import say
 from cronhare.application.worker.ledger import FIRST_PAUSE, LONGEST_PAUSE
 from cronhare.domain.events.targets import ByApprise, ByWebhook, Subscriptions, untellable
@@ -24,6 +27,7 @@ from cronhare.ports import LedgerRefused, LedgerUnavailable
 
 from .. import logs
 from ..container import Container
+from ..given import Named, read, tasks_of, versions_of
 from ..injection import providers
 from ..settings.settings import Settings, SettingsInvalid
 from ..settings.sources import PREFIX
@@ -31,10 +35,16 @@ from ..signals import ForcedExit
 
 log = logging.getLogger(__name__)
 
-_Take = Callable[[JobsFile], None]
+_Take = Callable[[Sequence[JobsFile]], None]
 
 #: The settings, by their fields, that take effect while a process runs.
-LIVE: Final = frozenset({"log_level", "log_format", "shutdown_grace", "jobs"})
+LIVE: Final = frozenset({"log_level", "log_format", "shutdown_grace", "jobs", "app"})
+
+#: Seconds between two looks at code that is being written.
+WATCH_EVERY: Final = 1.0
+
+#: What a folder with the libraries of an environment has.
+_VENV: Final = "pyvenv.cfg"
 
 #: Seconds for which no run that lacks its task has a refused file read again.
 REFUSED_FOR = 5.0
@@ -45,6 +55,17 @@ _LOST: Final = (
 )
 
 
+_OTHERS: Final = "CRON_JOBS, CRON_APP: whether there are both is decided at the start: restart it"
+
+
+class _Faulty(ValueError):
+    """What was to be read has *faults*."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        self.faults = faults
+        super().__init__("; ".join(faults))
+
+
 class Reloading:
     """Does what SIGHUP asks for."""
 
@@ -53,27 +74,27 @@ class Reloading:
         container: Container,
         *,
         forced_exit: ForcedExit,
-        jobs: Path | None = None,
+        named: Named = Named(),  # noqa: B008 - a frozen value
         has_tasks: bool = True,
-        last: JobsFile | None = None,
+        last: Sequence[JobsFile | None],
         take: _Take = lambda _: None,
         renew: Callable[[], None] = lambda: None,
     ) -> None:
-        """*jobs* goes before the setting. Without *has_tasks* a file is read for its targets alone.
+        """*named* goes before the settings. Without *has_tasks* only targets are read.
 
-        *last* is the file that the process has. *take* does what else a file asks for, all or
-        nothing; it is called in a thread, and again where the ledger does not answer. *renew* has
-        later runs use the code of apps that is there by then.
+        *last* is what the process has, None for what could not be read. *take* does what else it
+        asks for, all or nothing; it is called in a thread, and again where the ledger does not
+        answer. *renew* has later runs use the code of apps that is there by then.
         """
         self._container = container
         self._forced_exit = forced_exit
-        self._jobs = jobs
+        self._named = named
         self._has_tasks = has_tasks
-        self._has_schedules = last is not None and bool(last.drafts)
         self._take = take
         self._renew = renew
         self._turn = asyncio.Lock()
-        self._taken = None if last is None else last.stamp
+        self._had = [self._parts(file) for file in last]
+        self._taken = [(file.files, file.stamp) for file in last if file is not None]
         self._refused_until = 0.0
 
     async def reload(self) -> None:
@@ -82,30 +103,40 @@ class Reloading:
             await self._reload(Settings.read, self._take)
 
     async def reload_if_changed(self) -> None:
-        """Take tasks and targets of a jobs file that has changed since it was taken.
+        """Take tasks and targets of a file, or an app, that has changed since it was taken.
 
         A run lacks its task: somebody has applied the file already, and told nobody.
         """
         async with self._turn:
-            path = self._jobs or self._container.settings().jobs
-            if path is None or self._container.clock().monotonic() < self._refused_until:
+            if self._container.clock().monotonic() < self._refused_until:
                 return
-            if await asyncio.to_thread(stamp_of, path) != self._taken:
+            if await asyncio.to_thread(self._has_changed):
                 await self._reload(self._container.settings, take=lambda _: None)
+
+    async def watch(self, ending: asyncio.Event) -> None:
+        """Reload when code below the current folder has changed, until the end is asked for."""
+        before = await asyncio.to_thread(code_below, Path.cwd())
+        while not ending.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(WATCH_EVERY):
+                    await ending.wait()
+            after = await asyncio.to_thread(code_below, Path.cwd())
+            if changed := sorted({path for path, _ in before.items() ^ after.items()}):
+                before = after
+                say(log, logging.INFO, "reload.watch", f"Code has changed: {listed(changed)}")
+                await self.reload()
+
+    def _has_changed(self) -> bool:
+        return any(stamp_of(*files) != stamp for files, stamp in self._taken)
 
     async def _reload(self, read_settings: Callable[[], Settings], take: _Take) -> None:
         try:
-            settings, file = await asyncio.to_thread(self._read, read_settings)
-            if file and (lost := self._lost(file)):
-                self._refuse([f"{file.path}: {_LOST.format(lost)}"])
-                return
-            changes = await self._take_file(file, take) if file else None
-        except SettingsInvalid as error:
+            settings, files = await asyncio.to_thread(self._read, read_settings)
+            changes = await self._take_files(files, take) if files else None
+        except (SettingsInvalid, _Faulty) as error:
             self._refuse(error.faults)
         except JobsFileInvalid as error:
             self._refuse([f"{error.path}: {fault}" for fault in error.faults])
-        except OSError as error:
-            self._refuse([f"{error.filename}: {error.strerror or error}"])
         except LedgerRefused as error:
             self._refuse([str(error)])
         else:
@@ -113,24 +144,46 @@ class Reloading:
             if changes is not None:
                 say(log, logging.INFO, "reload", changes)
 
-    def _lost(self, file: JobsFile) -> str | None:
-        """Name what a file has none of any more: an editor may have emptied, or half written it.
+    def _parts(self, file: JobsFile | None) -> Sequence[str]:
+        """Name what a file has of that of which it must not lose all.
 
-        Runs would fail for want of their task, schedules be disabled, or nobody be told of alerts.
+        An editor may have emptied, or half written it: runs would fail for want of their task,
+        schedules be disabled, or nobody be told of alerts.
         """
-        if not file.tasks and any(self._container.catalog()):
-            return "task"
-        told = self._container.subscribers().current.targets
-        if not self._has_tasks and told and not file.subscriptions.targets:
-            return "target"
-        return "schedule" if self._has_schedules and not file.drafts else None
+        if file is None:
+            return ()
+        needed = {"task": bool(file.tasks), "schedule": bool(file.drafts)}
+        if not self._has_tasks:
+            needed = {"target": bool(file.subscriptions.targets)}
+        return [part for part, there in needed.items() if there]
 
-    def _read(self, read_settings: Callable[[], Settings]) -> tuple[Settings, JobsFile | None]:
-        settings = read_settings()
-        path = self._jobs or settings.jobs
-        if path is None:
-            return settings, None
-        return settings, read_jobs(path, policy=self._container.settings().policy)
+    def _read(self, read_settings: Callable[[], Settings]) -> tuple[Settings, Sequence[JobsFile]]:
+        """Read all of it.
+
+        Raises:
+            SettingsInvalid, _Faulty: with every fault at once.
+        """
+        settings, files, faults = read_settings(), list[JobsFile](), list[str]()
+        places = self._named.places(settings)
+        if not places:
+            return settings, ()
+        if len(places) != max(1, len(self._had)):
+            raise _Faulty([_OTHERS])
+        for place in places:
+            try:
+                files.append(read(place, policy=self._container.settings().policy))
+            except JobsFileInvalid as error:
+                faults += [f"{error.path}: {fault}" for fault in error.faults]
+            except OSError as error:
+                faults.append(f"{error.filename}: {error.strerror or error}")
+        if not faults:
+            faults += map(str, clashes_among(files))
+        for file, had in zip(files, self._had, strict=False):
+            if lost := [part for part in had if part not in self._parts(file)]:
+                faults.append(f"{file.path}: {_LOST.format(lost[0])}")
+        if faults:
+            raise _Faulty(faults)
+        return settings, files
 
     def _refuse(self, faults: Sequence[str]) -> None:
         self._refused_until = self._container.clock().monotonic() + REFUSED_FOR
@@ -159,49 +212,77 @@ class Reloading:
             text = f"Settings that changed and take effect at the next start: {', '.join(later)}"
             say(log, logging.WARNING, "reload.restart", text)
 
-    async def _take_file(self, file: JobsFile, take: _Take) -> str:
-        """Take what this process needs of the file, all or nothing, and describe the changes."""
+    async def _take_files(self, files: Sequence[JobsFile], take: _Take) -> str:
+        """Take what this process needs of them, all or nothing, and describe the changes."""
+        container = self._container
         if self._has_tasks:
-            changes = await self._take_tasks(file, take)
-            warn_of_untellable(file.subscriptions, self._container.settings())
+            changes = await self._take_tasks(files, take)
+            for file in files:
+                warn_of_untellable(file.subscriptions, container.settings())
         else:
-            await _take_until_answered(file, take)
-            changes = f"targets: {listed(sorted(file.subscriptions.targets)) or 'none'}"
-        self._taken = file.stamp
-        self._container.subscribers().current = file.subscriptions
-        if self._container.file_version() is not None:
-            _replace(self._container.file_version, file.version)
-        if self._container.jobs_file() is not None:  # a process without a page keeps none of it
-            _replace(self._container.jobs_file, file)
-        return f"Reloaded {file.path}: {changes}"
+            await _take_until_answered(files, take)
+            names = sorted(name for file in files for name in file.subscriptions.targets)
+            changes = f"targets: {listed(names) or 'none'}"
+        self._had = [self._parts(file) for file in files]
+        self._taken = [(file.files, file.stamp) for file in files]
+        subscribers = container.subscribers(), container.more_subscribers()
+        for each, file in zip(subscribers, files, strict=False):
+            each.current = file.subscriptions
+        if container.file_versions():
+            _replace(container.file_versions, versions_of(files))
+        if container.jobs_files():  # a process without a page keeps none of it
+            _replace(container.jobs_files, files)
+        return f"Reloaded {_places(files)}: {changes}"
 
-    async def _take_tasks(self, file: JobsFile, take: _Take) -> str:
-        catalog = self._container.catalog()
-        before = {task.name: task for task in catalog}
-        after = {task.name: task for task in file.tasks}
-        with catalog.replacing(file.tasks):
-            await _take_until_answered(file, take)
+    async def _take_tasks(self, files: Sequence[JobsFile], take: _Take) -> str:
+        catalog, tasks = self._container.catalog(), tasks_of(files)
+        before = {(task.name, task.source): task for task in catalog}
+        after = {(task.name, task.source): task for task in tasks}
+        with catalog.replacing(tasks):
+            await _take_until_answered(files, take)
         self._renew()
-        self._has_schedules = bool(file.drafts)
         return "; ".join(_difference(before, after)) or "the same tasks"
 
 
-async def _take_until_answered(file: JobsFile, take: _Take) -> None:
+def _places(files: Sequence[JobsFile]) -> str:
+    return " and ".join(str(file.path) for file in files)
+
+
+async def _take_until_answered(files: Sequence[JobsFile], take: _Take) -> None:
     """Ask until there is an answer: what was done and not heard is then found done."""
     pauses, is_logged = Waits(FIRST_PAUSE, LONGEST_PAUSE), False
     while True:
         try:
-            return await asyncio.to_thread(take, file)
+            return await asyncio.to_thread(take, files)
         except LedgerUnavailable as error:
             if not is_logged:
                 text = (
-                    f"It is not known whether the schedules are those of {file.path} by now: "
+                    f"It is not known whether the schedules are those of {_places(files)} by now: "
                     f"{error}. Tasks from before and new ones are both at hand, and the ledger is "
                     "asked again until it answers"
                 )
                 say(log, logging.WARNING, "reload.unknown", text)
                 is_logged = True
             await asyncio.sleep(pauses.next())
+
+
+def code_below(folder: Path) -> Mapping[str, int]:
+    """Give the modules below a folder with the times of their last changes.
+
+    What is hidden, and environments with libraries, are left out.
+    """
+    found = dict[str, int]()
+    for place, folders, files in os.walk(folder):
+        here = Path(place)
+        folders[:] = [
+            name
+            for name in folders
+            if name[:1] != "." and name != "node_modules" and not (here / name / _VENV).exists()
+        ]
+        for path in (here / name for name in files if name.endswith(".py")):
+            with suppress(OSError):  # it is gone meanwhile
+                found[str(path.relative_to(folder))] = path.stat().st_mtime_ns
+    return found
 
 
 def _replace(given: providers.Provider[Any], value: object) -> None:
@@ -214,7 +295,10 @@ def _replace(given: providers.Provider[Any], value: object) -> None:
     last.set_provides(value)
 
 
-def _difference(before: Mapping[str, Task], after: Mapping[str, Task]) -> Iterator[str]:
+_Tasks = Mapping[tuple[str, str | None], Task]
+
+
+def _difference(before: _Tasks, after: _Tasks) -> Iterator[str]:
     kinds = {
         "new": sorted(after.keys() - before.keys()),
         "changed": sorted(n for n in after.keys() & before.keys() if after[n] != before[n]),
@@ -222,7 +306,7 @@ def _difference(before: Mapping[str, Task], after: Mapping[str, Task]) -> Iterat
     }
     for kind, names in kinds.items():
         if names:
-            yield f"{kind}: {listed(names)}"
+            yield f"{kind}: {listed([name for name, _ in names])}"
 
 
 def warn_of_untellable(subscriptions: Subscriptions, settings: Settings) -> Collection[str]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
@@ -24,7 +24,7 @@ from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.system import ClockPort
 
 from ..signals import Shutdown
-from ..working import WorkingContainer
+from ..working import WorkingContainer, tellings
 from .lifetime import StateLine, StateReport, answers, offset_of
 from .loops import Loop, Rings, start_all, stop_all, wait_at_most
 from .reloading import warn_of_untellable
@@ -155,18 +155,18 @@ def alert_loop(container: WorkingContainer, *, stands_in: bool = False) -> Loop:
     What nobody was there to tell it gives up as they would: a worker that comes back after days
     would tell it.
     """
-    judge, claims = container.ledger_judge(), container.claims()
-    subscribers = container.subscribers()
+    judge, claims, told_of = container.ledger_judge(), container.claims(), tellings(container)
 
     def look() -> float:
-        now, subscriptions = claims.now(), subscribers.current
-        if stands_in and subscriptions.alerted:
-            container.announcer().expire(now)
-            if container.alert_watch().look(subscriptions, now):
-                return 0.0
-        else:
+        now, rest = claims.now(), LOOK_FOR_ALERTS_EVERY
+        asking = [each for each in told_of if stands_in and each.subscribers.current.alerted]
+        for each in asking:
+            each.announcer.expire(now)
+            if each.watch.look(each.subscribers.current, now):
+                rest = 0.0
+        if not asking:
             judge.look(now)
-        return LOOK_FOR_ALERTS_EVERY
+        return rest
 
     return Loop("alerts", look, ends_within=ROUND)
 
@@ -184,20 +184,26 @@ class StandIn:
 
     def __init__(self, container: WorkingContainer) -> None:
         self._container = container
-        self._told = Subscribers()
-        self.take(container.subscribers().current)
+        given = [each.subscribers.current for each in tellings(container)]
+        self._told = [Subscribers() for _ in given]
+        self.take(given)
 
-    def take(self, subscriptions: Subscriptions) -> None:
-        """Tell from now on the targets of a file; those that this host cannot tell are logged."""
-        asked = without_programs(subscriptions)
-        lacking = warn_of_untellable(asked, self._container.settings())
-        self._told.current = without(lacking, asked)
+    def take(self, given: Sequence[Subscriptions]) -> None:
+        """Tell from now on the targets of a file, and of an app beside it.
+
+        Those that this host cannot tell are logged.
+        """
+        for told, subscriptions in zip(self._told, given, strict=False):
+            asked = without_programs(subscriptions)
+            lacking = warn_of_untellable(asked, self._container.settings())
+            told.current = without(lacking, asked)
 
     async def run(self, ending: asyncio.Event) -> None:
-        telling = self._container.outbox_relay(
-            subscribers=self._told, only_after=relay.STAND_IN_AFTER
-        )
-        await telling.run(ending)
+        relays = [
+            self._container.outbox_relay(subscribers=told, only_after=relay.STAND_IN_AFTER)
+            for told in self._told
+        ]
+        await asyncio.gather(*(each.run(ending) for each in relays))
 
 
 async def run(

@@ -21,7 +21,7 @@ from cronhare.ports.runner import Written
 
 from ..node_identity import is_alive
 from ..signals import Shutdown
-from ..working import WorkingContainer
+from ..working import WorkingContainer, tellings
 from .consuming import Draining, FailedQueueConsumer, ServingApart, WorkerConsumer
 from .lifetime import StateLine, StateReport, answers, offset_of
 from .loops import Loop, start_all, stop_all
@@ -76,7 +76,9 @@ async def run(
     queues: tuple[str, ...] = container.queues()
     if finds_standalone:
         queues = tuple(queue for queue in queues if not is_standalone(queue))
-    warn_of_untellable(container.subscribers().current, settings)
+    told_of = tellings(container)
+    for each in told_of:
+        warn_of_untellable(each.subscribers.current, settings)
     places = Places(concurrency)
     consumer, keeper, outputs = _wire(container, places, shutdown, read_again)
     state.add(partial(_state_lines, consumer, keeper, places))
@@ -93,7 +95,7 @@ async def run(
         is_connected=consumer.is_proven,
         left_out=consumer.left_out,
         told=draining.told,
-        file=container.file_version,
+        files=container.file_versions,
     )
     settling = PredecessorCleanup(
         claims=container.claims(),
@@ -109,7 +111,7 @@ async def run(
         Loop("output", outputs.round),
         Loop("clock", ClockWatch(container.ledger_clock(), lease=settings.lease).round),
         Loop("settling", settling.round),
-        Loop("events", container.announcer().round),
+        *(Loop("events", each.announcer.round) for each in told_of),
     ]
     if on_boot:
         from .starting import run_at_boot  # noqa: PLC0415 - 4 MB, which most do without
@@ -127,7 +129,13 @@ async def run(
     vitals.proofs.need("ledger", partial(answers, container.claims()))
     vitals.proofs.need("consumer", consumer.is_proven)
     start_all(loops, vitals)
-    telling = asyncio.create_task(container.outbox_relay().run(shutdown.requested), name="events")
+    telling = [
+        asyncio.create_task(
+            container.outbox_relay(subscribers=each.subscribers).run(shutdown.requested),
+            name="events",
+        )
+        for each in told_of
+    ]
 
     async def consume() -> None:
         weights = container.weights()
@@ -145,7 +153,7 @@ async def run(
     await consumer.drain(grace=container.settings().shutdown_grace, force=shutdown.force)
     await asyncio.gather(consumer.interrupt(), monitoring.drain())
     shutdown.forced_exit.waits_for("servers, to take leave of them")
-    told = asyncio.wait([telling], timeout=CLOSING)
+    told = asyncio.wait(telling, timeout=CLOSING)
     await asyncio.gather(consumer.close(), monitoring.close(), told, stop_all(loops))
     shutdown.forced_exit.leaving()
 

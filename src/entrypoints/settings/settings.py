@@ -51,6 +51,9 @@ MEMORY: Final = "memory://"
 #: scrapes.
 LARGEST_METRICS: Final = 10_000
 
+#: Characters of `MODULE:APP`.
+LONGEST_PLACE: Final = 1_024
+
 _DECLARED: Final = "cronhare_setting"
 
 
@@ -116,6 +119,7 @@ class Settings:
     database_url: str = setting(checked(parse_ledger), "sqlite:///cronhare.sqlite3", secret=True)
     broker_url: str = setting(checked(_broker), MEMORY, secret=True)
     jobs: Path | None = setting(Path)
+    app: str | None = setting(text(LONGEST_PLACE))
     max_retries: int = setting(whole(0, retries.ATTEMPTS[-1] - 1), retries.DEFAULT_ATTEMPTS - 1)
     # Shorter than a schedule's own: it is the TTL of the queue of what is nacked, too.
     retry_delay_ms: int = setting(

@@ -178,7 +178,7 @@ def test_targets_that_were_given_up_are_told_with_a_remedy_and_not_those_that_ar
     findings = Doctor(
         ledger=Ledger(attrs.evolve(LEDGER, activity=activity)), broker=Broker(RABBIT)
     ).examine(
-        Seen(tasks=(), subscriptions=Subscriptions(source="jobs.toml", targets={"ops": ops})),
+        Seen(tasks=(), subscriptions=[Subscriptions(source="jobs.toml", targets={"ops": ops})]),
         retry_delay=timedelta(seconds=30),
     )
 

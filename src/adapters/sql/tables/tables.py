@@ -375,8 +375,8 @@ nodes = sa.Table(
     sa.Column("consuming", sa.Integer),
     sa.Column("drain_asked_at", UtcDateTime),
     sa.Column("consumed_at", UtcDateTime),
-    sa.Column("source", sa.String(255)),
-    sa.Column("digest", sa.String(12)),
+    sa.Column("source", sa.String(320)),  # a jobs file's and an app's
+    sa.Column("digest", sa.String(26)),
 )
 
 #: What each queue was granted of its retry budget: *granted* is JSON, see `limits.py`.

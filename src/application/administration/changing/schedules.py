@@ -1,6 +1,6 @@
 """Schedules that people create, edit and delete one by one, and runs of reports."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -246,12 +246,12 @@ class ScheduleEditor:
         *,
         seen: Callable[[StoredSchedule], bool] | None,
         actor: Actor,
-        file: FileContent | None = None,
+        files: Sequence[FileContent] = (),
         with_history: bool = False,
     ) -> None:
         """Delete a schedule that has no run, and that no jobs file would bring back.
 
-        *file* shows that a schedule of its source is in it no more. *with_history* the runs are
+        Of *files* that of its source shows that it is in it no more. *with_history* the runs are
         deleted, too, unless one may still run; they go in steps, so those that are gone when an
         error comes stay so.
 
@@ -262,7 +262,7 @@ class ScheduleEditor:
         """
         stored = self._seen(scheduler_id, seen)
         if stored.source is not None:
-            _refuse_named(stored.name, stored.source, file)
+            _refuse_named(stored.name, stored.source, files)
         at, was = None if seen is None else stored.updated_at, values_of(stored.draft)
         after = {"history": "deleted"} if with_history else None
         with self._trail.change(
@@ -292,17 +292,18 @@ class ScheduleEditor:
         return EditedMeanwhile(self._views.of_one(current))
 
 
-def _refuse_named(name: str, source: str, file: FileContent | None) -> None:
-    """Refuse to delete a schedule of a jobs file, unless that *file* shows that it is gone there.
+def _refuse_named(name: str, source: str, files: Sequence[FileContent]) -> None:
+    """Refuse to delete a schedule of a jobs file, unless that file shows that it is gone there.
 
     Raises:
-        CannotEdit: it names the schedule, or is not this file.
+        CannotEdit: it names the schedule, or is none of these.
     """
-    if file is None or file.source != source:
+    file = next((each for each in files if each.source == source), None)
+    if file is None:
         raise CannotEdit(
             f"schedule {name} is of {source}, whose next `cronhare apply`, or start of `up`, would "
             "make it anew if it is still there. Take it out of the file, then show the file to "
-            f"`cronhare schedules delete {name} --jobs FILE`; or disable it"
+            f"`cronhare schedules delete {name} --jobs FILE` (or --app); or disable it"
         )
     if name in {draft.name for draft in file.drafts}:
         raise CannotEdit(

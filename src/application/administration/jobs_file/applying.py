@@ -1,6 +1,6 @@
 """Jobs files and the schedules table: what one of them changes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any, Final
@@ -95,15 +95,20 @@ class JobsFileApplier:
         self._save(changes, source=file.source, now=now, actor=actor)
         return changes
 
-    def shared_queues(self, file: FileContent) -> Mapping[str, Sequence[str]]:
-        """Find the queues of a file on which others have schedules too, with all sources."""
+    def shared_queues(
+        self, file: FileContent, *, beside: Collection[str] = ()
+    ) -> Mapping[str, Sequence[str]]:
+        """Find the queues of a file on which others have schedules too, with all sources.
+
+        Those *beside* it are given to the same processes.
+        """
         names = {draft.name for draft in file.drafts}
         ours = {draft.runs_on for draft in file.drafts if draft.status}
         used = [(queue, file.source) for queue in ours]
         used += [
             (draft.runs_on, other)
             for other, draft in _run_by_others(self._schedules.schedules(), file.source)
-            if draft.runs_on in ours and draft.name not in names
+            if draft.runs_on in ours and draft.name not in names and other not in beside
         ]
         return shared_queues(used)
 
@@ -245,15 +250,16 @@ def _run_by_others(
 
 
 def change_by_file(
-    schedules: ScheduleStorePort, name: str, file: FileContent | None
+    schedules: ScheduleStorePort, name: str, files: Sequence[FileContent]
 ) -> ScheduleChangeView | None:
-    """Compare a schedule with the jobs file that is at hand; None if it is of another, or of none.
+    """Compare a schedule with its file, if that is at hand; None if it is of another, or of none.
 
     Raises:
         NotFound: there is no such schedule.
     """
     stored = find_schedule(schedules, name)
-    if file is None or stored.source != file.source:
+    file = next((each for each in files if each.source == stored.source), None)
+    if file is None:
         return None
     drafts = [draft for draft in file.drafts if draft.name == stored.name]
     found = difference(drafts, [stored], source=file.source)

@@ -124,6 +124,39 @@ def notes_on_changes(
         yield Note(text)
 
 
+def notes_on_renames(changes: Sequence[ScheduleChange], *, file: FileContent) -> Iterator[Note]:
+    """Note the tasks that another name seems to have become: their runs would not be found.
+
+    A schedule changes from a task that is gone to one that is new; or of an app one task is gone,
+    and one is new.
+    """
+    known = {name for task in file.tasks for name in (task.name, *task.aliases)}
+    kept = {each.draft.task_name for each in changes if each.draft and each.change is Change.KEEP}
+    became = {
+        field.after: field.before
+        for each in changes
+        for field in each.fields
+        if field.field == "task_name" and field.before and field.after not in kept
+    }
+    own = f"{file.source}:"
+    added, gone = (
+        [
+            each.name.removeprefix(own)
+            for each in changes
+            if each.change is kind and own in each.name
+        ]
+        for kind in (Change.ADD, Change.DISABLE)
+    )
+    if len(added) == len(gone) == 1:
+        became.setdefault(added[0], gone[0])
+    for after, before in became.items():
+        if after in known and before not in known:
+            text = (
+                f'looks like a rename of {before}: aliases = ["{before}"] keeps its runs under way'
+            )
+            yield Note(text, f"tasks.{after}")
+
+
 def notes_on_calendars(files: Sequence[FileContent]) -> Iterator[Note]:
     """Note the calendars that are named and in none of these files: another one may have them."""
     known = [draft.name for file in files for draft in file.calendars]

@@ -1,7 +1,7 @@
 """`cronhare alerts list | show | test`, `cronhare notify list` and `cronhare events list`."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -30,9 +30,10 @@ from cronhare.domain.texts.printable import echo
 from cronhare.domain.texts.words import counted, listed
 from cronhare.ports.events import AlertFilter, NotDelivered, NotifierPort
 
+from ...given import Named
 from ..completion import SCHEDULES
 from ..errors import Refusal, Status
-from ..jobs_files import Jobs, load
+from ..jobs_files import App, Jobs, load_all, named
 from ..output import Columns, Json, Styled, facts, moment, print_json, print_line, print_rows
 from ..typed_values import Limit
 from ..wiring import open_ledger, read_settings, wire_with
@@ -150,6 +151,7 @@ def try_(
     ] = None,
     *,
     jobs: Jobs = None,
+    app: App = None,
     json: Json = False,
 ) -> None:
     """Send a test message to targets, now and once, and say what became of each.
@@ -158,17 +160,22 @@ def try_(
     if one was not told.
     """
     settings = read_settings()
-    file = jobs_file(jobs, settings)
-    names = list(file.subscriptions.targets) if target is None else [target]
-    targets = [each for name in names if (each := file.subscriptions.target(name)) is not None]
-    if not targets:
-        there = listed(file.subscriptions.names) or "none"
-        unknown = f"has no target {echo(target)}; it has: {there}"
-        what = "has no targets" if target is None else unknown
-        raise Refusal(f"{file.path} {what}", advice="Add one: [notify.NAME], see docs/alerts.md.")
+    found = dict[str, list[Target]]()
+    files = files_with_targets(Named(jobs, app), settings)
+    for file in files:
+        names = list(file.subscriptions.targets) if target is None else [target]
+        told = (each for name in names if (each := file.subscriptions.target(name)) is not None)
+        found[file.source] = [*told]
+    if not any(found.values()):
+        there = listed([name for file in files for name in file.subscriptions.names]) or "none"
+        unknown = f"no target {echo(target)}; there are: {there}"
+        where = " and ".join(str(file.path) for file in files)
+        what = f"{where}: {'no targets' if target is None else unknown}"
+        raise Refusal(what, advice="Add one: [notify.NAME], see docs/alerts.md.")
     import asyncio  # noqa: PLC0415 - a page of help does without
 
-    tried = asyncio.run(_try_all(wire_with(settings).notifier(), targets, file.source))
+    notifier = wire_with(settings).notifier()
+    tried = asyncio.run(_try_all(notifier, found))
     if json:
         print_json(tried)
     for view in () if json else tried:
@@ -181,12 +188,15 @@ def try_(
 
 
 async def _try_all(
-    notifier: NotifierPort, targets: Sequence[Target], source: str
+    notifier: NotifierPort, found: Mapping[str, Sequence[Target]]
 ) -> Sequence[TriedView]:
     import asyncio  # noqa: PLC0415 - as above
 
+    of_sources = ((source, target) for source, targets in found.items() for target in targets)
     try:
-        return await asyncio.gather(*(_try(notifier, each, source) for each in targets))
+        return await asyncio.gather(
+            *(_try(notifier, target, source) for source, target in of_sources)
+        )
     finally:
         await notifier.close()
 
@@ -237,12 +247,15 @@ class TargetView:
     lacks: str | None
 
 
-def targets(*, jobs: Jobs = None, json: Json = False) -> None:
-    """List the targets that a jobs file names."""
+def targets(*, jobs: Jobs = None, app: App = None, json: Json = False) -> None:
+    """List the targets that a jobs file, or an app, names."""
     settings = read_settings()
-    file = jobs_file(jobs, settings)
-    told = file.subscriptions
-    targets = [target for name in told.names if (target := told.target(name)) is not None]
+    targets = [
+        target
+        for file in files_with_targets(Named(jobs, app), settings)
+        for name in file.subscriptions.names
+        if (target := file.subscriptions.target(name)) is not None
+    ]
     columns: Columns[TargetView] = {
         "TARGET": "name",
         "BY": "by",
@@ -258,12 +271,10 @@ def targets(*, jobs: Jobs = None, json: Json = False) -> None:
     )
 
 
-def jobs_file(jobs: Jobs, settings: "Settings") -> "JobsFile":
-    """Read the jobs file whose targets are meant."""
-    path = jobs or settings.jobs
-    if path is None:
-        raise Refusal("no jobs file is named", advice="Name it: --jobs jobs.toml, or CRON_JOBS.")
-    return load(path, settings, state="Nobody was told.")
+def files_with_targets(given: Named, settings: "Settings") -> "Sequence[JobsFile]":
+    """Read the jobs file, and the app, whose targets are meant."""
+    state = "Nobody was told."
+    return load_all(named(given, settings, state, how="--jobs jobs.toml"), settings, state=state)
 
 
 def _view(target: Target, lacking: str | None) -> TargetView:

@@ -7,15 +7,16 @@ from typing import Annotated
 import typer
 
 from cronhare.adapters.addresses import LedgerFile
+from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.application.doctor.finding import DiagnosisView, Finding, Seen, SettingsFacts, grouped
-from cronhare.domain.events.targets import Subscriptions
 from cronhare.domain.texts.words import counted
 from cronhare.ports.inspection import Severity
 
 from ... import logs
+from ...given import Named, as_options, tasks_of, versions_of
 from ...settings.settings import Settings, SettingsInvalid
 from ..errors import Refusal, Status
-from ..jobs_files import load
+from ..jobs_files import App, load
 from ..output import Json, Styled, print_json, print_line, table
 from ..wiring import close_at_exit, faults_of
 
@@ -32,6 +33,7 @@ def doctor(
     jobs: Annotated[
         Path | None, typer.Option(help="Hold its tasks against the schedules. [env: CRON_JOBS]")
     ] = None,
+    app: App = None,
     probe: Annotated[
         bool, typer.Option("--probe", help="Send a message through each delay lane, too.")
     ] = False,
@@ -51,13 +53,13 @@ def doctor(
     from ...container import Container  # noqa: PLC0415 - settings may be at fault before
 
     container = Container(settings=settings, queues=settings.queues)
-    path = jobs or settings.jobs
-    file, wrong = None, list[str]()
-    if path is not None:
+    places = Named(jobs, app).places(settings)
+    files, wrong = list[JobsFile](), list[str]()
+    for place in places:
         try:
-            file = load(path, settings, state="Nothing was changed.")
+            files.append(load(place, settings, state="Nothing was changed."))
         except Refusal as refusal:
-            wrong = [f"{path}: {fault}" for fault in refusal.details] or [refusal.what]
+            wrong += [f"{place}: {fault}" for fault in refusal.details] or [refusal.what]
     if faults := _faults("settings", faults_of(container)):
         _print([*faults, *_faults("tasks", wrong)], json=json)
         raise typer.Exit(Status.WRONG_INPUT)
@@ -68,10 +70,10 @@ def doctor(
             Seen(
                 settings=_facts(settings),
                 queues=settings.queues,
-                tasks=file.tasks if file else None,
-                jobs=str(path) if path else None,
-                file=file.version if file else None,
-                subscriptions=file.subscriptions if file else Subscriptions(),
+                tasks=tasks_of(files) if files else None,
+                jobs=as_options(places) or None,
+                files=versions_of(files),
+                subscriptions=[file.subscriptions for file in files],
             ),
             retry_delay=settings.retry_delay,
             probe=probe,
@@ -87,7 +89,7 @@ def _faults(subject: str, faults: Iterable[str]) -> Sequence[Finding]:
     cure = (
         "correct it at the place that it names; see docs/reference/settings.md"
         if subject == "settings"
-        else "correct the file, or name another one by --jobs or CRON_JOBS"
+        else "correct it, or name another one: --jobs or CRON_JOBS, --app or CRON_APP"
     )
     return [Finding(Severity.ERROR, subject, fault, cure) for fault in faults]
 

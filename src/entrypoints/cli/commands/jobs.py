@@ -19,7 +19,6 @@ from cronhare.application.administration.jobs_file.difference import (
     Change,
     ChangedKind,
     ScheduleChange,
-    clashes_among,
     queues_shared_among,
 )
 from cronhare.application.administration.jobs_file.export import CannotExport, Chosen, Exporter
@@ -31,10 +30,11 @@ from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.texts.printable import printable
 from cronhare.domain.texts.words import NAME, counted, listed
 
+from ...given import Named, as_argument
 from ...node_identity import this_actor
 from ..completion import SCHEDULES
-from ..errors import Refusal, Refusals, clash_refusal, write_new
-from ..jobs_files import JobsArgument, JobsArguments, jobs_refusal, load, named
+from ..errors import Refusal, write_new
+from ..jobs_files import App, JobsArgument, JobsArguments, jobs_refusal, load_all, named
 from ..options import one_of
 from ..output import Json, print_json, print_line, print_notes
 from ..progress import working
@@ -43,27 +43,24 @@ from ..wiring import open_ledger, read_settings, said_ledger
 if TYPE_CHECKING:
     from cronhare.application.administration.jobs_file.applying import JobsFileApplier
 
+    from ...container import Container
 
-def check(jobs: JobsArguments = None) -> None:
-    """Validate jobs files, of several also beside each other; every fault is told at once."""
+
+def check(jobs: JobsArguments = None, *, app: App = None) -> None:
+    """Validate jobs files and an app, also beside each other; every fault is told at once."""
     settings, now, state = read_settings(), datetime.now(UTC), "Nothing was applied."
-    jobs = jobs or [named(None, settings, state, how="cronhare check jobs.toml")]
-    files, refused = list[JobsFile](), list[Refusal]()
-    for path in {os.path.realpath(path): path for path in jobs}.values():  # each file once
-        try:
-            files.append(load(path, settings, state=state))
-        except Refusal as refusal:
-            refused.append(refusal)
-    refused += [*_beside_each_other(files), *_unusable_here(files)]
-    if refused:
-        raise Refusals(refused)
+    once = {os.path.realpath(path): path for path in jobs or ()}.values()  # each file once
+    places = (*once, *Named(app=app).places()) or named(
+        Named(), settings, state, how="cronhare check jobs.toml"
+    )
+    files = load_all(places, settings, state=state, more=_unusable_here)
     for file in files:
         print_notes(notes.notes_on(file, now=now))
         has_mail = settings.mail_server is not None
         print_notes(notes.notes_on_targets(file.subscriptions, has_mail=has_mail))
         tasks, schedules = counted(len(file.tasks), "task"), counted(len(file.drafts), "schedule")
         print_line(f"{file.path}: {tasks} and {schedules}, no faults")
-        print_line(f"  What it would change: cronhare plan {file.path}")
+        print_line(f"  What it would change: cronhare plan {as_argument(file.path)}")
     print_notes(notes.notes_on_calendars(files))
     print_notes(notes.notes_on_topics(files))
     # Without the setting a worker serves the main queue alone, `up` whatever its file names.
@@ -71,21 +68,6 @@ def check(jobs: JobsArguments = None) -> None:
         by = f"worker with this {settings.called('queues')}"
         print_notes(notes.notes_on_served(files, settings.queues, by=by))
     print_notes(notes.notes_on_queues(queues_shared_among(files)))
-
-
-def _beside_each_other(files: Sequence[JobsFile]) -> Iterator[Refusal]:
-    """Refuse what sound files must not have in common."""
-    first = dict[str, JobsFile]()
-    faults = [
-        f"{file.path}: source: {file.source} is {other.path} already"
-        for file in files
-        if (other := first.setdefault(file.source, file)) is not file
-    ]
-    if faults:  # each would switch off what is the other's
-        advice = 'Begin one of them with another name: source = "…".'
-        yield Refusal("the ledger would take these files for one", faults, advice)
-    if found := [*clashes_among([*first.values()])]:
-        yield clash_refusal(found)
 
 
 def _unusable_here(files: Sequence[JobsFile]) -> Iterator[Refusal]:
@@ -141,43 +123,63 @@ SIGNS = {
 }
 
 
-def plan(jobs: JobsArgument = None, *, json: Json = False) -> None:
+def plan(jobs: JobsArgument = None, *, app: App = None, json: Json = False) -> None:
     """Show what `apply` would change."""
-    container, state = open_ledger(), "Nothing was compared."
-    jobs = named(jobs, container.settings(), state, how="cronhare plan jobs.toml")
-    file = load(jobs, container.settings(), state=state)
-    applier = container.applier()
-    with working(f"Comparing {jobs} with the ledger"):
-        changes, now = applier.compare(file), container.ledger_time().now()
+    container = open_ledger()
+    files = _asked_for("plan", Named(jobs, app), container, state="Nothing was compared.")
+    applier, compared = container.applier(), list[Sequence[ScheduleChange]]()
+    for file in files:
+        with working(f"Comparing {file.path} with the ledger"):
+            compared.append(applier.compare(file))
+    now = container.ledger_time().now()
     if json:
-        print_json(_views(changes, now))
+        print_json(_views([change for changes in compared for change in changes], now))
         return
-    print_notes(notes.notes_on_keys(file))
-    _print_changes(changes, file, applier, applied=False)
-    print_notes(notes.notes_on_clocks(changes, now=now))
-    print_line(f"This would be: {_counted(changes)}. To make it so: cronhare apply {jobs}")
+    for file, changes in zip(files, compared, strict=True):
+        print_notes(notes.notes_on_keys(file))
+        _print_changes(changes, files, file, applier, applied=False)
+        print_notes(notes.notes_on_clocks(changes, now=now))
+        to_apply = f"cronhare apply {as_argument(file.path)}"
+        print_line(f"This would be: {_counted(changes)}. To make it so: {to_apply}")
     print_line(f"Ledger: {said_ledger(container.settings())}")
 
 
-def apply(jobs: JobsArgument = None, *, json: Json = False) -> None:
-    """Make the schedules table as the jobs file says."""
-    container, state = open_ledger(), "Nothing was applied."
-    jobs = named(jobs, container.settings(), state, how="cronhare apply jobs.toml")
-    file = load(jobs, container.settings(), state=state)
+def apply(jobs: JobsArgument = None, *, app: App = None, json: Json = False) -> None:
+    """Make the schedules table as the jobs file, or the app, says."""
+    container = open_ledger()
+    files = _asked_for("apply", Named(jobs, app), container, state="Nothing was applied.")
     applier, now = container.applier(), container.ledger_time().now()
-    with working(f"Applying {counted(len(file.drafts), 'schedule')} of {jobs}") as on_progress:
-        changes = applier.apply(file, now=now, actor=this_actor(), on_progress=on_progress)
+    if len(files) > 1:
+        for file in files:
+            applier.compare(file)  # what cannot be applied is told before anything is
+    applied = list[Sequence[ScheduleChange]]()
+    for file in files:
+        what = f"Applying {counted(len(file.drafts), 'schedule')} of {file.path}"
+        with working(what) as on_progress:
+            applied.append(
+                applier.apply(file, now=now, actor=this_actor(), on_progress=on_progress)
+            )
     if json:
-        print_json(_views(changes, now))
+        print_json(_views([change for changes in applied for change in changes], now))
         return
-    print_notes(notes.notes_on(file, now=now))
-    _print_changes(changes, file, applier, applied=True)
-    print_line(f"Applied to {said_ledger(container.settings())}: {_counted(changes)}.")
-    if any(change.change is not Change.KEEP for change in changes):
+    nodes = container.nodes().nodes(now=now, limit=MOST_REPORTS).reports
+    for file, changes in zip(files, applied, strict=True):
+        print_notes(notes.notes_on(file, now=now))
+        _print_changes(changes, files, file, applier, applied=True)
+        print_line(f"Applied to {said_ledger(container.settings())}: {_counted(changes)}.")
+        older = older_files(nodes, file.version, now=now)
+        print_notes(f"{each.what}: {each.cure}" for each in older)
+    if any(change.change is not Change.KEEP for changes in applied for change in changes):
         seconds = container.settings().refresh.total_seconds()
         print_line(f"A scheduler at work sees it within {seconds:g} s; then: cronhare schedules")
-    nodes = container.nodes().nodes(now=now, limit=MOST_REPORTS).reports
-    print_notes(f"{each.what}: {each.cure}" for each in older_files(nodes, file.version, now=now))
+
+
+def _asked_for(
+    command: str, given: Named, container: "Container", *, state: str
+) -> Sequence[JobsFile]:
+    settings = container.settings()
+    places = named(given, settings, state, how=f"cronhare {command} jobs.toml")
+    return load_all(places, settings, state=state)
 
 
 def _views(changes: Sequence[ScheduleChange], now: datetime) -> Sequence[ScheduleChangeView]:
@@ -194,6 +196,7 @@ def _views(changes: Sequence[ScheduleChange], now: datetime) -> Sequence[Schedul
 
 def _print_changes(
     changes: Sequence[ScheduleChange],
+    files: Sequence[JobsFile],
     file: JobsFile,
     applier: "JobsFileApplier",
     *,
@@ -209,7 +212,9 @@ def _print_changes(
     if (more := len(found) - MOST_CHANGES) > 0:
         print_line(f"and {more:,} more; --json has all")
     print_notes(notes.notes_on_changes(changes, source=file.source, applied=applied))
-    print_notes(notes.notes_on_queues(applier.shared_queues(file)))
+    print_notes(notes.notes_on_renames(changes, file=file))
+    beside = [each.source for each in files]
+    print_notes(notes.notes_on_queues(applier.shared_queues(file, beside=beside)))
 
 
 def _counted(changes: Sequence[ScheduleChange]) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ...settings.bounds import MOST_AT_A_TIME
-from ..jobs_files import Jobs
+from ..jobs_files import App, Jobs
 
 Concurrency = Annotated[
     int | None,
@@ -20,35 +20,47 @@ Concurrency = Annotated[
 def up(
     *,
     jobs: Jobs = None,
+    app: App = None,
     concurrency: Concurrency = None,
     web: Annotated[
         bool, typer.Option("--web/--no-web", help="Open API and page at CRON_WEB_ADDRESS.")
     ] = True,
+    reload: Annotated[
+        bool,
+        typer.Option(
+            "--reload",
+            help="Read it again when a .py file below this folder changes: for development.",
+        ),
+    ] = False,
 ) -> None:
-    """Apply a jobs file, and run scheduler, worker, API and page in this process.
+    """Apply a jobs file, an app or both, and run scheduler, worker, API and page in this process.
 
-    Without a terminal, SIGHUP has it read its jobs file again. SIGUSR1 tells its state in the log.
+    Without a terminal, SIGHUP has it read them again. SIGUSR1 tells its state in the log.
     """
+    from ...given import Named
     from ..starting import run_up
 
-    run_up(jobs, concurrency, web=web)
+    run_up(Named(jobs, app), concurrency, web=web, watches=reload)
 
 
-def scheduler(*, jobs: Jobs = None) -> None:
+def scheduler(*, jobs: Jobs = None, app: App = None) -> None:
     """Run a scheduler: one of any number, each a full substitute for the others.
 
-    It runs no task of the jobs file: its targets are told of alerts where no worker tells them.
+    It runs no task of jobs file or app: their targets are told of alerts where no worker tells
+    them.
 
-    SIGHUP has it read both again. SIGUSR1 tells its state in the log.
+    SIGHUP has it read all of it again. SIGUSR1 tells its state in the log.
     """
+    from ...given import Named
     from ..starting import run_scheduler
 
-    run_scheduler(jobs)
+    run_scheduler(Named(jobs, app))
 
 
 def worker(
     *,
     jobs: Jobs = None,
+    app: App = None,
     concurrency: Concurrency = None,
     queues: Annotated[
         str | None,
@@ -63,21 +75,23 @@ def worker(
         ),
     ] = None,
 ) -> None:
-    """Run a worker: one of any number. Its tasks come from its own jobs file.
+    """Run a worker: one of any number. Its tasks come from its own jobs file, its app, or both.
 
-    SIGHUP has it read jobs file and settings again. SIGUSR1 tells its state in the log.
+    SIGHUP has it read jobs file, app and settings again. SIGUSR1 tells its state in the log.
     """
+    from ...given import Named
     from ..starting import run_worker
 
-    run_worker(jobs, concurrency, queues=queues, standalone=standalone)
+    run_worker(Named(jobs, app), concurrency, queues=queues, standalone=standalone)
 
 
-def web(*, jobs: Jobs = None) -> None:
+def web(*, jobs: Jobs = None, app: App = None) -> None:
     """Show the page at CRON_WEB_ADDRESS, and answer for the API, probes and metrics there.
 
-    Tasks are those of its jobs file. SIGHUP has it read that and the settings again. SIGUSR1 tells
-    its state in the log.
+    Tasks are those of its jobs file and its app. SIGHUP has it read these and the settings again.
+    SIGUSR1 tells its state in the log.
     """
+    from ...given import Named
     from ..starting import run_web
 
-    run_web(jobs)
+    run_web(Named(jobs, app))

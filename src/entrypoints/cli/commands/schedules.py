@@ -21,9 +21,10 @@ from cronhare.domain.texts.printable import echo
 from cronhare.domain.texts.words import called_in_full, counted, listed, say_no_times, say_ways
 from cronhare.ports.schedules import ScheduleFilter
 
+from ...given import Named
 from ...node_identity import this_actor, this_user
 from ..described import say_pause, show_due
-from ..jobs_files import load
+from ..jobs_files import App, load_all
 from ..options import ScheduleName, ScheduleNames
 from ..output import (
     Columns,
@@ -228,16 +229,17 @@ def delete(
         Path | None,
         typer.Option(help="The file that it came from, and is gone from. [env: CRON_JOBS]"),
     ] = None,
+    app: App = None,
 ) -> None:
     """Delete a schedule that no jobs file names. Its failures stay in the archive."""
     container = open_ledger()
     settings, schedule = container.settings(), container.queries().schedule(name)
-    path = None if schedule.source is None else jobs or settings.jobs
+    places = Named(jobs, app).places(settings) if schedule.source is not None else ()
     container.schedule_editor().delete(
         schedule.id,
         seen=None,
         actor=this_actor(),
-        file=load(path, settings, state="Nothing was deleted.") if path else None,
+        files=load_all(places, settings, state="Nothing was deleted."),
         with_history=with_history,
     )
     print_line(f"Deleted {name} from {said_ledger(settings)}.")

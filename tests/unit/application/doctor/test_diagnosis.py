@@ -193,7 +193,7 @@ def test_a_missing_queue_that_nobody_is_told_to_serve_is_not_declared_by_who_ser
         Seen(
             broker=attrs.evolve(RABBIT, things=tuple(missing)),
             ledger=attrs.evolve(LEDGER, schedules=schedules),
-            jobs="jobs.toml",
+            jobs="--jobs jobs.toml",
         )
     )
 

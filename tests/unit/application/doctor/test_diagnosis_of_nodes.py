@@ -261,7 +261,7 @@ def test_what_was_just_written_and_nobody_is_there_to_plan_is_noted_until_it_is_
 
     unplanned = Activity(now=NOON, unplanned=fresh)
 
-    [finding] = NODES.judge(seen(unplanned, broker=InMemory(), jobs="a.toml"))
+    [finding] = NODES.judge(seen(unplanned, broker=InMemory(), jobs="--jobs a.toml"))
 
     assert finding.severity is Severity.NOTE
     assert finding.what == (

@@ -73,7 +73,7 @@ def look_at_schedule(
         "until": until,
         "bars": duration_bars(history.runs[-_DRAWN:], most=_DRAWN),
         "picture": (_DRAWN * DURATION_WIDTH, DURATION_HEIGHT),
-        "change": change_by_file(container.schedules(), name, container.jobs_file()),
+        "change": change_by_file(container.schedules(), name, container.jobs_files()),
         "now": queries.now(),
     }
 
@@ -87,7 +87,7 @@ class ScheduleParts:
     def __init__(self, pages: Pages, scheduler_id: int) -> None:
         self._pages, self._id = pages, scheduler_id
         self._stand: object = None
-        self._file: object = None
+        self._files: object = None
         self._parts: Mapping[str, str] = {}
 
     def __call__(self) -> tuple[datetime, Mapping[str, str]]:
@@ -102,13 +102,13 @@ class ScheduleParts:
         now = container.queries().now()
         # A cell of the calendar is an hour or a day.
         hour = now.replace(minute=0, second=0, microsecond=0)
-        file = container.jobs_file()  # another after a reload; to compare what is in it is dear
+        files = container.jobs_files()  # others after a reload; to compare what is in them is dear
         stand = view, runs, hour
-        if stand != self._stand or file is not self._file:
+        if stand != self._stand or files is not self._files:
             looked = look_at_schedule(self._pages, view.name)
             fragment = self._pages.fragment
             self._parts = {part: fragment(path, **looked) for part, path in _PARTS.items()}
-            self._stand, self._file = stand, file
+            self._stand, self._files = stand, files
         return now, self._parts
 
 

@@ -1,0 +1,70 @@
+"""What a command or a process is given: a jobs file, an app, or both, each a source by itself."""
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+
+from cronhare.adapters.jobs.apps import read_app
+from cronhare.adapters.jobs.reader import AppPlace, JobsFile, read_jobs
+from cronhare.adapters.process.environment import app_environment
+from cronhare.domain.progress import OnProgress, unwatched
+from cronhare.domain.retries.policy import RetryPolicy
+from cronhare.domain.schedules.catalog import FileVersion
+from cronhare.domain.schedules.task import Task
+
+if TYPE_CHECKING:
+    from .settings.settings import Settings
+
+Place: TypeAlias = Path | AppPlace
+
+
+@attrs.frozen
+class Named:
+    """What the options of a command name: then the settings name nothing."""
+
+    jobs: Path | None = None
+    app: str | None = None
+
+    def places(self, settings: "Settings | None" = None) -> tuple[Place, ...]:
+        named = self if settings is None or self.jobs or self.app else settings
+        app = () if named.app is None else (AppPlace(named.app),)
+        return app if named.jobs is None else (named.jobs, *app)
+
+
+def as_argument(place: Place) -> str:
+    """Write it as `check`, `plan` and `apply` take it."""
+    return f"--app {place}" if isinstance(place, AppPlace) else str(place)
+
+
+def as_options(places: Sequence[Place]) -> str:
+    """Write them as a command takes them: `--jobs jobs.toml --app shop.jobs:app`."""
+    words = {False: "--jobs", True: "--app"}
+    return " ".join(
+        f"{words[isinstance(each, AppPlace)]} {shlex.quote(str(each))}" for each in places
+    )
+
+
+def read(place: Place, *, policy: RetryPolicy, on_progress: OnProgress = unwatched) -> JobsFile:
+    """Read a jobs file, or an app.
+
+    Raises:
+        JobsFileInvalid: with every fault at once.
+        OSError: the file cannot be read.
+    """
+    if isinstance(place, AppPlace):
+        return read_app(
+            place, policy=policy, environment=app_environment(os.environ), on_progress=on_progress
+        )
+    return read_jobs(place, policy=policy, on_progress=on_progress)
+
+
+def tasks_of(files: Sequence[JobsFile]) -> tuple[Task, ...]:
+    return tuple(task for file in files for task in file.tasks)
+
+
+def versions_of(files: Sequence[JobsFile]) -> tuple[FileVersion, ...]:
+    return tuple(file.version for file in files)

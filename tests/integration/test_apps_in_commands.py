@@ -1,0 +1,230 @@
+"""An app in Python, as commands read it: `--app`, beside a jobs file or instead of one."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.shell import Shell
+
+pytestmark = pytest.mark.integration
+
+SHOP = """
+from cronhare import App, Context, cron, every
+
+app = App("shop")
+
+
+@app.task(timeout="5m")
+def refresh(ctx: Context, region: str) -> int:
+    return 42
+
+
+app.schedule("refresh-eu", refresh.bind(region="eu"), cron("0 8 * * *", tz="Europe/Berlin"))
+app.schedule("refresh-us", refresh.bind(region="us"), every("30s"))
+print("imported")
+"""
+
+JOBS = """
+[tasks.tidy]
+command = ["true"]
+
+[schedules.tidy]
+task = "tidy"
+schedule = "0 4 * * *"
+"""
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """A folder with an app and a jobs file, and an empty ledger."""
+    shell = Shell(tmp_path)
+    (tmp_path / "shop").mkdir()
+    shell.write(SHOP, "shop/jobs.py")
+    shell.write(JOBS)
+    assert shell("db", "upgrade").status == 0
+    return shell
+
+
+def schedules(shell: Shell) -> dict[str, Any]:
+    """The ledger's schedules by their names."""
+    return {each["name"]: each for each in shell("schedules", "--json").json()}
+
+
+def test_an_app_is_checked_planned_and_applied_as_a_jobs_file_is(shell: Shell) -> None:
+    checked = shell("check", "--app", "shop.jobs:app")
+    planned = shell("plan", "--app", "shop.jobs:app")
+    applied = shell("apply", "--app", "shop.jobs:app")
+    again = shell("plan", "--app", "shop.jobs:app")
+
+    assert checked.out.startswith("shop.jobs:app: 1 task and 3 schedules, no faults")
+    assert "cronhare plan --app shop.jobs:app" in checked.out
+    assert "To make it so: cronhare apply --app shop.jobs:app" in planned.out
+    assert "3 added, 0 changed" in applied.out
+    assert "0 added, 0 changed, 0 disabled, 3 as they were" in again.out
+    assert {name: each["source"] for name, each in schedules(shell).items()} == dict.fromkeys(
+        ["refresh-eu", "refresh-us", "shop:refresh"], "shop"
+    )
+
+
+def test_what_an_operator_paused_and_what_is_of_other_sources_survives_an_app(shell: Shell) -> None:
+    assert shell("apply", CRON_APP="shop.jobs:app").status == 0
+    assert shell("apply", "jobs.toml").status == 0
+    assert shell("schedules", "pause", "refresh-us", "--reason", "too dear").status == 0
+    shell.write(SHOP.replace('"30s"', '"40s"').replace("0 8 * * *", "0 9 * * *"), "shop/jobs.py")
+
+    applied = shell("apply", "--app", "shop.jobs:app")
+
+    found = schedules(shell)
+    assert "0 added, 2 changed, 0 disabled" in applied.out
+    assert (found["refresh-us"]["every_seconds"], found["tidy"]["status"]) == (40, True)
+    assert found["refresh-us"]["pause"]["reason"] == "too dear"
+
+
+def test_a_file_and_an_app_are_applied_each_under_its_own_source(shell: Shell) -> None:
+    both = ("jobs.toml", "--app", "shop.jobs:app")
+
+    planned, applied = shell("plan", *both), shell("apply", *both)
+
+    assert (planned.status, applied.status) == (0, 0), planned.err + applied.err
+    assert "To make it so: cronhare apply jobs.toml" in planned.out
+    assert applied.out.count("Applied to") == 2
+    assert "queue cron_scheduler has schedules of" not in applied.out, "workers may have both"
+    assert {each["source"] for each in schedules(shell).values()} == {"jobs.toml", "shop"}
+
+
+def test_a_name_in_the_file_and_in_the_app_is_refused_before_anything_is_applied(
+    shell: Shell,
+) -> None:
+    shell.write(JOBS.replace("schedules.tidy", "schedules.refresh-eu"))
+
+    told = shell("apply", "jobs.toml", "--app", "shop.jobs:app")
+
+    assert told.status == 2
+    assert "schedules.refresh-eu: is the name of a schedule of jobs.toml, too" in told.err
+    assert schedules(shell) == {}
+
+
+def test_a_task_with_a_new_name_is_noted_unless_it_keeps_the_old_one(shell: Shell) -> None:
+    assert shell("apply", "--app", "shop.jobs:app").status == 0
+    shell.write(
+        SHOP.replace("refresh(ctx", "renew(ctx").replace("refresh.", "renew."), "shop/jobs.py"
+    )
+    renamed = shell("plan", "--app", "shop.jobs:app")
+    aliased = (
+        (shell.folder / "shop/jobs.py").read_text().replace("5m", '5m", aliases=["refresh"], x="')
+    )
+    shell.write(aliased.replace(', x=""', ""), "shop/jobs.py")
+    kept = shell("plan", "--app", "shop.jobs:app")
+
+    assert "tasks.renew: looks like a rename of refresh: aliases = " in renamed.out
+    assert (kept.status, "rename" in kept.out) == (0, False), kept.err
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("import nowhere", "ModuleNotFoundError: No module named 'nowhere'"),
+        ("1 / 0", 'bad.py", line 1, in <module>\n      1 / 0'),
+        ("def app(:", "SyntaxError: invalid syntax"),
+        ("app = 5", "bad:app is no App; that module has none"),
+        ("from cronhare import App\nshop = App('shop')", "bad:app is no App; there is: bad:shop"),
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
+        ("import os; print('so far'); os._exit(3)", "ended the interpreter with status 3"),
+        ("import os; os.kill(os.getpid(), 9)", "its import was ended by signal SIGKILL"),
+        ("print('x' * 50_000_000); 1 / 0", "ZeroDivisionError"),
+        (
+            SHOP + "\n@app.task(name='refresh')\ndef another() -> None: ...",
+            "ValueError: task 'refresh' of shop is taken",
+        ),
+        (
+            SHOP + "\napp.schedule('refresh-us', refresh.bind(region='x'), every('1m'))",
+            "is there already",
+        ),
+        (SHOP + "\nrefresh.bind(rgeion='x')", "TypeError"),
+        (
+            SHOP + "\napp.schedule('more', refresh.bind(region='x'), every('1m'), notify=object())",
+            "schedules.more.notify: a object is no JSON",
+        ),
+        (
+            SHOP + "\napp.schedule('more', refresh.bind(region='x'), every('0s'), overlap='never')",
+            'schedules.more: overlap: "never" is not one of',
+        ),
+    ],
+    ids=range(14),
+)
+def test_an_app_that_cannot_be_read_is_refused_with_its_place_and_nothing_is_applied(
+    shell: Shell, code: str, told: str
+) -> None:
+    shell.write(code, "bad.py")
+
+    applied = shell("apply", "--app", "bad:app")
+
+    assert applied.status == 2
+    assert applied.err.startswith("cronhare: bad:app: "), applied.err
+    assert told in applied.err
+    assert "cronhare/entrypoints" not in applied.err, "a traceback has the user's frames alone"
+    assert "Nothing was applied. Fix the app, then run: cronhare check --app bad:app" in applied.err
+    assert schedules(shell) == {}
+
+
+def test_all_faults_of_an_app_are_told_at_once(shell: Shell) -> None:
+    wrong = SHOP.replace("0 8 * * *", "61 8 * * *").replace('"30s"', '"nothing"')
+    shell.write(wrong.replace('"5m"', '"soon"'), "bad.py")
+
+    told = shell("check", "--app", "bad:app").err
+
+    for place in (
+        "tasks.refresh: timeout: ",
+        "schedules.refresh-eu: ",
+        "schedules.refresh-us: every",
+    ):
+        assert place in told
+
+
+def test_an_import_may_print_begin_threads_and_leave_processes_behind(shell: Shell) -> None:
+    shell.write(
+        "import subprocess, sys, threading, time\n"
+        f"{SHOP}\n"
+        "threading.Thread(target=time.sleep, args=(600,)).start()\n"
+        "child = subprocess.Popen(['sleep', '600'])\n"
+        "print('x' * 10_000_000)\n"
+        "open('child', 'w').write(str(child.pid))\n",
+        "busy.py",
+    )
+
+    told = shell("check", "--app", "busy:app")
+
+    assert (told.status, told.err) == (0, "")
+    child = int((shell.folder / "child").read_text())
+    state = Path(f"/proc/{child}/stat")
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_an_app_is_imported_without_the_settings_that_it_does_not_need(shell: Shell) -> None:
+    shell.write(
+        SHOP + "\nimport json, os\njson.dump(dict(os.environ), open('seen', 'w'))", "seen.py"
+    )
+
+    said = shell(
+        "check", "--app", "seen:app", CRON_SMTP_URL="smtp://u:secret@localhost:25", OWN="yes"
+    )
+
+    seen = json.loads((shell.folder / "seen").read_text())
+    assert said.status == 0, said.err
+    assert (seen.get("OWN"), "CRON_SMTP_URL" in seen) == ("yes", False)
+
+
+def test_doctor_and_delete_know_an_app(shell: Shell) -> None:
+    assert shell("apply", "--app", "shop.jobs:app").status == 0
+    looked = shell("doctor", "--app", "shop.jobs:app", "--json").json()
+    shell.write(SHOP.replace('app.schedule("refresh-us"', '("refresh-us"'), "shop/jobs.py")
+    assert shell("apply", "--app", "shop.jobs:app").status == 0
+
+    unknown = shell("schedules", "delete", "refresh-us")
+    deleted = shell("schedules", "delete", "refresh-us", "--app", "shop.jobs:app")
+
+    assert not [each for each in looked["findings"] if "without a task" in each["what"]]
+    assert unknown.status == 2
+    assert deleted.status == 0, deleted.err
