@@ -18,10 +18,13 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import Session
 
 from cronhare import App, Context, Handle, RunFailed, aenqueue_many, at, enqueue_many, every
+from cronhare.adapters.jobs.reader import AppPlace, read_content
 from cronhare.application.administration.changing.schedules import EditedMeanwhile
+from cronhare.application.administration.jobs_file.difference import Change
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.enqueue import KeyTaken
+from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.retry import Complete, Fail, Verdict
 from cronhare.domain.schedules.catalog import Catalog
@@ -31,7 +34,9 @@ from cronhare.entrypoints.settings.settings import Settings
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import Finish, StartRequest
 from cronhare.ports.runner import AttemptResult, TaskReport
+from tests.integration.amqp import channel
 from tests.ports import NO_NACKS
+from tests.services.finding import wait_until
 
 LEASE = timedelta(seconds=30)
 
@@ -270,6 +275,65 @@ def test_what_is_named_only_waits_for_no_library(tmp_path: Path) -> None:
         [sys.executable, "-c", program], check=False, cwd=tmp_path, stderr=subprocess.PIPE
     )
     assert ended.stderr == b""
+
+
+def test_what_is_enqueued_first_is_what_apply_would_make(shop: Shop) -> None:
+    enqueue_many([shop.send.bind(order=7), shop.refresh.bind("eu")])
+
+    file = read_content(
+        shop.app.tables("shop:app"),
+        AppPlace("shop:app"),
+        folder=Path.cwd(),
+        policy=shop.client.container.settings().policy,
+    )
+
+    changes = shop.client.container.applier().compare(file)
+    assert {change.name: change.change for change in changes} == {
+        "shop:mail.send": Change.KEEP,
+        "shop:refresh": Change.KEEP,
+    }
+
+
+@pytest.mark.integration
+def test_messages_are_sent_at_once_over_one_connection(
+    shop: Shop, vhost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CRON_BROKER_URL", vhost)
+    container = shop.client.container
+    container.broker().declare(["mails"])
+    container.broker().close()
+    now = container.clock().now()
+    at_work = NodeReport(
+        name="bee",
+        role="worker",
+        host="hive",
+        version="1",
+        started_at=now,
+        seen_at=now,
+        queues=("mails",),
+        consumed_at=now,
+    )
+    container.nodes().report(at_work, kept_for=timedelta(hours=1))
+    with channel(vhost) as plain:
+
+        def depth() -> int:
+            return int(plain.queue_declare("mails", passive=True).method.message_count)
+
+        shop.send.bind(order=1).enqueue()
+        wait_until(lambda: depth() == 1, seconds=10, what="a message")
+        connected = container.lasting_bell()._broker
+        enqueue_many([shop.send.bind(order=order) for order in range(200)])
+        wait_until(lambda: depth() == 201, seconds=10, what="200 messages")
+        assert container.lasting_bell()._broker is connected
+
+        with Session(container.engine()) as session:
+            shop.send.bind(order=1).enqueue(on=session)
+            assert depth() == 201
+            session.commit()
+        wait_until(lambda: depth() == 202, seconds=10, what="what was committed")
+        shop.send.bind(order=1).enqueue()
+        close_clients()  # as at the end of a program
+        wait_until(lambda: depth() == 203, seconds=10, what="the last")
 
 
 # Schedules that code makes

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .client import Client
     from .tasks import RemoteTask, Task
 
-R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 
 #: Seconds between looks: the first, twice as long each time, and at most.
@@ -30,7 +30,7 @@ class RunFailed(Exception):
         super().__init__(text)
 
 
-class Handle(Generic[R]):
+class Handle(Generic[R_co]):
     """A run that was enqueued, by the *id* of its execution and the *key* that it was given.
 
     What is asked here is asked of the ledger. The twins of an event loop are called `a…`, and
@@ -39,7 +39,7 @@ class Handle(Generic[R]):
     """
 
     def __init__(
-        self, id_: int, *, key: str, client: "Client", task: "Task[..., R] | RemoteTask[Any]"
+        self, id_: int, *, key: str, client: "Client", task: "Task[..., R_co] | RemoteTask[Any]"
     ) -> None:
         self.id = id_
         self.key = key
@@ -62,7 +62,7 @@ class Handle(Generic[R]):
             time.sleep(pause)
         raise self._late(timeout)
 
-    def result(self, timeout: float | None = None) -> R:
+    def result(self, timeout: float | None = None) -> R_co:
         """Wait until it has ended, and give what the task returned, as its annotation says.
 
         Raises:
@@ -97,7 +97,7 @@ class Handle(Generic[R]):
             await sleep(pause)
         raise self._late(timeout)
 
-    async def aresult(self, timeout: float | None = None) -> R:  # noqa: ASYNC109 - likewise
+    async def aresult(self, timeout: float | None = None) -> R_co:  # noqa: ASYNC109 - likewise
         """See `result`."""
         await self.awaited(timeout)
         return await _in_thread(self._result)
@@ -136,7 +136,7 @@ class Handle(Generic[R]):
             )
         return found
 
-    def _result(self) -> R:
+    def _result(self) -> R_co:
         from cronhare.domain.execution import State
 
         run = self._execution()
@@ -146,12 +146,12 @@ class Handle(Generic[R]):
         reported = self._client.container.records().reported([self.id])
         text = next((each.report.result for each in reversed(reported) if each.report.result), None)
         if text is None:
-            return cast("R", None)
+            return cast("R_co", None)
         import msgspec
 
         value = msgspec.json.decode(text)
         function = self._task.function
-        return cast("R", value if function is None else converted_result(function, value))
+        return cast("R_co", value if function is None else converted_result(function, value))
 
     def __repr__(self) -> str:
         return f"<run {self.id} of {self._task.own_schedule}>"

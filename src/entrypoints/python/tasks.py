@@ -142,12 +142,12 @@ class Asked:
     queue: str | None = None
 
 
-class Call(Generic[R]):
+class Call(Generic[R_co]):
     """A task with its parameters, which are JSON by name; and how it is to be enqueued, if so."""
 
     def __init__(
         self,
-        task: "Task[..., R] | RemoteTask[Any]",
+        task: "Task[..., R_co] | RemoteTask[Any]",
         params: Mapping[str, Any],
         asked: Asked = Asked(),
     ) -> None:
@@ -164,13 +164,13 @@ class Call(Generic[R]):
         at: datetime | None = None,
         expires: Span | datetime | None = None,
         queue: str | None = None,
-    ) -> "Call[R]":
+    ) -> "Call[R_co]":
         """Give the same call with these options of `enqueue`, for `enqueue_many`."""
         until = expires if isinstance(expires, datetime) else _span(expires)
         asked = Asked(key=key, delay=_span(delay), at=at, expires=until, queue=queue)
         return Call(self.task, self.params, asked)
 
-    def enqueue(self, *, on: object | None = None, **options: Unpack["Options"]) -> "Handle[R]":
+    def enqueue(self, *, on: object | None = None, **options: Unpack["Options"]) -> "Handle[R_co]":
         """Have a worker run it, once, at once.
 
         *key* makes it one run however often it is enqueued: with the same parameters that run is
@@ -193,7 +193,7 @@ class Call(Generic[R]):
 
     async def aenqueue(
         self, *, on: object | None = None, **options: Unpack["Options"]
-    ) -> "Handle[R]":
+    ) -> "Handle[R_co]":
         """Enqueue without keeping the event loop waiting; *on* may be asynchronous."""
         [handle] = await aenqueue_many([self.options(**options) if options else self], on=on)
         return handle
