@@ -28,7 +28,8 @@ class ExecutionView:
     *check_at* on, graces aside; its message is taken for lost at *sent_again_at*. *status* is its
     state by its outward name, *completed_at* the end of a success alone (C26, C38 in
     docs/compatibility.md). *progress* is of the attempt that runs, *result* of the last one; where
-    many are listed there are no results. *trigger* is what it came of: time, hand, boot, backfill, enqueued.
+    many are listed there are no results. *trigger* is what it came of: time, hand, boot, backfill,
+    enqueued.
     """
 
     id: int
