@@ -1,4 +1,9 @@
-"""What a command or a process is given: a jobs file, an app, or both, each a source by itself."""
+"""What a command or a process is given: a jobs file, an app, or both, each a source by itself.
+
+Their readers are imported where they are used: most commands read none.
+"""
+
+# ruff: noqa: PLC0415 - as said above
 
 import os
 import shlex
@@ -8,15 +13,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
-from cronhare.adapters.jobs.apps import read_app
-from cronhare.adapters.jobs.reader import AppPlace, JobsFile, read_jobs
-from cronhare.adapters.process.environment import app_environment
 from cronhare.domain.progress import OnProgress, unwatched
-from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.catalog import FileVersion
-from cronhare.domain.schedules.task import Task
+from cronhare.domain.schedules.python_call import AppPlace
 
 if TYPE_CHECKING:
+    from cronhare.adapters.jobs.reader import JobsFile
+    from cronhare.domain.retries.policy import RetryPolicy
+    from cronhare.domain.schedules.catalog import FileVersion
+    from cronhare.domain.schedules.task import Task
+
     from .settings.settings import Settings
 
 Place: TypeAlias = Path | AppPlace
@@ -48,7 +53,7 @@ def as_options(places: Sequence[Place]) -> str:
     )
 
 
-def read(place: Place, *, policy: RetryPolicy, on_progress: OnProgress = unwatched) -> JobsFile:
+def read(place: Place, *, policy: "RetryPolicy", on_progress: OnProgress = unwatched) -> "JobsFile":
     """Read a jobs file, or an app.
 
     Raises:
@@ -56,15 +61,20 @@ def read(place: Place, *, policy: RetryPolicy, on_progress: OnProgress = unwatch
         OSError: the file cannot be read.
     """
     if isinstance(place, AppPlace):
+        from cronhare.adapters.jobs.apps import read_app
+        from cronhare.adapters.process.environment import app_environment
+
         return read_app(
             place, policy=policy, environment=app_environment(os.environ), on_progress=on_progress
         )
+    from cronhare.adapters.jobs.reader import read_jobs
+
     return read_jobs(place, policy=policy, on_progress=on_progress)
 
 
-def tasks_of(files: Sequence[JobsFile]) -> tuple[Task, ...]:
+def tasks_of(files: "Sequence[JobsFile]") -> "tuple[Task, ...]":
     return tuple(task for file in files for task in file.tasks)
 
 
-def versions_of(files: Sequence[JobsFile]) -> tuple[FileVersion, ...]:
+def versions_of(files: "Sequence[JobsFile]") -> "tuple[FileVersion, ...]":
     return tuple(file.version for file in files)

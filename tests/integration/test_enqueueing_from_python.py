@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import Session
 
 from cronhare import App, Context, Handle, RunFailed, aenqueue_many, at, enqueue_many, every
-from cronhare.adapters.jobs.reader import AppPlace, read_content
+from cronhare.adapters.jobs.reader import read_content
 from cronhare.application.administration.changing.schedules import EditedMeanwhile
 from cronhare.application.administration.jobs_file.difference import Change
 from cronhare.application.administration.reading.lookup import NotFound
@@ -28,6 +28,7 @@ from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.retry import Complete, Fail, Verdict
 from cronhare.domain.schedules.catalog import Catalog
+from cronhare.domain.schedules.python_call import AppPlace
 from cronhare.domain.schedules.task import Task, TaskRef, assigned_number
 from cronhare.entrypoints.python.client import Client, client_of, close_clients
 from cronhare.entrypoints.settings.settings import Settings

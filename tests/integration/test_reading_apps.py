@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters.jobs.apps import read_app
-from cronhare.adapters.jobs.reader import AppPlace, JobsFile, JobsFileInvalid, stamp_of
+from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, stamp_of
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.python_call import Executor
+from cronhare.domain.schedules.python_call import AppPlace, Executor
 from tests.integration.test_apps_in_commands import SHOP
 
 pytestmark = pytest.mark.integration

@@ -22,9 +22,9 @@ import msgspec
 from cronhare.domain.progress import OnProgress, unwatched
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.catalog import LARGEST_FILE
-from cronhare.domain.schedules.python_call import PLACE
+from cronhare.domain.schedules.python_call import PLACE, AppPlace
 
-from .reader import AppPlace, JobsFile, read_content, stamp_of, unreadable
+from .reader import JobsFile, read_content, stamp_of, unreadable
 
 #: Seconds in which an app is to be imported.
 LONGEST: Final = 60.0

@@ -30,6 +30,7 @@ from cronhare.domain.schedules.catalog import (
 )
 from cronhare.domain.schedules.conditions import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.python_call import AppPlace
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import BUILT_IN_CLASSES, Task, TaskPolicy, TaskRef
 from cronhare.domain.texts.printable import echo, shortened
@@ -108,16 +109,6 @@ class FileFault:
 
     def __str__(self) -> str:
         return ": ".join(filter(None, (self.place, self.fault.field, self.fault.problem)))
-
-
-@attrs.frozen
-class AppPlace:
-    """Where an app is: `shop.jobs:app`, seen from the current folder."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
 
 
 class JobsFileInvalid(ValueError):

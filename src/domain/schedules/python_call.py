@@ -10,6 +10,16 @@ import attrs
 PLACE: Final = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*\Z"
 
 
+@attrs.frozen
+class AppPlace:
+    """Where an app is, as a command is given it; seen from the current folder."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class Executor(enum.StrEnum):
     """Where a function runs; each is under a warden."""
 

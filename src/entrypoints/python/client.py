@@ -177,7 +177,8 @@ class Client:
         """
         from pathlib import Path
 
-        from cronhare.adapters.jobs.reader import AppPlace, read_content
+        from cronhare.adapters.jobs.reader import read_content
+        from cronhare.domain.schedules.python_call import AppPlace
 
         tables = app.tables("app:app")
         schedules = {name: tables["schedules"][name] if table is None else table}

@@ -143,7 +143,7 @@ def notes_on_renames(changes: Sequence[ScheduleChange], *, file: FileContent) ->
         [
             each.name.removeprefix(own)
             for each in changes
-            if each.change is kind and own in each.name
+            if each.change is kind and each.name.startswith(own)
         ]
         for kind in (Change.ADD, Change.DISABLE)
     )
