@@ -5,16 +5,18 @@ monitor logs a last failure at ERROR again (S0.7).
 """
 
 import logging
+from collections.abc import Sequence
 from datetime import timedelta
 
-from cronhare.domain.execution import State
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.retry_limits import Limited, RetryPolicies
 from cronhare.domain.messages import pill_key
 from cronhare.domain.retries.limits import Changed, LimitChange
 from cronhare.domain.retries.outcome import Ending, TaskError
 from cronhare.domain.retries.retry import Quarantine, RetryAfter
-from cronhare.domain.texts.moments import say_duration
+from cronhare.domain.texts.moments import say_duration, say_moment
+from cronhare.domain.texts.words import counted
 from cronhare.ports.attempts import Finish, Recorded, Superseded
 from cronhare.ports.claims import LetGo
 
@@ -134,6 +136,16 @@ def _log(change: LimitChange) -> None:
             say(log, logging.INFO, "breaker.closed", text, task=of)
         case Changed.SCHEDULE_PAUSED:
             say(log, logging.WARNING, "schedule.paused", text, schedule=of)
+
+
+def log_late_runs(runs: Sequence[Execution]) -> None:
+    """Log that late runs wait for their turns."""
+    last = max(run.next_attempt_at or run.due_at for run in runs)
+    text = (
+        f"{counted(len(runs), 'late run')} to begin one after the other, the last at "
+        f"{say_moment(last)}: CRON_CATCH_UP_BUDGET lets no more begin in a minute"
+    )
+    say(log, logging.WARNING, "run.spread", text)
 
 
 def log_let_go(answer: LetGo) -> None:

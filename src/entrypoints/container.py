@@ -124,7 +124,11 @@ class Container(containers.DeclarativeContainer):
     engine = providers.ThreadSafeSingleton(open_engine, settings.provided.database_url)
     ledger_time = providers.ThreadSafeSingleton(SqlLedgerTime, engine, clock)
     claims = providers.ThreadSafeSingleton(
-        SqlClaimStore, engine, clock, judge=providers.Callable(release)
+        SqlClaimStore,
+        engine,
+        clock,
+        judge=providers.Callable(release),
+        late=settings.provided.catch_up,
     )
     attempts = providers.ThreadSafeSingleton(SqlAttemptStore, engine, clock)
     schedules = providers.ThreadSafeSingleton(SqlScheduleStore, engine, clock)
@@ -219,6 +223,7 @@ class Container(containers.DeclarativeContainer):
         catalog,
         limits=settings.provided.limits,
         crashes=settings.provided.crash_policy,
+        late=settings.provided.catch_up,
     )
     subscribers = providers.ThreadSafeSingleton(Subscribers, subscriptions)
     more_subscribers = providers.ThreadSafeSingleton(Subscribers, more_subscriptions)

@@ -2,15 +2,20 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
+from copy import copy
+from datetime import datetime, timedelta
+from operator import itemgetter
+
+import attrs
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.retry_limits import CatchUp
-from cronhare.domain.retries.limits import BudgetPolicy, OnExhausted
+from cronhare.domain.retries.limits import BudgetPolicy, OnExhausted, catch_up_policy
 from cronhare.domain.retries.retry import GiveBack
-from cronhare.domain.schedules.schedule import Concurrency
+from cronhare.domain.schedules.schedule import Concurrency, Misfire, MisfirePolicy
 from cronhare.ports.attempts import Busy, Deferred, Refused, StartAnswer, StartRequest
 from tests.integration.ledgers import (
+    HOUR,
     IN_30_S,
     LEASE,
     MICROSECOND,
@@ -21,6 +26,8 @@ from tests.integration.ledgers import (
     at_once,
 )
 from tests.ports import NO_NACKS
+
+ALL = Misfire(policy=MisfirePolicy.ALL)
 
 
 def start(
@@ -42,6 +49,109 @@ def start(
         lease=LEASE,
         catch_up=CatchUp(budget=budget, free_at=free_at or ledger.now),
     )
+
+
+def with_budget(ledger: Ledger, most: int) -> Ledger:
+    """Give the ledger as a scheduler has it that lets so many late runs begin in a minute."""
+    claims = copy(ledger.claims)
+    claims._late = catch_up_policy(most)  # type: ignore[attr-defined] # as its process is told
+    return attrs.evolve(ledger, claims=claims)
+
+
+def turns(ledger: Ledger) -> list[tuple[str, timedelta]]:
+    """Tell after how long each claimed run begins, in that order."""
+    runs = [one for one in ledger.executions() if one.state is not State.SKIPPED]
+    begins = [(one.schedule_name, one.next_attempt_at or ledger.now) for one in runs]
+    return sorted(((name, at - ledger.now) for name, at in begins), key=itemgetter(1, 0))
+
+
+def test_late_runs_begin_in_the_order_of_their_due_times_as_many_as_the_budget_lets(
+    ledger: Ledger,
+) -> None:
+    for hour in (3, 1, 5, 2, 4):
+        ledger.add(f"at-{hour}", schedule=f"0 {12 + hour} * * *")
+    ledger.clock.advance(6 * HOUR)
+
+    batch = with_budget(ledger, 2).claim_due()
+
+    assert len(batch.claimed) == 5
+    waits = [timedelta(0), timedelta(0), MINUTE, 90 * SECOND, 2 * MINUTE]
+    assert turns(ledger) == [(f"at-{n}", wait) for n, wait in enumerate(waits, start=1)]
+    [waiting] = [one for one in ledger.executions() if one.schedule_name == "at-5"]
+    assert waiting.last_error == (
+        "catches up: CRON_CATCH_UP_BUDGET lets 2 late runs begin in a minute"
+    )
+    assert isinstance(ledger.start(waiting), Refused)
+    assert ledger.limits.budgets(limit=9) == []  # it is of no queue
+
+
+def test_what_is_on_time_waits_for_no_late_run(ledger: Ledger) -> None:
+    ledger.add("late", schedule="0 12-17 * * *", misfire=ALL)
+    ledger.add("on-time", schedule="0 18 * * *")
+    ledger.clock.advance(6 * HOUR)
+
+    with_budget(ledger, 1).claim_due()
+
+    assert [wait for name, wait in turns(ledger) if name == "on-time"] == [timedelta(0)]
+    assert [wait for name, wait in turns(ledger) if name == "late"] == [
+        n * MINUTE for n in range(5)
+    ]
+
+
+def test_without_a_budget_all_late_runs_begin_at_once(ledger: Ledger) -> None:
+    ledger.add(schedule="0 * * * *", misfire=ALL)
+    ledger.clock.advance(6 * HOUR)
+
+    ledger.claim_due()
+
+    assert {wait for _, wait in turns(ledger)} == {timedelta(0)}
+
+
+def test_replicas_that_claim_at_once_share_the_budget(ledger: Ledger) -> None:
+    for number in range(24):
+        ledger.add(f"s{number}", schedule="0 * * * *")
+    ledger.clock.advance(6 * HOUR + 2 * MINUTE)
+    scheduler = with_budget(ledger, 4)
+
+    at_once(6, lambda n: scheduler.claim_due(node=f"ant-{n}", limit=4))
+    while scheduler.claim_due().looked:
+        pass
+
+    waits = [wait for _, wait in turns(ledger)]
+    assert len(waits) == 24
+    for begins in waits:
+        assert sum(begins <= wait < begins + MINUTE for wait in waits) <= 4
+
+
+def test_what_no_worker_took_in_time_begins_as_the_budget_lets_and_other_runs_at_once(
+    ledger: Ledger,
+) -> None:
+    late = [ledger.published(f"s{n}") for n in range(3)]
+    gated = ledger.published("gated", concurrency=Concurrency(key="k", limit=9))
+    by_hand = ledger.records.run_now(
+        late[0].scheduler_id, key="manual-1", params=None, now=ledger.now, node="ant"
+    )
+    ledger.clock.advance(60 * MINUTE)
+    requests = [
+        StartRequest(execution_id=one.id, attempt=1, nacks=NO_NACKS)
+        for one in (*late, gated, by_hand)
+    ]
+    catch_up = CatchUp(budget=None, late=catch_up_policy(1), free_at=ledger.now)
+
+    answers = ledger.attempts.start(
+        requests, now=ledger.now, node="ant", lease=LEASE, catch_up=catch_up
+    )
+
+    kinds = [type(one) for one in answers]
+    assert kinds == [Execution, Deferred, Deferred, Execution, Execution]
+    waits = [(one.next_attempt_at or ledger.now) - ledger.now for one in map(ledger.seen, late[1:])]
+    assert waits == [MINUTE, 2 * MINUTE]
+    deferred = ledger.seen(late[2])
+    assert deferred.last_error == (
+        "catches up: CRON_CATCH_UP_BUDGET lets 1 late run begin in a minute"
+    )
+    ledger.clock.advance(2 * MINUTE)
+    assert isinstance(ledger.start(deferred), Execution)
 
 
 def held_up(ledger: Ledger, how_many: int) -> list[Execution]:

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from cronhare.application.logs import say
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.catching_up import LATE_RUNS, claimed_late, with_places
 from cronhare.domain.lifecycle.retry_limits import (
     AttemptEnd,
     CatchUp,
@@ -19,10 +20,7 @@ from cronhare.domain.lifecycle.retry_limits import (
     queues_asked,
     tasks_asked,
 )
-from cronhare.domain.retries.limits import (
-    Breaker,
-    Budget,
-)
+from cronhare.domain.retries.limits import Breaker, Budget, BudgetPolicy, as_asked
 from cronhare.ports.attempts import Deferred
 
 from .database import Store, repeatable
@@ -208,6 +206,23 @@ def rule_on_retries(
     return ruled
 
 
+def spread_late(
+    connection: sa.Connection,
+    dialect: Dialect,
+    claimed: Sequence[Execution],
+    policy: BudgetPolicy | None,
+    now: datetime,
+) -> Sequence[Execution]:
+    """Give claims that are late their places; the plans of their schedules are locked."""
+    if policy is None or not (late := claimed_late(claimed)):
+        return claimed
+    locked = BUDGETS.lock(connection, [LATE_RUNS])
+    budget = as_asked(LATE_RUNS, next(iter(locked), None), policy, now=now)
+    budget, placed = with_places(late, budget, now=now)
+    BUDGETS.write(connection, dialect, [budget], locked)
+    return [placed.get((one.scheduler_id, one.key), one) for one in claimed]
+
+
 class SpreadStarts:
     """The starts of a batch: what may start now, and what is *deferred*.
 
@@ -223,12 +238,13 @@ class SpreadStarts:
     ) -> None:
         self._connection = connection
         self._now = now
+        self._catch_up = catch_up
         waiting: dict[int, Execution] = {}
         self._held_up: Sequence[Execution] = ()
         if catch_up is not None:
             self._held_up = catch_up.held_up([before for before, _ in started])
         if catch_up is not None and self._held_up:
-            queues = sorted({one.queue for one in self._held_up})
+            queues = sorted({catch_up.key_of(one) for one in self._held_up})
             self._locked = BUDGETS.lock(connection, queues)
             self._budgets, waiting = catch_up.spread(self._held_up, self._locked, now=now)
         self.started = [change for change in started if change[0].id not in waiting]
@@ -240,12 +256,13 @@ class SpreadStarts:
 
     def keep(self, dialect: Dialect, *, busy: Collection[int]) -> None:
         """Write what was granted; those that are *busy* do not start, and ask again."""
-        if not self._held_up:
+        if not self._held_up or self._catch_up is None:
             return
         after = self._budgets
         for one in self._held_up:
             if one.id in busy:
-                after[one.queue] = after[one.queue].without(self._now)
+                key = self._catch_up.key_of(one)
+                after[key] = after[key].without(self._now)
         kept = [after[queue] for queue in sorted(after)]
         BUDGETS.write(self._connection, dialect, kept, self._locked)
 
@@ -255,7 +272,7 @@ class SqlLimitStore(Store):
 
     @repeatable
     def budgets(self, *, limit: int) -> Sequence[Budget]:
-        return self._list(BUDGETS, limit)
+        return [one for one in self._list(BUDGETS, limit) if one.queue != LATE_RUNS]
 
     @repeatable
     def budget(self, queue: str) -> Budget | None:

@@ -12,6 +12,7 @@ from typing import Final, Self
 import attrs
 
 from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.catching_up import waits_for_its_turn
 from cronhare.domain.nodes import has_passed
 from cronhare.domain.retries.policy import Waits
 from cronhare.domain.schedules.planning import (
@@ -28,7 +29,7 @@ from cronhare.ports.claims import Batch, ClaimStorePort
 from cronhare.ports.system import NOT_TRACED, SILENT, MetricsPort, TracingPort
 
 from ..logs import say
-from ..outcome_log import log_let_go
+from ..outcome_log import log_late_runs, log_let_go
 from ..publish import ExecutionPublisher, PublishResult
 
 log = logging.getLogger(__name__)
@@ -232,6 +233,8 @@ class Dispatcher:
             )
             span.note(claimed=len(batch.claimed), held=batch.held, skipped=batch.skipped)
         self._log_problems(batch)
+        if put_off := [one for one in batch.claimed if waits_for_its_turn(one)]:
+            log_late_runs(put_off)
         self._metrics.claimed(batch.claimed, now=now)
         if batch.skipped:
             self._metrics.skipped(planning.skipped())

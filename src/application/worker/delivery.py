@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 
 from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.catching_up import LATE_RUNS, waits_for_its_turn
 from cronhare.domain.lifecycle.retry_limits import OUTAGE, CatchUp
 from cronhare.domain.messages import (
     TRACE_HEADER,
@@ -27,6 +28,7 @@ from cronhare.ports.system import SpanKind
 
 from ..logs import say
 from ..outages import LogLimiter
+from ..outcome_log import log_late_runs
 from ..publish import envelope, is_carried
 from .attempt import AttemptRunner
 from .foreign import OVERDELIVERED_REASON, Notes, adopt
@@ -161,9 +163,10 @@ class AttemptStarter:
         asked_at = ledger.clock.monotonic()
         availability.ask(asked_at)
         now, catch_up = ledger.clock.now(), None
-        if (budget := self._worker.policies.limits.budget) is not None:
+        budget, late = self._worker.policies.limits.budget, self._worker.policies.late
+        if budget is not None or late is not None:
             free_for = timedelta(seconds=asked_at - availability.free_at)
-            catch_up = CatchUp(budget=budget, free_at=now - free_for)
+            catch_up = CatchUp(budget=budget, late=late, free_at=now - free_for)
         try:
             answers = ledger.attempts.start(
                 requests, now=now, node=ledger.node, lease=ledger.lease, catch_up=catch_up
@@ -329,9 +332,14 @@ class DeliveryHandler(WorkerParts):
         await self.broker.ack(delivery)
 
     async def _defer(self, delivery: Delivery, execution: Execution, at: datetime) -> None:
-        """Send a retry that waits for its place anew, if the lanes reach so far."""
+        """Send a run that waits for its place anew, if the lanes reach so far."""
         self.counters.deferred += 1
-        if self._deferrals.is_due(execution.queue, self.ledger.clock.monotonic()):
+        is_late = waits_for_its_turn(execution)
+        topic = LATE_RUNS if is_late else execution.queue
+        is_news = self._deferrals.is_due(topic, self.ledger.clock.monotonic())
+        if is_news and is_late:
+            log_late_runs([execution])
+        elif is_news:
             place = say_moment(execution.next_attempt_at or at)
             text = (
                 f"An outage held up retries: they start as the retry budget of queue "

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 import attrs
+import msgspec
 
 from ..execution import UNFINISHED, Execution, State
 from ..retries.limits import (
@@ -33,6 +34,7 @@ from ..retries.retry import Fail, GiveBack, RetryAfter, Verdict, decide
 from ..schedules.catalog import Catalog
 from ..schedules.task import Task
 from ..texts.moments import say_moment
+from .catching_up import LATE_RUNS, is_first_attempt_of_due_instant, say_turn
 from .transitions import defer, overruled
 
 
@@ -42,13 +44,14 @@ class RetryPolicies:
 
     Where none of them says what a poison pill is, the environment's *crashes* does. A schedule of a
     jobs file has its task's policy in its row: so a process without that file decides alike. The
-    *limits* hold for all retries.
+    *limits* hold for all retries, and *late* for what an outage held up before its first attempt.
     """
 
     environment: RetryPolicy
     catalog: Catalog = attrs.field(factory=Catalog)
     limits: RetryLimits = UNLIMITED
     crashes: CrashPolicy = attrs.field(factory=CrashPolicy)
+    late: BudgetPolicy | None = None
 
     def of(self, execution: Execution) -> RetryPolicy:
         if execution.retry is not None:
@@ -310,31 +313,42 @@ OUTAGE: Final = timedelta(minutes=1)
 
 @attrs.frozen(kw_only=True)
 class CatchUp:
-    """How retries that an outage held up catch up: at the rate of *budget*, that of their queue.
+    """How what an outage held up catches up: retries at the rate of *budget*, that of their queue.
 
-    What came due while workers, broker or ledger were away would start together, and end the server
-    that it failed at once more (S2.12 in docs/compatibility.md, ADR 18).
+    First attempts do at that of *late*, over all queues. None of either is no limit. What came due
+    while workers, broker or ledger were away would start together, and end the server that it
+    failed at once more (S2.12 in docs/compatibility.md, ADR 18).
 
     The worker that asks had a free place at *free_at*, and nothing came: so what was due long
     before did not wait for a place. What only waits behind others is never deferred, or in a queue
     that stays long it would be deferred for ever.
     """
 
-    budget: BudgetPolicy
+    budget: BudgetPolicy | None
     free_at: datetime
+    late: BudgetPolicy | None = None
 
     def held_up(self, asked: Iterable[Execution]) -> Sequence[Execution]:
-        """Give the retries that an outage held up, what was due first the first ones.
+        """Give what an outage held up, what was due first the first.
 
         What was given back at a shutdown, and had not failed before, is no retry.
         """
         due = {
             one.id: one.next_attempt_at
             for one in asked
-            if one.state is State.RETRYING and one.deaths and one.next_attempt_at is not None
+            if one.next_attempt_at is not None and self._asked_of(one) is not None
         }
         late = [one for one in asked if one.id in due and due[one.id] < self.free_at - OUTAGE]
-        return sorted(late, key=lambda one: due[one.id])
+        return sorted(late, key=lambda one: (due[one.id], one.due_at))
+
+    def key_of(self, one: Execution) -> str:
+        """Name the budget that is asked."""
+        return one.queue if one.state is State.RETRYING else LATE_RUNS
+
+    def _asked_of(self, one: Execution) -> BudgetPolicy | None:
+        if one.state is State.RETRYING:
+            return self.budget if one.deaths else None
+        return self.late if self.late and is_first_attempt_of_due_instant(one) else None
 
     def spread(
         self, held_up: Iterable[Execution], budgets: Iterable[Budget], *, now: datetime
@@ -346,10 +360,16 @@ class CatchUp:
         """
         after, waiting = {budget.queue: budget for budget in budgets}, dict[int, Execution]()
         for one in held_up:
-            budget = as_asked(one.queue, after.get(one.queue), self.budget, now=now)
+            if (policy := self._asked_of(one)) is None:
+                continue
+            key = self.key_of(one)
+            budget = as_asked(key, after.get(key), policy, now=now)
             place = budget.staggered_at(now)
-            after[one.queue] = budget = budget.granted(place, now=now)
+            after[key] = budget = budget.granted(place, now=now)
             if place > now:
                 why = f"an outage held it up, and {say_budget(budget)} is spent"
-                waiting[one.id] = defer(one, place, why=why)
+                waiting[one.id] = deferred = defer(one, place, why=why)
+                if key == LATE_RUNS:
+                    turn = msgspec.structs.replace(deferred, last_error=say_turn(budget))
+                    waiting[one.id] = turn
         return after, waiting

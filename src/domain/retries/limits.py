@@ -54,6 +54,11 @@ class BudgetPolicy:
     on_exhausted: OnExhausted = OnExhausted.DEFER
 
 
+def catch_up_policy(most: int) -> BudgetPolicy | None:
+    """Give the budget of *most* late runs in a minute; 0 is for any number (`catching_up.py`)."""
+    return BudgetPolicy(most=most, window=timedelta(minutes=1)) if most else None
+
+
 @attrs.frozen(kw_only=True)
 class Budget:
     """What a queue was granted: at most *most* within any *window*, as whoever asked last has it.

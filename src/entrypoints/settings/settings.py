@@ -137,6 +137,7 @@ class Settings:
     retry_budget_on_exhausted: str = setting(
         one_of(*retry_limits.OnExhausted), retry_limits.OnExhausted.DEFER.value
     )
+    catch_up_budget: int = setting(whole(0, retry_limits.LARGEST_BUDGET, off=True), 0)
     crash_limit: int = setting(
         whole(outcome.CRASH_LIMITS[0], outcome.CRASH_LIMITS[-1]), outcome.CRASH_LIMIT
     )
@@ -268,6 +269,11 @@ class Settings:
             budget=budget if self.retry_budget else None,
             breaker=breaker if self.circuit_breaker else None,
         )
+
+    @property
+    def catch_up(self) -> retry_limits.BudgetPolicy | None:
+        """How many late runs begin in a minute; None for any number."""
+        return retry_limits.catch_up_policy(self.catch_up_budget)
 
     @property
     def crash_policy(self) -> outcome.CrashPolicy:

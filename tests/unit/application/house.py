@@ -34,7 +34,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.retry_limits import RetryPolicies
 from cronhare.domain.messages import Signer
-from cronhare.domain.retries.limits import UNLIMITED, RetryLimits
+from cronhare.domain.retries.limits import UNLIMITED, BudgetPolicy, RetryLimits
 from cronhare.domain.retries.outcome import CrashPolicy
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.retries.retry import Holder
@@ -97,6 +97,7 @@ class House:
     start: datetime = NOON
     policy: RetryPolicy = attrs.field(factory=RetryPolicy)
     limits: RetryLimits = UNLIMITED
+    catch_up: BudgetPolicy | None = None
     holds: bool = False
     says: Callable[[Invocation], str] = lambda _: ""
     page: int = 1_000
@@ -142,7 +143,7 @@ class House:
     def __attrs_post_init__(self) -> None:
         self.clock = FrozenClock(self.start)
         self.engine = memory_engine(self.clock)
-        self.claims = ClaimsWithOutages(self.engine, self.clock, self.outage)
+        self.claims = ClaimsWithOutages(self.engine, self.clock, self.outage, self.catch_up)
         self.attempts = AttemptsWithOutages(self.engine, self.clock, self.outage)
         self.schedules = SqlScheduleStore(self.engine, self.clock)
         self.records = RecordsWithOutages(self.engine, self.clock, self.outage)
@@ -194,7 +195,7 @@ class House:
             runner=self.runner,
             catalog=catalog,
             keeper=self.keeper,
-            policies=RetryPolicies(self.policy, catalog, limits=self.limits),
+            policies=RetryPolicies(self.policy, catalog, limits=self.limits, late=self.catch_up),
             places=Places(self.places, self.apart),
             random_fraction=lambda: 0.0,
             uuid=self.uuid,

@@ -15,6 +15,7 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived, Failure, Unproven
 from cronhare.domain.lifecycle.retry_limits import CatchUp, Limited
 from cronhare.domain.messages import AttemptRef, TaskMessage
+from cronhare.domain.retries.limits import BudgetPolicy
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.planning import Planner
 from cronhare.ports import LedgerUnavailable
@@ -152,8 +153,10 @@ class AttemptsWithOutages(SqlAttemptStore):
 class ClaimsWithOutages(SqlClaimStore):
     """Claims, now and then out of reach."""
 
-    def __init__(self, engine: Engine, clock: ClockPort, outage: Outage) -> None:
-        super().__init__(engine, clock)
+    def __init__(
+        self, engine: Engine, clock: ClockPort, outage: Outage, late: BudgetPolicy | None
+    ) -> None:
+        super().__init__(engine, clock, late=late)
         self._outage = outage
 
     def plan_edited(

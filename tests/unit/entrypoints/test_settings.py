@@ -67,6 +67,7 @@ def test_the_defaults_are_the_embedded_system_with_the_original_retries() -> Non
                 breaker=None,
             ),
         ),
+        ("CATCH_UP_BUDGET=20", "catch_up", None, BudgetPolicy(most=20, window=60 * SECOND)),
         (
             "CIRCUIT_BREAKER=on",
             "limits",

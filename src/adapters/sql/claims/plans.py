@@ -13,6 +13,7 @@ from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle import claims
 from cronhare.domain.lifecycle.claims import claim_run, skip
 from cronhare.domain.messages import MOST_NACKS
+from cronhare.domain.retries.limits import BudgetPolicy
 from cronhare.domain.schedules.keys import is_standalone
 from cronhare.domain.schedules.planning import (
     INSTANTS_AT_ONCE,
@@ -30,6 +31,7 @@ from cronhare.ports.claims import Batch
 
 from ..dialect import Dialect, TransactionRolledBack
 from ..gates import gates_to_try, hold_back
+from ..limits import spread_late
 from ..tables.executions import EXECUTION, executions_of, in_states, known_id
 from ..tables.schedules import (
     PAUSE_COLUMNS,
@@ -226,10 +228,12 @@ def apply_plans(
     node: str,
     planner: Planner,
     judge: str,
+    late: BudgetPolicy | None,
 ) -> Batch:
     """Plan each schedule, claim its runs, record its skips, and move its cursor.
 
-    After very many instants it leaves the rest of the batch: see `Batch.looked`.
+    After very many instants it leaves the rest of the batch: see `Batch.looked`. Runs that are late
+    begin as their budget has places, if they have one.
     """
     if orphans := [row.planned_id for row in rows if row.id is None]:
         connection.execute(_FORGET, {"ids": orphans})  # deleted past the foreign keys
@@ -265,7 +269,7 @@ def apply_plans(
             if planned.circumstances is not None:
                 conditional.append((schedule, plan))
     judged = hold_back(connection, wanted, [schedule for _, schedule in known])
-    inserted = _insert(connection, dialect, judged)
+    inserted = _insert(connection, dialect, spread_late(connection, dialect, judged, late, now))
     if moved:
         dialect.set_plans(connection, sorted(moved, key=itemgetter(0)))
     keep_tallies(connection, dialect, conditional, found)

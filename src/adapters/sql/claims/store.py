@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from cronhare.application.logs import say
 from cronhare.domain.messages import LARGEST_ID
+from cronhare.domain.retries.limits import BudgetPolicy
 from cronhare.domain.schedules.planning import Plan, Planned, Planner
 from cronhare.ports import LedgerRefused
 from cronhare.ports.claims import Batch
@@ -178,9 +179,18 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
     part that is tried again is one (ADR 15).
     """
 
-    def __init__(self, engine: sa.Engine, clock: ClockPort, *, judge: str = "") -> None:
+    def __init__(
+        self,
+        engine: sa.Engine,
+        clock: ClockPort,
+        *,
+        judge: str = "",
+        late: BudgetPolicy | None = None,
+    ) -> None:
+        """*judge* signs what it says of schedules; *late* runs begin as that has places."""
         super().__init__(Database(engine, clock))
         self._judge = judge
+        self._late = late
         self._resting_plans = Cooldown()  # of executions all stores know
         self._problems = Cooldown()
         self._held: dict[int, str] = {}  # names of schedules that rest as somebody has them locked
@@ -368,6 +378,7 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
             node=node,
             planner=page.plan,
             judge=self._judge,
+            late=self._late,
         )
         return attrs.evolve(batch, more=page.is_full or batch.looked < len(rows))
 

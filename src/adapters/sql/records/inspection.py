@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Engine, Select, and_, bindparam, case, func, 
 
 from cronhare.domain.events.outbox import PING, UNTOLD, OutboxState
 from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.catching_up import LATE_RUNS
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.retries.retry import AWAITS_TASK
 from cronhare.ports import LedgerOutdated, LedgerUnavailable
@@ -208,6 +209,7 @@ class SqlInspection:
                 awaited=connection.scalar(_AWAITED) or 0,
                 breakers=limits.breakers(limit=MOST_LIMITS),
                 budgets=limits.budgets(limit=MOST_LIMITS),
+                late_runs=limits.budget(LATE_RUNS),
                 untold=tuple(untold(connection)),
                 broken_rows=tuple(broken_rows(connection)),
             )

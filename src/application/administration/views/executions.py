@@ -8,6 +8,7 @@ import attrs
 
 from cronhare.application.starting import keeps_alive
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, Graces, State
+from cronhare.domain.lifecycle.catching_up import waits_for_its_turn
 from cronhare.domain.lifecycle.gates import key_of
 from cronhare.domain.retries.retry import task_awaited_until
 from cronhare.domain.schedules.keys import Trigger, is_standalone, trigger_of
@@ -158,6 +159,8 @@ def _start(execution: Execution, now: datetime) -> str:
         )
     if execution.cancel_requested:  # written by hand: `cancel` ends what waits at once
         return "a scheduler to cancel it, as its row asks for; no worker begins it"
+    if begins is not None and begins > now and waits_for_its_turn(execution):
+        return f"its turn at {say_moment(begins)}, as it {execution.last_error}"
     if begins is not None and begins > now:
         return f"its time, {say_moment(begins)}"
     if execution.state is State.CLAIMED:
