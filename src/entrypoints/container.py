@@ -290,6 +290,7 @@ class Container(containers.DeclarativeContainer):
         bell=background_bell,
         node=node,
         now=ledger_clock.provided.now,
+        measure=ledger_clock.provided.measure,
     )
     task_desk = providers.ThreadSafeSingleton(
         TaskDesk,

@@ -53,7 +53,11 @@ class Program:
 
     def __attrs_post_init__(self) -> None:
         enqueuer = Enqueuer(
-            store=self.ledger.enqueueing, bell=self.bell, node="ant", now=self.ledger.clock.now
+            store=self.ledger.enqueueing,
+            bell=self.bell,
+            node="ant",
+            now=self.ledger.clock.now,
+            measure=self.ledger.claims.now,
         )
         object.__setattr__(self, "enqueuer", enqueuer)
 

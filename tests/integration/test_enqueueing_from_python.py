@@ -164,6 +164,7 @@ def test_a_failure_is_raised_with_its_message(shop: Shop) -> None:
 
 def test_what_waits_is_cancelled_and_explained(shop: Shop) -> None:
     handle = shop.send.bind(order=7).enqueue(delay=3_600)
+    assert "its time has not come yet" in handle.explain()
     assert "Its task is mail.send of shop" in handle.explain()
 
     assert handle.cancel() is State.CANCELLED
@@ -378,6 +379,8 @@ def test_only_what_was_seen_is_changed_if_that_is_asked_for(shop: Shop) -> None:
 
     with pytest.raises(EditedMeanwhile):
         schedules.put("probe", shop.refresh.bind("us"), every("2m"), if_match=seen)
+    with pytest.raises(EditedMeanwhile):
+        schedules.put("other", shop.refresh.bind("us"), every("2m"), if_match=seen)
     with pytest.raises(EditedMeanwhile):
         schedules.delete("probe", if_match=seen)
     schedules.delete("probe")

@@ -22,6 +22,7 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.enqueue import refuse_other, schedule_of_task
 from cronhare.domain.schedules.draft import ScheduleDraft, compile_schedule
 from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
+from cronhare.ports import LedgerRefused
 from cronhare.ports.claims import Enqueued, OtherDatabase
 from cronhare.ports.system import ClockPort
 
@@ -271,6 +272,10 @@ def insert_executions(link: Link, runs: Sequence[Execution]) -> Iterator[Enqueue
     asked = (now, runs[0].scheduler_id, *(run.key for run in runs))
     having = {row[0]: row for row in link.execute(_having(link.kind, len(runs)), asked)[0]}
     for run in runs:
+        if run.key not in having:
+            raise LedgerRefused(
+                f"the ledger has no run {run.key} after its INSERT: see its triggers"
+            )
         _, id_, params, is_new = having[run.key]
         refuse_other(run, execution=id_, params=params or "{}")
         yield Enqueued(id=id_, new=bool(is_new))

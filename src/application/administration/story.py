@@ -99,7 +99,7 @@ def explain_execution(
         )
     return Explanation(
         ran=bool(attempts),
-        answer=_answer(execution),
+        answer=_answer(execution, now),
         because=(
             *_story(execution),
             *_behind_a_breaker(execution, attempts),
@@ -126,7 +126,10 @@ _ANSWERS = {
 }
 
 
-def _answer(execution: Execution) -> str:
+def _answer(execution: Execution, now: datetime) -> str:
+    begins = execution.next_attempt_at
+    if execution.state is State.CLAIMED and begins is not None and begins > now:
+        return "It was claimed, and its time has not come yet"
     if execution.state is State.RETRYING and task_awaited_until(execution.last_error):
         return "No worker that took it has its task"
     if execution.state is State.RETRYING and was_snoozed(execution.last_error):
@@ -147,7 +150,8 @@ def _row_of_missed(execution: Execution) -> Iterator[str]:
 def _story(execution: Execution) -> Iterator[str]:
     late = execution.executed_at - execution.due_at
     claimed, by = say_moment(execution.executed_at), execution.container_id
-    if trigger_of(execution.key) is Trigger.BACKFILL:  # it was not to be in time
+    # One was not to be in time, the other is asked for before its time.
+    if trigger_of(execution.key) in {Trigger.BACKFILL, Trigger.ENQUEUED}:
         yield f"Claimed at {claimed} by {by}."
     else:
         yield f"Claimed at {claimed} by {by}, {late.total_seconds():.1f} s after."

@@ -64,20 +64,31 @@ class AppSchedules:
         stored = next(iter(container.schedules().schedules([name])), None)
         if stored is not None and stored.source is not None:
             raise ValueError(f"schedule {name} is of {stored.source}: change it there")
+        if if_match is not None and not _is_as_seen(stored, if_match):
+            from cronhare.application.administration.changing.schedules import EditedMeanwhile
+
+            raise EditedMeanwhile(if_match)
+
+        def keeping(old: "ScheduleDraft | None") -> "ScheduleDraft":
+            """Keep whether it is on, unless that is said; of a broken row nothing is kept."""
+            keeps = old is not None and "status" not in words
+            return attrs.evolve(draft, status=old.status) if old is not None and keeps else draft
+
+        now = container.ledger_time().now()
         if on is not None:
-            store, now = container.enqueue_store(), container.ledger_time().now()
-            store.check(on)
-            changed = draft if stored is None else _change_to(draft, words)(stored, stored.draft)
-            if stored is None or changed != stored.draft:
-                store.put(changed, now=now, on=on)
-        elif stored is not None or if_match is not None:
-            [id_, *_] = [each.id for each in (stored, if_match) if each is not None]
-            container.schedule_editor().edit(
-                id_, _change_to(draft, words), seen=_seen(if_match), actor=client.actor
-            )
-        else:
-            now = container.ledger_time().now()
+            container.enqueue_store().check(on)
+            if stored is None or stored.draft != keeping(stored.draft):
+                new = draft if stored is None else keeping(stored.draft)
+                container.enqueue_store().put(new, now=now, on=on)
+        elif stored is None:
             container.schedule_desk().create(draft, now=now, actor=client.actor)
+        else:
+            container.schedule_editor().edit(
+                stored.id,
+                draft if stored.draft is None else lambda _, old: keeping(old),
+                seen=_seen(if_match),
+                actor=client.actor,
+            )
 
     def get(self, name: str) -> "ScheduleView":
         """Show a schedule, with its last and its next run."""
@@ -150,20 +161,12 @@ def _refuse_words_of_files(words: Mapping[str, object]) -> None:
         )
 
 
+def _is_as_seen(stored: "StoredSchedule | None", view: "ScheduleView") -> bool:
+    return stored is not None and stored.updated_at == view.updated_at
+
+
 def _seen(view: "ScheduleView | None") -> "Callable[[StoredSchedule], bool] | None":
-    return None if view is None else lambda stored: stored.updated_at == view.updated_at
-
-
-def _change_to(
-    draft: "ScheduleDraft", words: Mapping[str, object]
-) -> "Callable[[StoredSchedule, ScheduleDraft | None], ScheduleDraft]":
-    """Keep whether it is on, unless that is said; of what is broken nothing is kept."""
-
-    def change(_: "StoredSchedule", old: "ScheduleDraft | None") -> "ScheduleDraft":
-        keeps = old is not None and "status" not in words
-        return attrs.evolve(draft, status=old.status) if old is not None and keeps else draft
-
-    return change
+    return None if view is None else lambda stored: _is_as_seen(stored, view)
 
 
 def _ref(task: "Task[..., Any]") -> "TaskRef":

@@ -29,6 +29,9 @@ from .runs import CannotRun
 #: Seconds for which a schedule is known as it was read: so late an edit of it counts.
 KNOWN_FOR: Final = 5.0
 
+#: And so often the ledger's clock is asked anew, as a worker does.
+MEASURED_EVERY: Final = 30.0
+
 #: What each run is of: a schedule, or a draft of one that is made with the first run.
 Found: TypeAlias = Mapping[str, Schedule | BrokenSchedule | ScheduleDraft]
 
@@ -37,7 +40,7 @@ class CannotEnqueue(CannotRun):
     """The ledger refuses a run, or its schedule cannot be run; nothing was enqueued."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True, eq=False)
 class Enqueuer:
     """Enqueues runs of the schedules by hand that tasks have. Threads may share it.
 
@@ -49,6 +52,8 @@ class Enqueuer:
     _bell: LaterBellPort
     _node: str
     _now: Callable[[], datetime]
+    _measure: Callable[[], object]  # it asks the ledger's clock
+    _measured_at: float = attrs.field(init=False, default=0.0)
     _known: dict[str, tuple[float, Schedule | BrokenSchedule]] = attrs.field(
         init=False, factory=dict[str, tuple[float, Schedule | BrokenSchedule]]
     )
@@ -78,6 +83,9 @@ class Enqueuer:
             name: known[name][1] for name in names if name in known and known[name][0] > since
         }
         if asked := names - found.keys():
+            if time.monotonic() - self._measured_at > MEASURED_EVERY:
+                self._measured_at = time.monotonic()
+                self._measure()
             read = self._store.schedules(asked)
             found.update(read)
             self._known.update((name, (time.monotonic(), each)) for name, each in read.items())
