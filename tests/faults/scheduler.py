@@ -18,6 +18,7 @@ from sqlalchemy import Engine, event
 from cronhare.adapters.rabbitmq.broker import PikaBroker
 from cronhare.adapters.sql.claims.store import SqlClaimStore
 from cronhare.domain.execution import Execution, Graces
+from cronhare.domain.retries.limits import BudgetPolicy
 from cronhare.domain.schedules.planning import Plan, Planned, Planner
 from cronhare.entrypoints.cli.app import main
 from cronhare.entrypoints.working import WorkingContainer
@@ -52,8 +53,16 @@ def die() -> None:
 class MortalClaims(SqlClaimStore):
     """Dies at one of the points around the claim."""
 
-    def __init__(self, engine: Engine, clock: ClockPort, *, judge: str, point: str) -> None:
-        super().__init__(engine, clock, judge=judge)
+    def __init__(
+        self,
+        engine: Engine,
+        clock: ClockPort,
+        *,
+        judge: str,
+        late: BudgetPolicy | None,
+        point: str,
+    ) -> None:
+        super().__init__(engine, clock, judge=judge, late=late)
         self._point = point
         self._planned = threading.local()  # publishing may go on beside, in another thread
         event.listen(engine, "commit", self._on_commit)
