@@ -65,6 +65,7 @@ types:  # beside the tests, which wait for servers at their beginning
 
 alone:
 	TMPDIR=$$(scripts/scratch-folder) $(BIN)/pytest --quiet -p no:xdist --doctest-modules -m "not long" --pyargs cronhare tests/unit
+	cd examples/shop && ../../$(BIN)/pytest --quiet -p no:xdist -p no:cacheprovider
 
 tests:
 	TMPDIR=$$(scripts/scratch-folder) $(BIN)/pytest $(WITH_SERVERS) -m "not long" tests/browser tests/integration

@@ -110,6 +110,13 @@ class Client:
             rabbitmq.check_usable(settings.broker_url)
         return cls(container)
 
+    def part_of(self, on: Any) -> Any:  # noqa: ANN401 - see EnqueuePort
+        """Say which transaction of the caller's to take part in; in a test there is none."""
+        return on
+
+    def waits_for(self, execution_id: int) -> None:
+        """Take note that somebody waits for a run; in a test time passes until it has ended."""
+
     def close(self) -> None:
         self.container.background_bell().close()
         self.container.engine().dispose()
@@ -131,7 +138,7 @@ class Client:
         """Enqueue calls, all or none; see `Call.enqueue`."""
         from .handles import Handle
 
-        wanted = _wanted(calls)
+        on, wanted = self.part_of(on), _wanted(calls)
         enqueuer = self.container.enqueuer()
         found = enqueuer.find(wanted, self._make(calls), on=on)
         answers = enqueuer.enqueue(wanted, found, on=on)
@@ -149,7 +156,7 @@ class Client:
         """Enqueue without keeping the event loop waiting."""
         from asyncio import to_thread
 
-        if on is None:
+        if (on := self.part_of(on)) is None:
             return await to_thread(self.enqueue, calls)
         if not hasattr(on, "run_sync"):
             return self.enqueue(calls, on=on)

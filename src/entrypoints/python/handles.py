@@ -56,6 +56,7 @@ class Handle(Generic[R_co]):
         Raises:
             TimeoutError: it has not.
         """
+        self._client.waits_for(self.id)
         for pause in self._looks(timeout):
             if (ended := self._ended()) is not None:
                 return ended
@@ -91,6 +92,7 @@ class Handle(Generic[R_co]):
         """See `wait`."""
         from asyncio import sleep
 
+        self._client.waits_for(self.id)
         for pause in self._looks(timeout):
             if (ended := await _in_thread(self._ended)) is not None:
                 return ended

@@ -56,6 +56,7 @@ class AppSchedules:
             EditedMeanwhile: it is not what was seen.
         """
         client = client_of(self._app)
+        on = client.part_of(on)
         said = {"manual": True, **words} if when is None else words
         _refuse_words_of_files(said)
         table = self._app.schedule_table(call, when, said)

@@ -127,7 +127,7 @@ def test_times_are_written_as_a_jobs_file_has_them(when: When, words: object) ->
 
 
 def test_the_words_of_python_are_the_words_of_the_reader() -> None:
-    schedule = {each.name for each in attrs.fields(ScheduleTable)} | {"pause_after"}
+    schedule = {each.name for each in attrs.fields(ScheduleTable)}
     task = {each.name for each in attrs.fields(TaskTable)}
 
     assert ScheduleWords.__annotations__.keys() == schedule - GIVEN_OTHERWISE - TIMES

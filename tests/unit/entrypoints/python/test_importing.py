@@ -28,3 +28,9 @@ def test_the_import_brings_only_the_standard_library_in_less_than_30_ms(statemen
 
     assert names - sys.stdlib_module_names == {"cronhare"}
     assert spent < 0.03  # the best of five: others may be at work on the machine
+
+
+def test_what_pytest_loads_of_us_for_all_tests_brings_none_of_the_system() -> None:
+    _, names = measure("import cronhare.testing.plugin")
+
+    assert not names & {"sqlalchemy", "alembic", "msgspec", "attrs", "dependency_injector"}

@@ -1,0 +1,1 @@
+"""A shop whose background work is written in Python: jobs.py."""

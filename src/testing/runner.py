@@ -1,0 +1,152 @@
+"""Runs tasks of an app within the test: in its thread, one at a time, with no event loop around."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from datetime import timedelta
+from functools import partial
+from tempfile import TemporaryFile
+from typing import IO, TypeVar
+
+import attrs
+
+from cronhare import task as reporting
+from cronhare.adapters.process.attempt import of_exit
+from cronhare.adapters.process.messages import Failed, MessageReader, Reported, Snoozed
+from cronhare.adapters.process.output import AttemptLog
+from cronhare.domain.retries.outcome import TaskError
+from cronhare.entrypoints.python.app import App
+from cronhare.entrypoints.python.calling import find
+from cronhare.entrypoints.python.context import Context, Snooze
+from cronhare.ports.runner import (
+    NOTHING_REPORTED,
+    AttemptResult,
+    Invocation,
+    StopReason,
+    Written,
+)
+
+A = TypeVar("A")
+T = TypeVar("T")
+
+
+@attrs.frozen
+class Failure:
+    """The first attempts of each run fail, with an *error*, so many *times*."""
+
+    times: int
+    error: Exception | type[Exception]
+
+
+@attrs.define(eq=False)
+class InlineRunner:
+    """Satisfies `TaskRunnerPort` for functions of an *app*.
+
+    An attempt waits until `call_next` is called, outside of the event loop, as a child of a worker
+    has none either. What it reports goes through what reads the reports of a child.
+    """
+
+    _app: App
+    failures: dict[str, Failure] = attrs.field(init=False, factory=dict[str, Failure])
+    is_calling: bool = attrs.field(init=False, default=False)
+    _asked: Invocation | None = attrs.field(init=False, default=None)
+    _wanted: asyncio.Event = attrs.field(init=False, factory=asyncio.Event)
+    _answer: "asyncio.Future[AttemptResult] | None" = attrs.field(init=False, default=None)
+
+    async def run(self, invocation: Invocation) -> AttemptResult:
+        self._asked, self._answer = invocation, asyncio.get_running_loop().create_future()
+        self._wanted.set()
+        return await self._answer
+
+    async def wanted(self) -> None:
+        """Wait until an attempt is to be called."""
+        await self._wanted.wait()
+
+    def call_next(self) -> bool:
+        """Call what waits, if anything does. What is no `Exception` ends the test."""
+        if self._asked is None or self._answer is None:
+            return False
+        invocation, answer, self._asked = self._asked, self._answer, None
+        self._wanted.clear()
+        answer.set_result(self._perform(invocation))
+        return True
+
+    def stop(self, execution_id: int, reason: StopReason) -> bool:  # noqa: ARG002 - the port's
+        return False
+
+    def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:  # noqa: ARG002
+        return None
+
+    async def close(self) -> None:
+        """Nothing is left running."""
+
+    def _perform(self, invocation: Invocation) -> AttemptResult:
+        with TemporaryFile() as pipe:
+            before, reporting._ipc = reporting._ipc, pipe.fileno()  # noqa: SLF001 - see MessageReader
+            self.is_calling = True
+            try:
+                status = outside_of_loops(reporting.perform, partial(self._call, invocation))
+            except SystemExit as end:
+                status = end.code if isinstance(end.code, int) else int(end.code is not None)
+            finally:
+                self.is_calling = False
+                reporting._ipc = before  # noqa: SLF001 - as above
+            return _result(invocation, status, pipe)
+
+    def _call(self, invocation: Invocation) -> object:
+        task = find(self._app, invocation.task.name)
+        failure = self.failures.get(task.name)
+        if failure is not None and invocation.deaths < failure.times:
+            raise failure.error
+        arguments = task.signature.arguments(invocation.params)
+        given = (_context(invocation),) if task.signature.takes_context else ()
+        result = task.function(*given, **arguments)
+        if asyncio.iscoroutine(result):
+            result = asyncio.run(result)
+        if isinstance(result, Snooze):
+            reporting.snooze(result.seconds)
+        return result
+
+
+def outside_of_loops(function: Callable[[A], T], argument: A) -> T:
+    """Call it here; in a thread, if the test is a coroutine."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return function(argument)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(copy_context().run, function, argument).result()
+
+
+def _context(invocation: Invocation) -> Context:
+    return Context(
+        due_at=invocation.due_at,
+        attempt=invocation.attempt,
+        key=invocation.execution_key,
+        fence=invocation.fence,
+        missed=invocation.missed,
+        previous_success=invocation.previous_success,
+        schedule=invocation.schedule_name,
+        execution_id=invocation.execution_id,
+        on_report=reporting.progress,
+    )
+
+
+def _result(invocation: Invocation, status: int, pipe: IO[bytes]) -> AttemptResult:
+    """Give what a child's end and its messages come to; its output is pytest's."""
+    pipe.seek(0)
+    reader, report = MessageReader(AttemptLog(invocation, time.monotonic)), NOTHING_REPORTED
+    failed: TaskError | None = None
+    snooze: timedelta | None = None
+    for message in (*reader.feed(pipe.read()), *reader.end()):
+        match message:
+            case Failed(error):
+                failed = error
+            case Snoozed(wait):
+                snooze = wait
+            case Reported(fields):
+                report = attrs.evolve(report, **fields)  # type: ignore[arg-type]
+    outcome = of_exit((status & 0xFF) << 8, failed=failed, snooze=snooze)
+    return AttemptResult(outcome=outcome, report=report)

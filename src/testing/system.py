@@ -1,0 +1,398 @@
+"""The fixture `cronhare`: the whole system on a frozen clock, within the test's thread."""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar
+from zoneinfo import ZoneInfo
+
+import attrs
+from sqlalchemy import select
+
+from cronhare.adapters.jobs.reader import read_content
+from cronhare.adapters.sql.tables.tables import executions
+from cronhare.application.worker.delivery import Places
+from cronhare.domain.access import LOCAL, Actor, Channel, Scope
+from cronhare.domain.cron import find_zone
+from cronhare.domain.execution import UNFINISHED, WAITING, Execution, Graces, State
+from cronhare.domain.schedules.keys import own_key
+from cronhare.domain.schedules.python_call import AppPlace
+from cronhare.domain.texts.moments import parse_duration
+from cronhare.domain.topology import LANE_UNIT
+from cronhare.entrypoints.injection import providers
+from cronhare.entrypoints.python.app import App
+from cronhare.entrypoints.python.client import using
+from cronhare.entrypoints.python.signatures import converted_result
+from cronhare.entrypoints.python.tasks import Task
+from cronhare.entrypoints.settings.settings import Settings
+from cronhare.entrypoints.working import WorkingContainer
+from cronhare.ports.broker import Delivery
+from cronhare.ports.records import ExecutionFilter
+from cronhare.task import TransientError
+
+from .client import InTest, NoBell
+from .clock import FrozenClock
+from .ledger import memory_engine, release
+from .runner import Failure, InlineRunner, outside_of_loops
+
+T = TypeVar("T")
+
+#: More than the runs of any test.
+_ALL: Final = 1_000_000
+
+#: At so many turns in one instant a test would never end: a task enqueues itself, say.
+_MOST_TURNS: Final = 1_000
+
+
+#: What was enqueued is sent at once.
+_GRACES: Final = Graces(claimed=timedelta(0))
+
+_ROW: Final = executions.c
+_WAITING: Final = select(
+    _ROW.state, _ROW.queue, _ROW.next_attempt_at, _ROW.check_at, _ROW.expires_at
+).where(_ROW.state.in_(sorted(WAITING)))
+
+
+@attrs.frozen(kw_only=True)
+class Run:
+    """A run of a schedule, or one that was enqueued.
+
+    *state* is `succeeded`, `failed`, `retrying`, `published` (it waits), … as `cronhare executions`
+    shows it. *attempts* counts those that began, without snoozes; *missed* the instants that it
+    makes up for. *result* is what its task returned, *error* what was wrong last, if it did not
+    succeed. *due_at* is in the zone of `start`.
+    """
+
+    id: int
+    schedule: str
+    task: str
+    state: str
+    attempts: int
+    missed: int
+    due_at: datetime
+    key: str
+    params: dict[str, Any]
+    result: Any = None
+    error: str | None = None
+
+
+class Runs(list[Run]):
+    """Runs, the first one first."""
+
+    def one(self) -> Run:
+        """Give the only one.
+
+        Raises:
+            AssertionError: there is none, or there are several; they are listed.
+        """
+        if len(self) != 1:
+            listed = "".join(f"\n  {each}" for each in self)
+            raise AssertionError(f"one run is expected, there are {len(self)}{listed}")
+        return self[0]
+
+
+class _Inline(Executor):
+    """Runs what it is given at once, in the caller's thread."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:  # noqa: ANN401
+        future: Future[T] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001 - an executor hands every error on
+            future.set_exception(error)
+        return future
+
+
+class Cronhare:
+    """Schedules and tasks of an app on a frozen clock; tasks are called in the test's thread.
+
+    The ledger is SQLite in memory, the broker that of `cronhare up`: what decides about due
+    instants, misfires, overlaps, retries and limits is what decides in production. Only cronhare's
+    clock stands still: `datetime.now()` in a task tells the real time. Time limits and executors
+    have no meaning here.
+    """
+
+    def __init__(self, find_app: Callable[[], App]) -> None:
+        """*find_app* gives the app, unless `start` does."""
+        self._find_app = find_app
+        self._parts: _Parts | None = None
+        self._zone = ZoneInfo("UTC")
+        self._client = using(InTest(lambda: self._begun))
+
+    def __enter__(self) -> Self:
+        self._client.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.__exit__(None, None, None)
+        if self._parts is not None:
+            self._parts.close()
+        release()
+
+    def start(
+        self, at: str | datetime | None = None, *, tz: str = "UTC", app: App | None = None
+    ) -> None:
+        """Apply the app at that time, of the zone *tz*, without which it is now; once a test.
+
+        Raises:
+            RuntimeError: it was started, which the first enqueue or question does as well.
+            JobsFileInvalid: the app cannot be applied; every fault is told.
+        """
+        if self._parts is not None:
+            raise RuntimeError("cronhare has started: start(…) comes first in a test, and once")
+        self._zone = find_zone(tz)
+        moment = datetime.fromisoformat(at) if isinstance(at, str) else at or datetime.now(UTC)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=self._zone)
+        self._parts = _Parts(app or self._find_app(), moment.astimezone(UTC))
+
+    @property
+    def now(self) -> datetime:
+        """The time on the frozen clock, in the zone of `start`."""
+        return self._begun.clock.now().astimezone(self._zone)
+
+    def advance(self, span: str | timedelta) -> None:
+        """Let that time pass, such as `"1h30m"`: what becomes due in it is run, in order."""
+        parts = self._begun
+        end = parts.clock.now() + _span(span)
+        parts.settle()
+        while parts.go_on(until=end):
+            pass
+        parts.clock.move_to(end)
+
+    def down(self, span: str | timedelta) -> None:
+        """Let that time pass with neither scheduler nor worker; `advance` makes up for it."""
+        self._begun.clock.advance(_span(span))
+
+    def run_enqueued(self) -> None:
+        """Run what is due now, and what was enqueued for now; no time passes."""
+        self._begun.settle()
+
+    def fail(
+        self,
+        task: Task[..., Any] | str,
+        *,
+        times: int = 1,
+        error: Exception | type[Exception] | None = None,
+    ) -> None:
+        """Have the first attempts of each run of a task fail, so many *times*, with that error.
+
+        Without one it is `TransientError`. The task is not called then.
+        """
+        name = task if isinstance(task, str) else task.name
+        failure = Failure(times, error or TransientError("the test has it fail"))
+        self._begun.runner.failures[name] = failure
+
+    def runs(self, schedule: str | None = None) -> Runs:
+        """List the runs of a schedule, or of all, without what was skipped."""
+        found = self._begun.executions(ExecutionFilter(schedule=schedule, limit=_ALL))
+        return self._seen([each for each in found if each.state is not State.SKIPPED])
+
+    def enqueued(self, task: Task[..., Any] | str | None = None) -> Runs:
+        """List what was enqueued, of a task or of all, and has not run."""
+        name = task.name if isinstance(task, Task) else task
+        own = {each.own_schedule for each in self._begun.app.tasks.values()}
+        waiting = self._begun.executions(ExecutionFilter(states=WAITING, limit=_ALL))
+        return Runs(
+            run
+            for run in self._seen([each for each in waiting if each.schedule_name in own])
+            if not run.attempts and name in {None, run.task}
+        )
+
+    @property
+    def _begun(self) -> "_Parts":
+        if self._parts is None:
+            self.start()
+        assert self._parts is not None
+        return self._parts
+
+    def _seen(self, executions: Sequence[Execution]) -> Runs:
+        return Runs(self._run(each) for each in executions)
+
+    def _run(self, execution: Execution) -> Run:
+        records = self._begun.container.records()
+        name = execution.task_name or str(execution.task)
+        attempts = [each for each in records.attempts(execution.id) if each.ending != "snoozed"]
+        outputs = records.output(execution.id)
+        result = outputs[-1].report.result if outputs else None
+        task = self._begun.app.tasks.get(name)
+        if result is not None:
+            result = json.loads(result)
+            result = converted_result(task.function, result) if task else result
+        return Run(
+            id=execution.id,
+            schedule=execution.schedule_name,
+            task=name,
+            state=execution.state.value,
+            attempts=len(attempts),
+            missed=execution.missed,
+            due_at=execution.due_at.astimezone(self._zone),
+            key=own_key(execution.key),
+            params=json.loads(execution.params),
+            result=result,
+            error=None if execution.state is State.SUCCEEDED else execution.last_error,
+        )
+
+
+class _Parts:
+    """Scheduler and worker of an *app* that was applied *at* that moment."""
+
+    def __init__(self, app: App, at: datetime) -> None:
+        self.app = app
+        self.clock = FrozenClock(at)
+        settings = Settings(database_url="sqlite:////dev/null/in-memory")  # nobody can open it
+        place = AppPlace(f"{app.name}:app")
+        file = read_content(app.tables(str(place)), place, folder=Path(), policy=settings.policy)
+        self._loop = asyncio.new_event_loop()
+        self.runner = InlineRunner(app)
+        self.container = container = WorkingContainer(
+            settings=settings,
+            clock=providers.Object(self.clock),
+            engine=providers.Object(memory_engine(self.clock)),
+            tasks=providers.Object(file.tasks),
+            runner=providers.Object(self.runner),
+            bell=providers.Object(NoBell()),
+            background_bell=providers.Object(NoBell()),
+            random_fraction=providers.Object(lambda: 0.0),
+            **dict.fromkeys(
+                ("ledger_threads", "waiting_threads", "chores_thread", "publishing_threads"),
+                providers.Object(_Inline()),
+            ),
+        )
+        # An edit counts at once.
+        self._dispatcher = container.dispatcher(refresh=timedelta(0))
+        self._reconciler = container.reconciler(graces=_GRACES)
+        self._queues = set[str]()
+        self._deliveries = deque[Delivery]()
+        self._handled: asyncio.Task[None] | None = None
+        actor = Actor(name=LOCAL, channel=Channel.CLI, scope=Scope.ADMIN)
+        container.applier().apply(file, now=at, actor=actor)
+        self._run(self._open())
+
+    def close(self) -> None:
+        self._run(self._connection.close())
+        if self._handled is not None:
+            self._handled.cancel()
+        self._loop.close()
+
+    def executions(self, wanted: ExecutionFilter) -> list[Execution]:
+        found = self.container.records().executions(wanted)
+        return [each for each in reversed(found) if not each.task.is_system]
+
+    def settle(self) -> None:
+        """Do all that is to be done now."""
+        if self.runner.is_calling:
+            raise RuntimeError("a task waits for others to run: only the test can let time pass")
+        now = self.clock.now()
+        for _ in range(_MOST_TURNS):
+            tick = self._dispatcher.tick(now)
+            more = self._look(now) or bool(tick.claimed or tick.skipped)
+            while self._run(self._handle()):
+                self.runner.call_next()
+                more = True  # a task may have enqueued others
+            if not more:
+                return
+        raise RuntimeError(f"{_MOST_TURNS} turns, and it is still {now:%Y-%m-%d %H:%M:%S} UTC")
+
+    def go_on(self, *, until: datetime | None = None) -> bool:
+        """Do what is to be done next, at its time; False if there is nothing, or not by then."""
+        at = self._next_instant()
+        if at is None or (until is not None and at > until):
+            return False
+        self.clock.move_to(at)
+        self.settle()
+        return True
+
+    def wait_for(self, execution_id: int) -> None:
+        """Let time pass until a run has ended."""
+        self.settle()
+        while self._is_open(execution_id):
+            if not self.go_on():
+                raise RuntimeError(f"run {execution_id} does not end: nothing is to be done")
+
+    def _is_open(self, execution_id: int) -> bool:
+        found = self.container.records().execution(execution_id)
+        return found is not None and found.state in UNFINISHED
+
+    def _next_instant(self) -> datetime | None:
+        """Say when there is something to do again, if ever."""
+        now = self.clock.now()
+        moments = [self.container.claims().next_due(after=now)]
+        for row in self._waiting():
+            moments += [*_looks(row), row.next_attempt_at]
+            if row.next_attempt_at is not None:
+                moments.append(row.next_attempt_at + LANE_UNIT)  # delays are rounded up
+        return min((at for at in moments if at is not None and at > now), default=None)
+
+    def _look(self, now: datetime) -> bool:
+        """Have the reconciler look if a row is late; it sends what was enqueued: no bell rings."""
+        rows = self._waiting()
+        if new := {row.queue for row in rows} - self._queues:
+            self._run(self._consume(new))
+        if not any(at <= now for row in rows for at in _looks(row)):
+            return False
+        return self._reconciler.tick(now).republished > 0
+
+    def _waiting(self) -> Sequence[Any]:
+        with self.container.engine().connect() as connection:
+            return connection.execute(_WAITING).all()
+
+    async def _open(self) -> None:
+        container = self.container
+        self._connection = container.connection()
+        keeper = container.lease_keeper(stop=self.runner.stop)
+        self._worker = container.worker(
+            broker=self._connection,
+            keeper=keeper,
+            places=Places(1),
+            read_again=_nothing_new,
+            lingers=(0.0, 0.0),
+        )
+
+    async def _consume(self, queues: set[str]) -> None:
+        accept = self._deliveries.append
+        await self._connection.consume(sorted(queues), prefetch=_ALL, on_delivery=accept)
+        self._queues |= queues
+
+    async def _handle(self) -> bool:
+        """Handle deliveries until a task is to be called; or until none is left: then False."""
+        while True:
+            for _ in range(3):  # what was published arrives
+                await asyncio.sleep(0)
+            if self._handled is None:
+                if not self._deliveries:
+                    await self._worker.settled()
+                if not self._deliveries:
+                    return False
+                handle = self._worker.handle(self._deliveries.popleft())
+                self._handled = asyncio.create_task(handle)
+            wanted = asyncio.create_task(self.runner.wanted())
+            await asyncio.wait({self._handled, wanted}, return_when=asyncio.FIRST_COMPLETED)
+            if wanted.done():
+                return True
+            wanted.cancel()
+            self._handled.result()
+            self._handled = None
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return outside_of_loops(self._loop.run_until_complete, work)
+
+
+def _looks(row: Any) -> Iterator[datetime]:  # noqa: ANN401 - as it was selected
+    """Say when the reconciler looks at a row that waits."""
+    if row.check_at is not None:
+        yield row.check_at + _GRACES.of(State(row.state))
+    if row.expires_at is not None:
+        yield row.expires_at
+
+
+async def _nothing_new() -> None:
+    """Read the app again, which has not changed."""
+
+
+def _span(span: str | timedelta) -> timedelta:
+    return parse_duration(span) if isinstance(span, str) else span

@@ -1,0 +1,414 @@
+"""What a test sees of an app by the fixture `cronhare`: time passes by calls alone."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+import sqlalchemy as sa
+
+from cronhare import App, Context, PermanentError, RateLimited, Retry, Snooze, at, cron, every
+from cronhare.adapters.jobs.reader import JobsFileInvalid
+from cronhare.testing import Cronhare
+from cronhare.testing.plugin import find_app
+
+MORNING = "2026-11-26T07:00"  # a Thursday
+LATER = "2026-11-26T07:01"
+
+
+@dataclass
+class Report:
+    rows: int
+
+
+@pytest.fixture
+def app() -> App:
+    return App("shop")
+
+
+def test_what_is_due_runs_in_order_and_at_its_time(cronhare: Cronhare, app: App) -> None:
+    seen = []
+
+    @app.task
+    def note(ctx: Context, what: str) -> None:
+        seen.append((f"{ctx.due_at:%H:%M}", what, ctx.schedule))
+
+    app.schedule("hourly", note.bind("h"), cron("0 * * * *"))
+    app.schedule("lunch", note.bind("l"), cron("30 12 * * *", tz="Europe/Berlin"))
+    cronhare.start("2026-11-26T11:10", tz="Europe/Berlin", app=app)
+
+    cronhare.advance("2h")
+
+    assert seen == [("11:00", "h", "hourly"), ("11:30", "l", "lunch"), ("12:00", "h", "hourly")]
+    assert f"{cronhare.now:%H:%M %Z}" == "13:10 CET"
+
+
+def test_a_run_tells_its_result_as_its_task_returned_it(cronhare: Cronhare, app: App) -> None:
+    @app.task
+    def report(ctx: Context, region: str) -> Report:
+        ctx.progress(0.5, region)
+        return Report(3)
+
+    app.schedule("report", report.bind(region="eu"), at("2026-11-26 08:00", tz="Europe/Berlin"))
+    cronhare.start(MORNING, tz="Europe/Berlin", app=app)
+    cronhare.advance("1h")
+
+    run = cronhare.runs("report").one()
+
+    assert (run.state, run.attempts, run.missed, run.error) == ("succeeded", 1, 0, None)
+    assert (run.task, run.params, run.result) == ("report", {"region": "eu"}, Report(3))
+    assert run.due_at == datetime(2026, 11, 26, 7, tzinfo=UTC)
+
+
+def test_two_missed_mornings_make_one_run(cronhare: Cronhare, app: App) -> None:
+    @app.task(retry=Retry(4, first="30s"))
+    def refresh(ctx: Context) -> int:
+        return ctx.missed
+
+    app.schedule("refresh", refresh.bind(), cron("0 8 * * 1-5", tz="Europe/Berlin"))
+    cronhare.start(MORNING, tz="Europe/Berlin", app=app)
+    cronhare.fail(refresh, times=2)
+    cronhare.down("26h")
+    cronhare.advance("1h")
+
+    run = cronhare.runs("refresh").one()
+
+    assert (run.missed, run.attempts, run.result) == (2, 3, 2)
+
+
+def test_without_a_scheduler_nothing_runs_until_it_is_back(cronhare: Cronhare, app: App) -> None:
+    @app.task
+    def sweep() -> None: ...
+
+    app.schedule("sweep", sweep.bind(), every("1h"), misfire="all")
+    cronhare.start(MORNING, app=app)
+
+    cronhare.down("3h")
+    assert cronhare.runs("sweep") == []
+    cronhare.advance("0s")
+    assert [run.missed for run in cronhare.runs("sweep")] == [1, 1, 0]
+
+
+def test_a_retry_waits_as_its_policy_says(cronhare: Cronhare, app: App) -> None:
+    began = []
+
+    @app.task(retry=Retry(3, first="1m", factor=10))
+    def ask(ctx: Context) -> str:
+        began.append(cronhare.now)
+        if ctx.attempt < 3:
+            raise TimeoutError("no answer")
+        return "answer"
+
+    app.schedule("ask", ask.bind(), at(LATER))
+    cronhare.start(MORNING, app=app)
+    cronhare.advance("1h")
+
+    waits = [later - earlier for earlier, later in pairwise(began)]
+    assert waits == [timedelta(minutes=1), timedelta(minutes=10)]
+    assert cronhare.runs("ask").one().result == "answer"
+
+
+def test_a_retry_that_waits_for_longer_than_a_broker_carries_comes_in_time(
+    cronhare: Cronhare, app: App
+) -> None:
+    @app.task
+    def ask() -> None: ...
+
+    app.schedule("ask", ask.bind(), at(LATER))
+    cronhare.start(MORNING, app=app)
+    cronhare.fail(ask, error=RateLimited("slowly", retry_after=5 * 3600))
+
+    cronhare.advance("5h")
+    assert cronhare.runs("ask").one().state == "retrying"
+    cronhare.advance("2m")
+    assert cronhare.runs("ask").one().state == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("error", "end", "said"),
+    [
+        (PermanentError("refused"), ("failed", 1), "refused"),
+        (ValueError, ("failed", 3), "ValueError"),
+        (RateLimited("slowly", retry_after=7200), ("retrying", 1), "slowly"),
+        (None, ("failed", 3), "the test has it fail"),
+    ],
+)
+def test_it_fails_with_the_error_that_the_test_gives(
+    cronhare: Cronhare,
+    app: App,
+    error: Exception | type[Exception] | None,
+    end: tuple[str, int],
+    said: str,
+) -> None:
+    @app.task(retry=Retry(3, first="1s"))
+    def ask() -> None: ...
+
+    app.schedule("ask", ask.bind(), at(LATER))
+    cronhare.start(MORNING, app=app)
+    cronhare.fail(ask, times=9, error=error)
+    cronhare.advance("1h")
+
+    run = cronhare.runs("ask").one()
+
+    assert (run.state, run.attempts) == end
+    assert run.error is not None
+    assert said in run.error
+
+
+def test_a_snooze_costs_no_attempt(cronhare: Cronhare, app: App) -> None:
+    answers = [Snooze("10m"), Snooze("2h"), None]
+
+    @app.task(retry=Retry(1))
+    async def send() -> Snooze | None:
+        await asyncio.sleep(0)
+        return answers.pop(0)
+
+    app.schedule("send", send.bind(), at(LATER))
+    cronhare.start(MORNING, app=app)
+
+    cronhare.advance("2h")
+    assert len(answers) == 1
+    cronhare.advance("1h")
+    assert not answers
+    run = cronhare.runs("send").one()
+    assert (run.state, run.attempts) == ("succeeded", 1)
+
+
+def test_overlapping_runs_are_skipped_as_the_schedule_says(cronhare: Cronhare, app: App) -> None:
+    @app.task(retry=Retry(2, first="90s"))
+    def slow() -> None: ...
+
+    app.schedule("slow", slow.bind(), every("1m"), overlap="skip")
+    cronhare.start(MORNING, app=app)
+    cronhare.fail(slow)
+    cronhare.advance("5m")
+
+    assert [f"{run.due_at:%H:%M}" for run in cronhare.runs("slow")] == ["07:01", "07:03", "07:05"]
+
+
+def test_a_schedule_that_keeps_failing_pauses_itself(cronhare: Cronhare, app: App) -> None:
+    @app.task(retry=Retry(1))
+    def sync() -> None: ...
+
+    app.schedule("sync", sync.bind(), every("1m"), pause_after=2)
+    cronhare.start(MORNING, app=app)
+    cronhare.fail(sync)
+    cronhare.advance("1h")
+
+    assert [run.state for run in cronhare.runs("sync")] == ["failed", "failed"]
+
+
+def test_a_context_tells_of_the_last_success(cronhare: Cronhare, app: App) -> None:
+    @app.task
+    def sync(ctx: Context) -> str:
+        return f"{ctx.previous_success:%H:%M}" if ctx.previous_success else "never"
+
+    app.schedule("sync", sync.bind(), every("1h"))
+    cronhare.start(MORNING, app=app)
+    cronhare.advance("2h")
+
+    assert [run.result for run in cronhare.runs("sync")] == ["never", "08:00"]
+
+
+def test_a_task_may_use_an_event_loop_of_its_own(cronhare: Cronhare, app: App) -> None:
+    @app.task
+    def sync() -> str:
+        return asyncio.run(asyncio.sleep(0, "done"))
+
+    app.schedule("sync", sync.bind(), at(LATER))
+    cronhare.start(MORNING, app=app)
+    cronhare.advance("1m")
+
+    assert cronhare.runs("sync").one().result == "done"
+
+
+async def test_a_test_may_be_a_coroutine(cronhare: Cronhare, app: App) -> None:
+    @app.task
+    async def send() -> str:
+        return "sent"
+
+    app.schedule("send", send.bind(), at(LATER))
+    cronhare.start(MORNING, app=app)
+    cronhare.advance("1m")
+
+    assert cronhare.runs().one().result == "sent"
+
+
+def test_an_app_that_cannot_be_applied_is_told_with_every_fault(
+    cronhare: Cronhare, app: App
+) -> None:
+    @app.task(timeout="soon")
+    def sweep() -> None: ...
+
+    app.schedule("sweep", sweep.bind(), cron("61 * * * *"))
+
+    with pytest.raises(JobsFileInvalid) as found:
+        cronhare.start(MORNING, app=app)
+
+    assert "tasks.sweep: timeout:" in str(found.value)
+    assert "schedules.sweep: schedule:" in str(found.value)
+
+
+def test_a_run_that_is_not_the_only_one_is_listed_with_the_others(
+    cronhare: Cronhare, app: App
+) -> None:
+    @app.task
+    def sweep() -> None: ...
+
+    app.schedule("sweep", sweep.bind(), every("1m"))
+    cronhare.start("2026-11-26T07:00:30", app=app)
+
+    with pytest.raises(AssertionError, match="one run is expected, there are 0"):
+        cronhare.runs("sweep").one()
+    cronhare.advance("2m")
+    with pytest.raises(AssertionError, match=r"there are 2\n  Run\(id="):
+        cronhare.runs("sweep").one()
+
+
+def test_it_starts_once(cronhare: Cronhare, app: App) -> None:
+    cronhare.start(app=app)
+
+    with pytest.raises(RuntimeError, match="comes first in a test, and once"):
+        cronhare.start(app=app)
+
+
+def test_what_is_enqueued_waits_until_time_passes(cronhare: Cronhare, app: App) -> None:
+    @app.task
+    def send(order: int) -> int:
+        return order
+
+    @app.task(queue="slow")
+    def sweep() -> None: ...
+
+    cronhare.start(MORNING, app=app)
+    send.bind(order=7).enqueue(key="mail:7")
+    send.bind(order=7).enqueue(key="mail:7")
+    send.bind(order=8).enqueue(delay="1h")
+    sweep.bind().enqueue()
+
+    assert [run.params for run in cronhare.enqueued(send)] == [{"order": 7}, {"order": 8}]
+    cronhare.run_enqueued()
+    assert [run.state for run in cronhare.runs("shop:sweep")] == ["succeeded"]
+    assert [run.params for run in cronhare.enqueued()] == [{"order": 8}]
+    cronhare.advance("1h")
+    assert [run.result for run in cronhare.runs("shop:send")] == [7, 8]
+    assert cronhare.enqueued() == []
+
+
+def test_what_a_task_enqueues_runs_after_it(cronhare: Cronhare, app: App) -> None:
+    @app.task
+    def count(down: int) -> int:
+        if down:
+            count.bind(down - 1).enqueue()
+        return down
+
+    cronhare.start(MORNING, app=app)
+    count.bind(2).enqueue()
+    cronhare.run_enqueued()
+
+    assert [run.result for run in cronhare.runs()] == [2, 1, 0]
+
+
+def test_to_wait_for_a_result_lets_time_pass(cronhare: Cronhare, app: App) -> None:
+    @app.task(retry=Retry(3, first="1h"))
+    def ask() -> str:
+        return "answer"
+
+    cronhare.start(MORNING, app=app)
+    cronhare.fail(ask)
+
+    assert ask.bind().enqueue().result() == "answer"
+    assert f"{cronhare.now:%H:%M}" == "08:00"
+
+
+async def test_a_coroutine_enqueues_and_waits_likewise(cronhare: Cronhare, app: App) -> None:
+    @app.task
+    async def ask() -> str:
+        return "answer"
+
+    cronhare.start(MORNING, app=app)
+    handle = await ask.bind().aenqueue()
+
+    assert await handle.aresult() == "answer"
+
+
+def test_a_task_that_waits_for_another_is_told_that_nobody_runs_it(
+    cronhare: Cronhare, app: App
+) -> None:
+    @app.task
+    def inner() -> None: ...
+
+    @app.task(retry=Retry(1))
+    def outer() -> None:
+        inner.bind().enqueue().wait()
+
+    cronhare.start(MORNING, app=app)
+    outer.bind().enqueue()
+    cronhare.run_enqueued()
+
+    error = cronhare.runs("shop:outer").one().error
+    assert error == "RuntimeError: a task waits for others to run: only the test can let time pass"
+
+
+def test_a_schedule_that_code_puts_is_in_force(cronhare: Cronhare, app: App) -> None:
+    @app.task
+    def remind(order: int) -> int:
+        return order
+
+    cronhare.start(MORNING, app=app)
+    app.schedules.put("remind-7", remind.bind(7), at("2026-11-26T09:30"))
+    cronhare.advance("3h")
+
+    assert cronhare.runs("remind-7").one().result == 7
+
+
+def test_a_transaction_of_the_application_has_no_part_in_it(cronhare: Cronhare, app: App) -> None:
+    @app.task
+    def send() -> None: ...
+
+    cronhare.start(MORNING, app=app)
+    with sa.create_engine("sqlite://").connect() as connection:
+        send.bind().enqueue(on=connection)
+        app.schedules.put("later", send.bind(), at("2026-11-26T09:30"), on=connection)
+    cronhare.advance("3h")
+
+    assert [run.schedule for run in cronhare.runs()] == ["shop:send", "later"]
+
+
+def test_without_a_start_it_begins_now(cronhare: Cronhare, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = App("shop")
+
+    @app.task
+    def send() -> None: ...
+
+    monkeypatch.setattr(cronhare, "_find_app", lambda: app)
+    send.bind().enqueue()
+
+    assert cronhare.enqueued(send).one().state == "claimed"
+    assert abs(cronhare.now - datetime.now(UTC)) < timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("apps", "said"),
+    [
+        (["mail", "shop"], "there are several apps: mail, shop; say which one is meant"),
+        ([], "no app has been imported; say which one is meant"),
+    ],
+)
+def test_an_app_that_is_not_the_only_one_has_to_be_named(
+    apps: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cronhare.entrypoints.python.app.APPS", {App(name) for name in apps})
+    config = cast("pytest.Config", SimpleNamespace(getini=lambda _: ""))
+
+    with pytest.raises(pytest.UsageError, match=said):
+        find_app(config)
+
+
+def test_the_only_app_need_not_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cronhare.entrypoints.python.app.APPS", {only := App("shop")})
+
+    assert find_app(cast("pytest.Config", SimpleNamespace(getini=lambda _: ""))) is only
