@@ -236,7 +236,7 @@ def set_result(value: object) -> None:
 
 def finish() -> None:
     """Report that the work is done, as `run` does."""
-    _send({"finish": os.getpid()})
+    _write(f'{{"finish":{os.getpid()}}}\n'.encode())  # as `_send` does, for each run
 
 
 def snooze(wait: "float | timedelta") -> NoReturn:
@@ -297,7 +297,9 @@ def perform(call: Callable[[], object]) -> int:
     try:
         if os.environ.get("SIMULATE_FAILURE") == "true":
             raise _SimulatedFailure("Simulated failure for testing")  # noqa: TRY301 - reported as any other
-        result = _run_if_async(call())
+        result = call()
+        if result is not None:
+            result = _run_if_async(result)
     except Exception as error:  # noqa: BLE001 - any is the task's failure
         _report(error)
         return 1
@@ -529,13 +531,19 @@ def _asked_wait(given: object) -> dict[str, object]:
 
 
 def _send(message: dict[str, object]) -> None:
-    """Send one line. A closed pipe is no reason for a task to fail."""
+    """Send one line."""
     if _ipc is None:
         return
     import json  # noqa: PLC0415 - see params
 
     text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
-    line = text.encode("utf-8", "replace") + b"\n"
+    _write(text.encode("utf-8", "replace") + b"\n")
+
+
+def _write(line: bytes) -> None:
+    """Write to the pipe, if there is one. A closed one is no reason for a task to fail."""
+    if _ipc is None:
+        return
     try:
         while line:
             line = line[os.write(_ipc, line) :]

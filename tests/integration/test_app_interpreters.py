@@ -60,7 +60,7 @@ async def test_runs_of_an_app_share_its_interpreter(runner: PythonRunner, tmp_pa
     ("begun", "said"),
     [
         (
-            "import threading\nthreading.Timer(9, print).start()",
+            "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()",
             "metrics began a thread",
         ),
         ("import socket; link = socket.socket()", "metrics opened a socket"),
