@@ -309,10 +309,10 @@ def perform(call: Callable[[], object]) -> int:
     return 0
 
 
-def begin_anew() -> None:
-    """In a fork of a process that has this module: take what is told of its attempt."""
-    global _ipc, _stdin_text
-    _ipc, _stdin_text = _open_ipc(), None
+def begin_anew(ipc: int) -> None:
+    """In a fork of a process that has this module: report to the pipe *ipc*."""
+    global _ipc  # noqa: PLW0603 - that of the process before
+    _ipc = ipc
 
 
 def _run_if_async(result: object) -> object:

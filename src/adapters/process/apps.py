@@ -102,8 +102,9 @@ class AppInterpreter(ProcessRunner):
             raise OSError(errno.ECONNRESET, f"the interpreter of {self._app} has ended")
         return self._link
 
-    def _work(self, task: Task) -> Frame:
-        return {"task": task.name}
+    def _work(self, task: Task, env: Mapping[str, str]) -> Frame:
+        # As bytes, so that a child has less to do.
+        return {"task": task.name, "env": {os.fsencode(k): os.fsencode(v) for k, v in env.items()}}
 
     def _signal(self, id_: int, signum: int) -> None:
         if self._link is not None and (id_ in self._attempts or id_ in self._kept):
@@ -259,13 +260,14 @@ def _as_command(invocation: Invocation, call: PythonCall) -> Invocation:
 def _start(
     line: socket.socket, folder: str, *, call: PythonCall, environ: Mapping[str, str]
 ) -> "subprocess.Popen[bytes]":
-    # The variable is a mark in what `kill_orphans` reads of a process.
+    # The first variable is a mark in what `kill_orphans` reads of a process. The second has the
+    # linker look up now what each child would look up.
     return subprocess.Popen(  # noqa: S603 - our own module
         [sys.executable, "-m", f"{_ROOM}.zygote", str(line.fileno()), folder, call.app],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         pass_fds=(line.fileno(),),
-        env={**environ, "CRON_PARAMS_FILE": f"{folder}/"},
+        env={**environ, "CRON_PARAMS_FILE": f"{folder}/", "LD_BIND_NOW": "1"},
         cwd=call.folder,
         start_new_session=True,
     )

@@ -151,16 +151,15 @@ class ProcessRunner:
         )
         frame = {
             "spawn": id_,
-            **self._work(task),
-            "env": env,
+            **self._work(task, env),
             "cwd": None if task.cwd is None else str(task.cwd),
             "ids": None if account is None else account.ids,
         }
         link.send(frame, descriptors)
 
-    def _work(self, task: Task) -> Frame:
-        """What a frame says of the task itself."""
-        return {"argv": task.command}
+    def _work(self, task: Task, env: Mapping[str, str]) -> Frame:
+        """What a frame says of the work itself."""
+        return {"argv": task.command, "env": env}
 
     def _signal(self, id_: int, signum: int) -> None:
         if self._link is not None and id_ in self._attempts:

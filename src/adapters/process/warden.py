@@ -24,7 +24,7 @@ ends are one interpreter:
     warden → worker   {"started": id, "pid": n}, then {"ended": id, "status": n, …}; {"pong": true}
 
 The interpreter of an app (entrypoints/python/zygote.py) is a warden too, whose children call a
-task where these become a command: its frames name a `task` and not an `argv`.
+task where these become a command: its frames have a `task` and no `argv`, and `env` as bytes.
 """
 
 import contextlib
@@ -129,12 +129,17 @@ class Warden:
     """The loop: takes requests, reaps children, sends reports."""
 
     def __init__(
-        self, control: socket.socket, vfork: "Vfork | None", become: Become | None = None
+        self,
+        control: socket.socket,
+        vfork: "Vfork | None",
+        become: Become,
+        fork: Callable[[], int],
     ) -> None:
-        """Without *vfork* each child is a fork; *become* takes the place of its exec."""
+        """Without *vfork* each child is made by *fork*, and then it is to *become* something."""
         self._control = control
         self._vfork = vfork
-        self._become = become or _exec_command
+        self._become = become
+        self._fork = fork
         self._unpacker = Unpacker()
         self._descriptors: list[int] = []
         self._outbox = bytearray()
@@ -201,7 +206,7 @@ class Warden:
         # The socket keeps descriptors and bytes in one order: these belong to this frame.
         fds, self._descriptors = self._descriptors[:DESCRIPTORS], self._descriptors[DESCRIPTORS:]
         try:
-            pid = (self._vfork and self._vfork.start(task, fds)) or os.fork()
+            pid = (self._vfork and self._vfork.start(task, fds)) or self._fork()
             if pid == 0:
                 _set_up_child(task, fds, self._failures, self._pid, self._become)
         except OSError as error:
@@ -551,18 +556,21 @@ def _ends_of_children() -> int:
     return int(ctypes.PyDLL(None).signalfd(-1, sigchld, os.O_CLOEXEC | os.O_NONBLOCK))
 
 
-def _set_up_signals() -> None:
-    """Let our children begin with default signals, and block all that a task may send to us.
+def _block_signals() -> None:
+    """Block all that a task may send to us: our end would end every other task.
 
-    Our end would end every other task. Blocked rather than ignored or handled: a signal to a child
-    between fork and exec waits until it may take effect. No signal has a handler, so none can run
-    in a child of vfork, on our memory.
+    Blocked rather than ignored or handled: a signal to a child that is not set up yet waits until
+    it may take effect.
     """
+    ours = {signal.SIGCONT, *_FAULTS}
+    signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals() - ours)
+
+
+def _have_default_signals() -> None:
+    """Let commands begin with default signals; no handler can run in a child of vfork either."""
     for signum in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         if signal.getsignal(signum) is not signal.SIG_DFL:
             signal.signal(signum, signal.SIG_DFL)
-    ours = {signal.SIGCONT, *_FAULTS}
-    signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals() - ours)
 
 
 def set_up_descriptors(inherited: int) -> socket.socket:
@@ -589,10 +597,11 @@ def serve(
     *,
     folder: str,
     vfork: Vfork | None = None,
-    become: Become | None = None,
+    become: Become = _exec_command,
+    fork: Callable[[], int] = os.fork,
 ) -> None:
     """Be a warden until the worker is gone, and remove *folder* then."""
-    _set_up_signals()
+    _block_signals()
     with open("/proc/self/comm", "w") as name:  # noqa: PTH123 - pathlib is heavy
         name.write("cronhare-warden")
     if prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
@@ -600,7 +609,7 @@ def serve(
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # parameters are for their task alone
     # If a task has stopped us, our worker's end continues us.
     prctl(PR_SET_PDEATHSIG, _CONT, 0, 0, 0)
-    warden = Warden(control, vfork, become)
+    warden = Warden(control, vfork, become, fork)
     gc.freeze()  # collections touch, and forks copy, nothing that is loaded by now
     warden.run()
     remove_folder(folder)
@@ -609,6 +618,7 @@ def serve(
 def main() -> None:
     """Run as `python -I -S warden.py SOCKET FOLDER VFORK`."""
     control = set_up_descriptors(int(sys.argv[1]))
+    _have_default_signals()
     serve(control, folder=sys.argv[2], vfork=Vfork(sys.argv[3]))
 
 

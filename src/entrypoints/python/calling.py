@@ -5,7 +5,7 @@ Run as `python -m cronhare.entrypoints.python.calling MODULE:APP TASK [FOLDER]` 
 """
 
 import atexit
-import contextlib
+import logging
 import os
 import signal
 import sys
@@ -22,13 +22,48 @@ from .context import Cancelled, Context, Snooze
 from .loading import load, shortened
 from .tasks import Task
 
+#: That of `Context.log`, and the last resort of `logging`: neither keeps anything back.
+_OUR_HANDLERS = 2
+
 _WHY = "the attempt is to end: its time limit, a cancel, or a shutdown"
 
 
-def perform(load_app: Callable[[], App], name: str) -> int:
+class _Stop:
+    """What SIGTERM does: once it raises in the task, around that it ends the process.
+
+    One object for all attempts, so that a child of an interpreter has its handler when it begins.
+    """
+
+    def __init__(self) -> None:
+        self.ctx: Context | None = None
+        self.in_task = self.asked = False
+
+    def __call__(self, *_: object) -> None:
+        if not self.in_task:
+            die_of(signal.SIGTERM)
+        if self.ask():
+            raise Cancelled(_WHY)
+
+    def ask(self) -> bool:
+        """Note that the task is to end; False if it knows."""
+        knew, self.asked = self.asked, True
+        if self.ctx is not None:
+            self.ctx.cancelled = True
+        return not knew
+
+
+_stop = _Stop()
+
+
+def listen() -> None:
+    """Let SIGTERM reach the task."""
+    signal.signal(signal.SIGTERM, _stop)
+
+
+def perform(load_app: Callable[[], App], name: str, params: Callable[[], object]) -> int:
     """Run an attempt and report it; give the exit status, below zero for a signal to die of."""
     try:
-        return task.perform(lambda: _call(find(load_app(), name)))
+        return task.perform(lambda: call(find(load_app(), name), params()))
     except SystemExit as end:
         return _status(end)
     except Cancelled as end:
@@ -37,8 +72,6 @@ def perform(load_app: Callable[[], App], name: str) -> int:
     except BaseException as end:  # noqa: BLE001 - as an interpreter ends of it
         print(shortened(end), file=sys.stderr)  # noqa: T201 - as above
         return 1
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def find(app: App, name: str) -> Task[..., Any]:
@@ -47,8 +80,10 @@ def find(app: App, name: str) -> Task[..., Any]:
     Raises:
         PermanentError: the app has no such task.
     """
-    for each in (app.tasks.get(name), *app.tasks.values()):
-        if each is not None and name in (each.name, *each.aliases):
+    if (found := app.tasks.get(name)) is not None:
+        return found
+    for each in app.tasks.values():
+        if name in each.aliases:
             return each
     known = ", ".join(sorted(app.tasks)) or "none"
     raise task.PermanentError(f"app {app.name} has no task {name}; it has: {known}", code="NO_TASK")
@@ -69,45 +104,40 @@ def context() -> Context:
     )
 
 
-def _call(found: Task[..., Any]) -> object:
-    arguments, ctx = found.signature.arguments(task.params()), context()
-    given = (ctx,) if found.signature.takes_context else ()
-    signal.signal(signal.SIGTERM, partial(_cancel, ctx))
-    result = found.function(*given, **arguments)
-    if isinstance(result, Coroutine):
-        result = _run(result, ctx)
+def call(found: Task[..., Any], params: object) -> object:
+    """Call a task in this process, and give what it returns; one that is async is run."""
+    arguments = found.signature.arguments(params)
+    if found.signature.takes_context:
+        _stop.ctx = context()
+    given = () if _stop.ctx is None else (_stop.ctx,)
+    _stop.in_task = True
+    try:
+        result = found.function(*given, **arguments)
+        if result is None:
+            return None
+        if isinstance(result, Coroutine):
+            result = _run(result)
+    finally:
+        _stop.in_task = False
     if isinstance(result, Snooze):
         task.snooze(result.seconds)
-        return None
     return result
 
 
-def _cancel(ctx: Context, *_: object) -> None:
-    """Have the task end: once, so that what it does then is not disturbed."""
-    if not ctx.cancelled:
-        ctx.cancelled = True
-        raise Cancelled(_WHY)
-
-
-def _run(coroutine: Coroutine[Any, Any, object], ctx: Context) -> object:
+def _run(coroutine: Coroutine[Any, Any, object]) -> object:
     """Run a coroutine; SIGTERM cancels it, as nothing may be raised within the loop itself."""
     import asyncio  # noqa: PLC0415 - few tasks that are run here are async
 
     async def cancellable() -> object:
         cancel = asyncio.current_task().cancel  # type: ignore[union-attr] # this is one
-
-        def stop() -> None:
-            if not ctx.cancelled:
-                ctx.cancelled = True
-                cancel()
-
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, lambda: _stop.ask() and cancel())
         return await coroutine
 
     try:
         return asyncio.run(cancellable())
     except asyncio.CancelledError as error:
-        if ctx.cancelled:
+        if _stop.asked:
             raise Cancelled(_WHY).with_traceback(error.__traceback__) from None
         raise
 
@@ -123,22 +153,30 @@ def _status(end: SystemExit) -> int:
 def leave(status: int) -> NoReturn:
     """End this process as an interpreter ends, but for taking its objects apart."""
     try:
-        threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001 - waits for threads
+        if len(threading._active) > 1:  # type: ignore[attr-defined] # noqa: SLF001 - no lock
+            threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001 - it waits for them
         atexit._run_exitfuncs()  # noqa: SLF001 - there is no public name for it
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):
-                stream.flush()
+        if len(logging._handlerList) > _OUR_HANDLERS:  # type: ignore[attr-defined] # noqa: SLF001
+            logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
         if status < 0:
-            os.kill(os.getpid(), -status)
+            die_of(-status)
     finally:
-        os._exit(abs(status))
+        os._exit(status)
+
+
+def die_of(signum: int) -> None:
+    signal.signal(signum, signal.SIG_DFL)
+    os.kill(os.getpid(), signum)
 
 
 def main(place: str, name: str, folder: str = "") -> NoReturn:
     """Run an attempt; the app's module is looked for in *folder* first."""
     if folder:
         sys.path.insert(0, folder)
-    leave(perform(partial(load, place), name))
+    listen()
+    leave(perform(partial(load, place), name, task.params))
 
 
 if __name__ == "__main__":

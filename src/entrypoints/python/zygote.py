@@ -14,14 +14,22 @@ proved that the import began no thread, opened no socket and started no process.
 and after the last two this process ends.
 """
 
+import _random
+import atexit
 import contextlib
+import ctypes
 import gc
 import inspect
+import logging
 import os
+import random
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from typing import NoReturn
+
+import msgspec
 
 from cronhare import task
 from cronhare.adapters.process import warden
@@ -30,11 +38,18 @@ from cronhare.adapters.process.warden import Frame
 from . import calling
 from .app import App
 from .loading import ImportFailed, Watch, load
+from .tasks import Task
 
+#: Variables that are for this process: see `_start` in adapters/process/apps.py.
+_OURS = ("CRON_PARAMS_FILE", "LD_BIND_NOW")
 _ADVICE = (
     "which no fork can share. Do that within the tasks, or at its first use. Until then they run "
     "as processes of their own, which import the app each time"
 )
+#: Those whose hooks free locks; that of `random` is as long as what we do.
+_FREE_LOCKS = frozenset({"threading", "logging", "random", "concurrent.futures.thread"})
+#: Calls until Python has adapted the code: what it writes there, each child would write again.
+_UNTIL_WARM = 20
 #: What a whole service is told at its end: the worker decides what becomes of its attempts.
 _OF_SERVICES = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
@@ -42,9 +57,12 @@ _OF_SERVICES = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 def main(inherited: str, folder: str, place: str) -> None:
     """Run as `python -m cronhare.entrypoints.python.zygote SOCKET FOLDER MODULE:APP`."""
     control = warden.set_up_descriptors(int(inherited))
-    os.environ.pop("CRON_PARAMS_FILE", None)  # by which our forks are known, see `kill_orphans`
+    for ours in _OURS:
+        os.environ.pop(ours, None)
     warden.prctl(warden.PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)  # an import may hang
     signal.pthread_sigmask(signal.SIG_BLOCK, _OF_SERVICES)
+    calling.listen()
+    forks = _Forks()
     try:
         with Watch() as watch:
             app = load(place)
@@ -55,11 +73,13 @@ def main(inherited: str, folder: str, place: str) -> None:
     if faults := watch.faults(place):
         control.sendall(warden.pack({"unsafe": f"{' and '.join(faults)}, {_ADVICE}"}))
         return
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, nobody learns of an end
+    atexit.unregister(logging.shutdown)  # see `calling.leave`
     sys.stdout.flush()
     gc.collect()
     child = _Child(app, control)
     control.sendall(warden.pack({"ready": True}))
-    warden.serve(control, folder=folder, become=child)
+    warden.serve(control, folder=folder, become=child, fork=forks.fork)
 
 
 def _warm(app: App) -> None:
@@ -69,8 +89,53 @@ def _warm(app: App) -> None:
             each.signature.convert({})
         if inspect.iscoroutinefunction(each.function):
             import asyncio  # noqa: F401, PLC0415 - an app without async tasks needs none
+    nothing = Task[..., None](lambda: None, app, name="-", words={}, run_words={})
+    for _ in range(_UNTIL_WARM):
+        calling.call(nothing, {})
     import json  # noqa: F401, PLC0415 - of `cronhare.task`
     import traceback  # noqa: F401, PLC0415 - likewise
+
+
+class _Forks:
+    """Forks as `os.fork` does, but without the hooks that free the standard library's own locks.
+
+    They were half of a child's cost, and nobody holds those locks: there is one thread. What others
+    register runs as ever; what did so before us, as the interpreter began, is of one process.
+    """
+
+    def __init__(self) -> None:
+        self._fork = ctypes.PyDLL(None).fork
+        self._hooks: dict[str, list[Callable[[], object]]] = {
+            "before": [],
+            "after_in_parent": [],
+            "after_in_child": [],
+        }
+        self._register = os.register_at_fork
+        os.register_at_fork = self._noting  # type: ignore[assignment]
+
+    def _noting(self, **hooks: Callable[[], object]) -> None:
+        self._register(**hooks)  # for who forks within a task
+        if sys._getframe(1).f_globals.get("__name__") not in _FREE_LOCKS:  # noqa: SLF001
+            for when, hook in hooks.items():
+                self._hooks[when].append(hook)
+
+    def fork(self) -> int:
+        self._run("before")
+        pid: int = self._fork()
+        if pid < 0:
+            return os.fork()  # which raises what is wrong
+        if pid == 0:
+            _random.Random.seed(random._inst)  # noqa: SLF001
+        self._run("after_in_parent" if pid else "after_in_child")
+        return pid
+
+    def _run(self, when: str) -> None:
+        hooks = self._hooks[when]
+        for hook in reversed(hooks) if when == "before" else hooks:
+            try:
+                hook()
+            except Exception:  # noqa: BLE001 - as `os.fork`: told and passed over
+                sys.excepthook(*sys.exc_info())
 
 
 class _Child:
@@ -79,15 +144,10 @@ class _Child:
     def __init__(self, app: App, control: socket.socket) -> None:
         """Note what the import has left, which a child goes on with."""
         self._app = app
-        self._handlers = {
-            number: handler
-            for number in signal.valid_signals()
-            if (handler := signal.getsignal(number)) not in (signal.SIG_DFL, None)
-        }
         # All but the app's: those of the warden, and what it was sent for this child.
         apps = sorted(_descriptors() - {control.fileno()})
         ends = [*apps[1:], os.sysconf("SC_OPEN_MAX")]
-        self._to_close = [(fd + 1, end) for fd, end in zip(apps, ends, strict=True)]
+        self._to_close = [(fd + 1, end) for fd, end in zip(apps, ends, strict=True) if fd + 1 < end]
 
     def __call__(self, frame: Frame) -> NoReturn:
         status = 1
@@ -96,15 +156,23 @@ class _Child:
                 os.closerange(first, end)
             # Else it could not read about itself in /proc; and see `kill_orphans`.
             warden.prctl(warden.PR_SET_DUMPABLE, 1, 0, 0, 0)
-            for number, handler in self._handlers.items():
-                signal.signal(number, handler)
-            os.environ.update(frame["env"])
-            task.begin_anew()
-            status = calling.perform(lambda: self._app, frame["task"])
+            env = frame["env"]
+            os.environ._data.update(env)  # type: ignore[attr-defined] # noqa: SLF001 - as below
+            for name, value in env.items():
+                os.putenv(name, value)
+            task.begin_anew(warden.IPC_FD)
+            status = calling.perform(lambda: self._app, frame["task"], _params)
         except BaseException:  # noqa: BLE001 - a fault of ours
             sys.excepthook(*sys.exc_info())
         finally:
             calling.leave(status)
+
+
+def _params() -> object:
+    """Read the parameters from stdin, which is their file, and leave it at its beginning."""
+    size = os.lseek(0, 0, os.SEEK_END)
+    os.lseek(0, 0, os.SEEK_SET)
+    return msgspec.json.decode(os.pread(0, size, 0))
 
 
 def _descriptors() -> set[int]:
