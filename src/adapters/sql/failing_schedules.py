@@ -32,10 +32,8 @@ _ARCHIVE: Final = insert(failed_tasks)
 _PAUSING: Final = select(schedulers.c.id, schedulers.c.conditions).where(
     schedulers.c.id.in_(IDS), schedulers.c.conditions.like("%pause_after%")
 )
-_PLANS: Final[Any] = (
-    select(plans.c.scheduler_id, *(plans.c[name] for name in PAUSE_COLUMNS))
-    .where(plans.c.scheduler_id.in_(IDS))
-    .order_by(plans.c.scheduler_id)
+_PLAN: Final[Any] = select(*(plans.c[name] for name in PAUSE_COLUMNS)).where(
+    plans.c.scheduler_id == bindparam("failing")
 )
 #: A range of the index (scheduler_id, finished_at), read from its end.
 _ENDS: Final = (
@@ -47,6 +45,7 @@ _ENDS: Final = (
     )
     .order_by(_RUN.finished_at.desc(), _RUN.id.desc())
     .limit(bindparam("most"))
+    .with_hint(executions, "FORCE INDEX (ix_execution_open)", "mysql")
 )
 _PAUSE: Final = update(plans).where(plans.c.scheduler_id == bindparam("failing"))
 
@@ -86,10 +85,10 @@ def _pausing(connection: Connection, ids: Collection[int]) -> dict[int, int]:
 
 def _pause(connection: Connection, one: Archived, most: int, now: datetime) -> bool:
     """Pause a schedule if its last *most* ends are failures, since its last pause was over."""
-    this = {"ids": [one.scheduler_id]}
-    plan = connection.execute(_PLANS.with_for_update(skip_locked=True), this).first()
+    this = {"failing": one.scheduler_id}
+    plan = connection.execute(_PLAN.with_for_update(skip_locked=True), this).first()
     if plan is None:
-        if connection.execute(_PLANS, this).first() is not None:
+        if connection.execute(_PLAN, this).first() is not None:
             why = f"the plan of schedule {one.schedule_name} is locked"
             raise Locked(why, changed_nothing=True)
         return False
@@ -104,5 +103,5 @@ def _pause(connection: Connection, one: Archived, most: int, now: datetime) -> b
         return False
     said = (pause.since, pause.until, pause.by, pause.reason)
     values = dict(zip(PAUSE_COLUMNS, said, strict=True))
-    connection.execute(_PAUSE, {**values, "failing": one.scheduler_id})
+    connection.execute(_PAUSE, {**values, **this})
     return True
