@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.enqueue import refuse_other, schedule_of_task
 from cronhare.domain.schedules.draft import ScheduleDraft, compile_schedule
-from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
+from cronhare.domain.schedules.schedule import OWNER_FIELDS, BrokenSchedule, Schedule
 from cronhare.ports import LedgerRefused
 from cronhare.ports.claims import Enqueued, OtherDatabase
 from cronhare.ports.system import ClockPort
@@ -58,18 +58,14 @@ _USABLE: Final = (
 
 #: Which database of which server it is, asked of the server itself: two URLs may lead to one.
 _WHICH: Final = {
-    "mysql": "SELECT DATABASE(), @@hostname, @@port, @@datadir",
-    "postgresql": "SELECT current_database() || ', schema ' || current_schema(), "
-    "EXTRACT(EPOCH FROM pg_postmaster_start_time()), "
+    "mysql": "SELECT CONCAT('the MySQL or MariaDB database ', DATABASE(), ' at ', @@hostname, ':', "
+    "@@port), @@datadir",
+    "postgresql": "SELECT 'the PostgreSQL database ' || current_database() || ', schema ' || "
+    "current_schema(), EXTRACT(EPOCH FROM pg_postmaster_start_time()), "
     "CAST(to_regclass('SchedulerExecution') AS oid)",
 }
 
-_CALLED: Final = {
-    "sqlite": "the file",
-    "mysql": "the MySQL or MariaDB database",
-    "postgresql": "the PostgreSQL database",
-}
-
+#: MySQL's flag with which rows count that were left as they are.
 _FOUND_ROWS: Final = 2
 
 T = TypeVar("T")
@@ -92,13 +88,6 @@ class Link:
     raw: object
     commits: Callable[[Callable[[], None]], None] | None = None
 
-    @property
-    def counts_new(self) -> bool:
-        """Whether rows that were left as they are do not count; with a flag of MySQL's they do."""
-        return (
-            self.kind != "mysql" or not getattr(self.raw, "client_flag", _FOUND_ROWS) & _FOUND_ROWS
-        )
-
     def execute(self, statement: str, values: Values = ()) -> tuple[list[Any], int, int]:
         """Execute; answers rows, how many were affected, and the number given last."""
         if self.style in {"format", "pyformat"}:
@@ -110,15 +99,15 @@ class Link:
         return self.run(statement, values)
 
     def database(self) -> tuple[str, ...]:
-        """Ask which database it is: its name comes first."""
+        """Ask which database it is: what people call it comes first."""
         if self.kind != "sqlite":
             return tuple(map(str, self.execute(_WHICH[self.kind])[0][0]))
         rows = self.execute("PRAGMA database_list")[0]
         path = next((row[2] for row in rows if row[1] == "main"), "")
         if not path:
-            return ":memory:", str(id(self.raw))
+            return "a database in memory", str(id(self.raw))
         file = Path(path).stat()
-        return path, f"{file.st_dev}:{file.st_ino}"
+        return f"the file {path}", f"{file.st_dev}:{file.st_ino}"
 
 
 def link_to(on: object) -> Link:
@@ -222,6 +211,10 @@ def _insert(table: str, unique: str, kind: str, columns: tuple[str, ...], rows: 
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {values} {taken}"  # noqa: S608
 
 
+def _flags(raw: object) -> int:
+    return int(getattr(raw, "client_flag", _FOUND_ROWS))
+
+
 def _having(kind: str, keys: int) -> str:
     """Find executions by their keys; in MySQL also those that its snapshot is too old for."""
     return (
@@ -264,7 +257,8 @@ def insert_executions(link: Link, runs: Sequence[Execution]) -> Iterator[Enqueue
     if link.kind == "postgresql":
         ids = {key: id_ for id_, _, key in found}
     else:
-        ids = {runs[0].key: last} if len(runs) == 1 == count and link.counts_new else {}
+        is_sure = not (link.kind == "mysql" and _flags(link.raw) & _FOUND_ROWS)
+        ids = {runs[0].key: last} if is_sure and len(runs) == 1 == count else {}
     if len(ids) == len(runs):
         yield from (Enqueued(id=ids[run.key], new=True) for run in runs)
         return
@@ -291,12 +285,6 @@ def _insert_all(link: Link, runs: Sequence[Execution]) -> Sequence[Enqueued]:
         for run, answer in zip(part, insert_executions(link, part), strict=True)
     }
     return [answers[run.scheduler_id, run.key] for run in runs]
-
-
-def _place(kind: str, which: tuple[str, ...]) -> str:
-    name, *server = which
-    at = f" at {server[0]}:{server[1]}" if kind == "mysql" and server else ""
-    return f"{_CALLED[kind]} {name}{at}" if server else _CALLED[kind]
 
 
 def _make(link: Link, draft: ScheduleDraft, source: str | None, now: datetime) -> int:
@@ -336,15 +324,12 @@ class SqlEnqueueStore:
             if link.engine in self._checked:
                 return
         with self._database.read("asking which database it is") as connection:
-            ours = _sqlalchemy(connection)
-            ledger = ours.database()
-        theirs = link.database() if link.kind == ours.kind else (link.kind,)
-        if theirs != ledger:
+            ours = _sqlalchemy(connection).database()
+        if (theirs := link.database()) != ours:
             raise OtherDatabase(
-                f"on= leads to {_place(link.kind, theirs)}, and the ledger is in "
-                f"{_place(ours.kind, ledger)}: both have to be one database. Keep the ledger "
-                "beside your tables (CRON_DATABASE_URL, or App(ledger=)), or enqueue without on= "
-                "after your commit"
+                f"on= leads to {theirs[0]}, and the ledger is in {ours[0]}: both have to be one. "
+                "Keep the ledger beside your tables (CRON_DATABASE_URL, or App(ledger=)), or "
+                "enqueue without on= after your commit"
             )
         with suppress(TypeError):
             self._checked.add(link.engine)
@@ -362,7 +347,8 @@ class SqlEnqueueStore:
     def put(self, draft: ScheduleDraft, *, now: datetime, on: object) -> None:
         link = link_to(on)
         id_ = _make(link, draft, None, now)
-        said = {**row_values(draft), "updated_at": to_text(now)}
+        row = {**row_values(draft), "updated_at": to_text(now)}
+        said = {n: v for n, v in row.items() if v is not None or n not in OWNER_FIELDS}
         names = ", ".join(f"{name} = ?" for name in said)
         values = [_written(link.kind, name, value) for name, value in said.items()]
         link.execute(f"UPDATE Scheduler SET {names} WHERE id = ?", (*values, id_))  # noqa: S608

@@ -1,5 +1,6 @@
 """Runs that programs ask for: each is of its task's schedule by hand, and claimed as any run is."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -10,7 +11,8 @@ from ..reading import Fault, Invalid
 from ..schedules.keys import fault_of_own_key, is_standalone, own_key, task_key
 from ..schedules.schedule import LONGEST_NAME, BrokenSchedule, Schedule
 from ..schedules.task import fault_of_params, same_params
-from ..texts.moments import say_duration, say_moment
+from ..texts.moments import say_moment
+from ..texts.printable import shortened
 from ..topology import LONGEST_LANE_DELAY, fault_of_queue
 from .claims import claim_by_hand
 from .replay import begins_by_hand
@@ -36,8 +38,8 @@ class KeyTaken(ValueError):
         whose = "another run of this call" if execution is None else f"execution {execution}"
         super().__init__(
             f"the key {own_key(run.key)!r} of {run.schedule_name} is that of {whose} with the "
-            f"params {_short(params)}; these are {_short(run.params)}. Enqueue them under another "
-            "key"
+            f"params {shortened(params, _SHOWN)}; these are {shortened(run.params, _SHOWN)}. "
+            "Enqueue them under another key"
         )
 
 
@@ -65,40 +67,30 @@ class Wanted:
         if faults := tuple(self._faults()):
             raise EnqueueInvalid(faults)
 
-    def _faults(self) -> "list[Fault]":
-        expires = self.expires
-        said = {
-            "task": _too_long(self.schedule),
-            "key": fault_of_own_key(self.key),
-            "params": fault_of_params(self.params),
-            "delay": _fault_of_delay(self.delay),
-            "at": _fault_of_moment(self.at),
-            "expires": _fault_of_moment(expires) if isinstance(expires, datetime) else None,
-            "queue": self.queue and (fault_of_queue(self.queue) or _standalone(self.queue)),
-        }
+    def _faults(self) -> Iterator[Fault]:
+        if len(self.schedule) > LONGEST_NAME:
+            yield Fault("task", f"its name with its source has more than {LONGEST_NAME} characters")
+        if why := fault_of_own_key(self.key):
+            yield Fault("key", why)
+        if why := fault_of_params(self.params):
+            yield Fault("params", why)
+        yield from self._faults_of_times()
+        if self.queue is not None and (why := fault_of_queue(self.queue)):
+            yield Fault("queue", why)
+        elif self.queue is not None and is_standalone(self.queue):
+            yield Fault("queue", f"{self.queue} is that of a schedule that stays alive")
+
+    def _faults_of_times(self) -> Iterator[Fault]:
+        if self.delay is not None and self.delay < timedelta(0):
+            yield Fault("delay", "must not be negative")
         if self.at is not None and self.delay is not None:
-            said["at"] = "a run begins after a delay, or at a time: give one of them"
-        if isinstance(expires, timedelta) and expires <= timedelta(0):
-            said["expires"] = f"{say_duration(expires)}: has to be longer than nothing"
-        return [Fault(field, why) for field, why in said.items() if why]
-
-
-def _too_long(name: str) -> str | None:
-    fits = len(name) <= LONGEST_NAME
-    return None if fits else f"{name[:40]}… has {len(name)} characters, {LONGEST_NAME} are allowed"
-
-
-def _fault_of_delay(delay: timedelta | None) -> str | None:
-    return "must not be negative" if delay is not None and delay < timedelta(0) else None
-
-
-def _fault_of_moment(moment: datetime | None) -> str | None:
-    naive = moment is not None and moment.tzinfo is None
-    return f"{moment} has no time zone: add one, as datetime.now(UTC) has" if naive else None
-
-
-def _standalone(queue: str) -> str | None:
-    return f"{queue} is that of a schedule that stays alive" if is_standalone(queue) else None
+            yield Fault("at", "a run begins after a delay, or at a time: give one of them")
+        for name in ("at", "expires"):
+            moment = getattr(self, name)
+            if isinstance(moment, datetime) and moment.tzinfo is None:
+                yield Fault(name, f"{moment} has no time zone: add one, as datetime.now(UTC) has")
+        if isinstance(self.expires, timedelta) and self.expires <= timedelta(0):
+            yield Fault("expires", "has to be longer than nothing")
 
 
 def enqueue(
@@ -154,7 +146,3 @@ def refuse_other(run: Execution, *, execution: int | None, params: str) -> None:
     """
     if not same_params(run.params, params):
         raise KeyTaken(run, execution=execution, params=params)
-
-
-def _short(params: str) -> str:
-    return params if len(params) <= _SHOWN else f"{params[:_SHOWN]}…"
