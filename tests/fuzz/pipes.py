@@ -71,6 +71,8 @@ IGNORED: dict[str, bytes] = {
     "a problem that clears the screen": rb'{"result_problem": "\u001b[2J\u0000"}',
     "a line that is one byte too long": b'{"progress": 0.5}' + b" " * (LONGEST_MESSAGE - 16),
     "a frame of the warden's": b'{"ended": 1, "status": 0, "failure": null}',
+    "a snooze of 2^64 seconds": b'{"snooze": %d}' % 2**64,
+    "a snooze that is a text": b'{"snooze": "30s"}',
     "a line of ours": b"2026-01-01T00:00:00.000Z [ERROR] [type=worker, id=1] forged",
 }
 

@@ -34,7 +34,16 @@ from cronhare.domain.lifecycle import archive, backfill, orders
 from cronhare.domain.reading import MOST_FAULTS
 from cronhare.domain.retries import outcome, policy, retry
 from cronhare.domain.retries.policy import CEILING_MS, LONGEST_STRATEGY
-from cronhare.domain.schedules import catalog, http_call, keys, planning, reminder, schedule, task
+from cronhare.domain.schedules import (
+    catalog,
+    conditions,
+    http_call,
+    keys,
+    planning,
+    reminder,
+    schedule,
+    task,
+)
 from cronhare.domain.schedules.task import KEPT
 from cronhare.domain.texts import moments
 from cronhare.entrypoints.cli.typed_values import MOST_LINES
@@ -218,6 +227,12 @@ BOUNDS: dict[str, list[str]] = {
     "queues of a process": [f"{topology.MOST_QUEUES}"],
     "schedules with `stay_alive` that `up` keeps running": [f"{topology.MOST_QUEUES}"],
     "the wait for a worker that has the task of a run": [f"{retry.TASK_WAIT // MINUTE} min"],
+    "a snooze of a task": [
+        " to ".join(moments.say_duration(each) for each in outcome.SNOOZES),
+    ],
+    "failures after which a schedule pauses itself": [
+        f"{conditions.PAUSE_AFTER[0]} to {conditions.PAUSE_AFTER[-1]:,} in a row"
+    ],
     "crashes of an execution": [
         f"{outcome.CRASH_LIMIT} within {outcome.CRASH_WINDOW.total_seconds():.0f} s",
         f"{outcome.CRASH_LIMITS[0]} to {outcome.CRASH_LIMITS[-1]}",
