@@ -71,3 +71,4 @@ def test_the_stamp_of_an_app_changes_with_its_modules_and_not_with_libraries(
     assert stamp_of(*file.files) == file.stamp
     (tmp_path / "prices.py").write_text("VAT = 7.0\n")
     assert stamp_of(*file.files) != file.stamp
+    assert read(f"import attrs, json, prices\n{SHOP}").version.digest != file.version.digest

@@ -4,6 +4,7 @@ So nothing that users write runs within our processes. The child has a bounded t
 a bounded size; what it has begun ends with it.
 """
 
+import hashlib
 import os
 import re
 import selectors
@@ -11,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -21,7 +22,7 @@ import msgspec
 
 from cronhare.domain.progress import OnProgress, unwatched
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.catalog import LARGEST_FILE
+from cronhare.domain.schedules.catalog import LARGEST_FILE, FileVersion
 from cronhare.domain.schedules.python_call import PLACE, AppPlace
 
 from .reader import JobsFile, read_content, stamp_of, unreadable
@@ -70,7 +71,17 @@ def read_app(
     file = read_content(
         found.tables, place, folder=Path.cwd(), policy=policy, on_progress=on_progress
     )
-    return attrs.evolve(file, files=files, stamp=stamp_of(*files))
+    stamp, version = stamp_of(*files), _with_code(file.version, files)
+    return attrs.evolve(file, files=files, stamp=stamp, version=version)
+
+
+def _with_code(said: FileVersion, files: Iterable[Path]) -> FileVersion:
+    """Sum up the code as well: a worker that was not reloaded goes on with what it has imported."""
+    found = [said.digest.encode()]
+    for path in files:
+        with suppress(OSError):  # it is gone meanwhile
+            found.append(hashlib.sha256(path.read_bytes()).digest())
+    return FileVersion(said.source, hashlib.sha256(b"".join(sorted(found))).hexdigest()[:12])
 
 
 def _tables(place: AppPlace, answer: _Answer, timeout: float) -> _Tables:

@@ -185,6 +185,19 @@ def test_workers_with_another_version_of_the_file_are_named_with_what_to_do() ->
     assert [each.what.partition(":")[0] for each in older_files(nodes, older, now=NOON)] == [BEE]
 
 
+def test_of_a_worker_with_a_file_and_an_app_each_is_compared() -> None:
+    node_with_both = node(ANT, source="jobs.toml, shop", digest="one, two")
+
+    def named(file: FileVersion) -> list[str]:
+        return [each.what for each in older_files([node_with_both], file, now=NOON)]
+
+    assert named(FileVersion("jobs.toml", "one")) == named(FileVersion("shop", "two")) == []
+    assert named(FileVersion("shop", "one")) == [
+        f"{ANT}: with another version of shop than this one"
+    ]
+    assert named(FileVersion("user.toml", "one")) == []
+
+
 # Schedules that are late: nobody looks at them, or those who look cannot have them
 
 TICK = Late("tick", NOON - 61 * SECOND)

@@ -1,0 +1,175 @@
+"""`cronhare up --app`: its functions run, beside a jobs file or alone, and code that changes."""
+
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.integration.shell import PROGRAM, Shell, clean_environment
+from tests.integration.test_up import Up
+from tests.services.finding import wait_until
+
+pytestmark = pytest.mark.integration
+
+SHOP = """
+import time
+from cronhare import App, Context, every
+
+app = App("shop")
+
+
+@app.task
+def greet(ctx: Context, name: str) -> str:
+    print("hello", name, "attempt", ctx.attempt, flush=True)
+    time.sleep({seconds})
+    return "greeted"
+
+
+app.schedule("greet-ann", greet.bind(name="ann"), every("1s"), overlap="skip")
+"""
+
+JOBS = """
+[tasks.tidy]
+command = ["echo", "tidied"]
+
+[schedules.tidy]
+task = "tidy"
+every = "1s"
+"""
+
+Start = Callable[..., Up]
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """A folder with an app and a jobs file."""
+    shell = Shell(tmp_path)
+    shell.write(SHOP.format(seconds=0), "shop.py")
+    shell.write(JOBS)
+    return shell
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start `cronhare up` there, and end what a test leaves running."""
+    started = list[Up]()
+
+    def starting(*options: str) -> Up:
+        with (tmp_path / "log").open("ab") as log:
+            process = subprocess.Popen(
+                [PROGRAM, "up", "--no-web", *options],
+                cwd=tmp_path,
+                env=clean_environment(),
+                stderr=log,
+                start_new_session=True,
+            )
+        started.append(Up(tmp_path, process))
+        return started[-1]
+
+    yield starting
+    for up in started:
+        if up.process.poll() is None:
+            up.process.kill()
+            up.process.wait()
+
+
+def test_functions_run_beside_the_commands_of_a_file(start: Start, shell: Shell) -> None:
+    up = start("--jobs", "jobs.toml", "--app", "shop:app")
+    up.until("hello ann attempt 1")
+    up.until("tidied")
+    up.until("schedule=greet-ann.*Task completed successfully")
+
+    [node] = shell("nodes", "list", "--json").json()
+    looked = shell("doctor", "--jobs", "jobs.toml", "--app", "shop:app").out
+    shell.write(SHOP.format(seconds=0).replace("app.task", "app.task(timeout='1m')"), "shop.py")
+    changed = shell("doctor", "--jobs", "jobs.toml", "--app", "shop:app").out
+
+    assert (node["source"], node["digest"].count(", ")) == ("jobs.toml, shop", 1)
+    assert "with another version of" not in looked
+    assert "with another version of shop than this one" in changed
+    assert "has schedules of jobs.toml and shop" not in up.log
+    assert up.end(signal.SIGINT) == 0
+    assert up.log.rstrip().endswith("[INFO] Shutdown complete")
+
+
+def has_text(path: Path) -> bool:
+    return path.exists() and bool(path.read_text())
+
+
+def test_each_source_tells_its_own_targets_of_its_own_failures(start: Start, shell: Shell) -> None:
+    shell.write(
+        JOBS.replace('"echo", "tidied"', '"false"')
+        + "retry = {attempts = 1}\n"
+        + 'notify = ["ops"]\n[notify.ops]\ncommand = ["sh", "-c", "cat >> told-of-file"]\n'
+    )
+    failing = SHOP.format(seconds=0).replace("time.sleep", "1 / ")
+    told = failing.replace('overlap="skip"', 'notify=["ops"], retry={"attempts": 1}')
+    target = 'app.notify("ops", command=["sh", "-c", "cat >> told-of-app"])'
+    shell.write(f"{told}\n{target}", "shop.py")
+
+    up = start("--jobs", "jobs.toml", "--app", "shop:app")
+    for name, schedule in (("told-of-file", "tidy"), ("told-of-app", "greet-ann")):
+        path = shell.folder / name
+        wait_until(partial(has_text, path), seconds=60, what=name)
+        assert f'"schedule":"{schedule}"' in path.read_text().replace(" ", "")
+    assert up.end() == 0
+
+
+def test_a_kill_loses_no_run_of_a_function(start: Start, shell: Shell) -> None:
+    shell.write(SHOP.format(seconds=4), "shop.py")
+    up = start("--app", "shop:app")
+    up.until("hello ann attempt 1")
+    up.end(signal.SIGKILL)
+
+    again = start("--app", "shop:app")
+    again.until("Taking up .*hello ann attempt 2", seconds=90)
+
+    assert again.end() == 0
+
+
+def test_a_hangup_reads_the_app_again_and_a_faulty_one_changes_nothing(
+    start: Start, shell: Shell
+) -> None:
+    up = start("--app", "shop:app")
+    up.until("hello ann attempt 1")
+
+    shell.write("1 / 0", "shop.py")
+    up.process.send_signal(signal.SIGHUP)
+    up.until("Nothing was reloaded.*shop:app cannot be imported.*ZeroDivisionError")
+    up.until("ZeroDivisionError.*hello ann attempt 1")
+
+    shell.write(SHOP.format(seconds=0).replace('"hello"', '"goodbye"'), "shop.py")
+    up.process.send_signal(signal.SIGHUP)
+    up.until("Reloaded shop:app: the same tasks.*goodbye ann attempt 1")
+    assert up.end() == 0
+
+
+def test_code_that_changes_is_taken_at_once_for_development(start: Start, shell: Shell) -> None:
+    (shell.folder / "texts").mkdir()
+    up = start("--app", "shop:app", "--reload")
+    up.until("hello ann attempt 1")
+
+    shell.write("GREETING = 'welcome'\n", "texts/words.py")
+    changed = SHOP.format(seconds=0).replace('"hello"', "GREETING")
+    shell.write(f"from texts.words import GREETING\n{changed}", "shop.py")
+
+    log = up.until("Code has changed: .*Reloaded shop:app.*welcome ann attempt 1")
+    assert re.search(r"Code has changed: .*shop\.py", log)
+    assert up.end() == 0
+
+
+def test_an_app_whose_queue_is_new_waits_for_a_restart(start: Start, shell: Shell) -> None:
+    up = start("--jobs", "jobs.toml", "--app", "shop:app")
+    up.until("hello ann attempt 1")
+
+    shell.write(SHOP.format(seconds=0).replace("app.task", "app.task(queue='mails')"), "shop.py")
+    shell.write(JOBS.replace("1s", "2s"))
+    up.process.send_signal(signal.SIGHUP)
+
+    up.until("shop:app: schedules.greet-ann: queue: mails is new, and is served from a start on")
+    assert shell("schedules", "show", "tidy", "--json").json()["schedule"]["every_seconds"] == 1
+    assert up.end() == 0
