@@ -153,7 +153,7 @@ class BackgroundBell:
         self._changed = threading.Condition()
         self._ready = list[Execution]()
         #: When to look for executions, by their ids, and how often that was in vain.
-        self._awaited = list[tuple[float, int, Collection[int]]]()
+        self._awaited = dict[int, tuple[float, int]]()
         self._is_closing = False
         self._thread: threading.Thread | None = None
 
@@ -164,7 +164,7 @@ class BackgroundBell:
 
     def ring_once_there(self, ids: Collection[int]) -> None:
         with self._changed:
-            self._awaited.append((time.monotonic(), 0, ids))
+            self._awaited.update(dict.fromkeys(ids, (time.monotonic(), 0)))
             self._wake()
 
     def close(self) -> None:
@@ -183,41 +183,42 @@ class BackgroundBell:
 
     def _run(self) -> None:
         while (work := self._next()) is not None:
-            ready, looks = work
+            ready, sought = work
             try:
-                ready += [one for times, ids in looks for one in self._found(times, ids)]
+                found = self._find(sought) if sought else {}
                 now = self._now()
             except Exception as error:  # noqa: BLE001 - the ledger is away: a scheduler finds them
                 say(log, logging.DEBUG, "bell.unheard", f"Nothing is rung for: {error}")
-            else:
-                if ready:
-                    self._bell.ring(ready, now=now)
+                continue
+            self._look_again({id_: times for id_, times in sought.items() if id_ not in found})
+            if ready := [*ready, *found.values()]:
+                self._bell.ring(ready, now=now)
         if isinstance(self._bell, SendingBell):
             self._bell.close()
 
-    def _next(self) -> tuple[list[Execution], list[tuple[int, Collection[int]]]] | None:
-        """Wait for what is to be done; None at the end."""
+    def _next(self) -> tuple[list[Execution], Mapping[int, int]] | None:
+        """Wait for what is to be rung or looked for; None at the end."""
         with self._changed:
             while True:
                 now = time.monotonic()
-                due = [each for each in self._awaited if each[0] <= now]
+                due = {id_: times for id_, (at, times) in self._awaited.items() if at <= now}
                 if self._ready or due:
-                    self._awaited = [each for each in self._awaited if each[0] > now]
+                    for id_ in due:
+                        del self._awaited[id_]
                     ready, self._ready = self._ready, []
-                    return ready, [(times, ids) for _, times, ids in due]
+                    return ready, due
                 if self._is_closing:
                     return None
-                soonest = min((at for at, _, _ in self._awaited), default=None)
+                soonest = min((at for at, _ in self._awaited.values()), default=None)
                 self._changed.wait(None if soonest is None else soonest - now)
 
-    def _found(self, times: int, ids: Collection[int]) -> Sequence[Execution]:
-        """Find what is committed; what is not is looked for again, or was rolled back."""
-        found = self._find(ids)
-        missing = [id_ for id_ in ids if id_ not in found]
-        if missing and times + 1 < len(LOOKS):
-            with self._changed:
-                self._awaited.append((time.monotonic() + LOOKS[times + 1], times + 1, missing))
-        return [*found.values()]
+    def _look_again(self, missing: Mapping[int, int]) -> None:
+        """Look for what is not committed a few times more: perhaps it was rolled back."""
+        now = time.monotonic()
+        with self._changed:
+            for id_, times in missing.items():
+                if times + 1 < len(LOOKS):
+                    self._awaited.setdefault(id_, (now + LOOKS[times + 1], times + 1))
 
 
 def _named(names: Iterable[str]) -> str:
