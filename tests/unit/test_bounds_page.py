@@ -10,7 +10,7 @@ import pytest
 from cronhare.adapters import addresses as servers
 from cronhare.adapters.crontab import reader
 from cronhare.adapters.http import client as http_client
-from cronhare.adapters.jobs import calendars, targets
+from cronhare.adapters.jobs import apps, calendars, targets
 from cronhare.adapters.jobs import reader as jobs_limits
 from cronhare.adapters.process import attempt, output
 from cronhare.adapters.process import messages as ipc
@@ -148,6 +148,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{http_port.LONGEST_REQUEST // MINUTE} min",
     ],
     "an answer over HTTP": [size(http_port.KEPT_OF_ANSWER), size(http_client._LARGEST_FRAME)],
+    "the import of an app": [f"{apps.LONGEST:g} s", size(catalog.LARGEST_FILE)],
     "targets of a jobs file": [
         f"{event_targets.MOST_TARGETS};",
         f"{event_targets.MOST_NAMED} of one schedule",

@@ -132,12 +132,12 @@ async def run(
     read_again: Callable[[], Awaitable[None]],
     on_boot: Sequence[str] = (),
     beside: Beside | None = None,
-    watch: Callable[[asyncio.Event], Coroutine[None, None, None]] | None = None,
+    watch: Callable[[], Coroutine[None, None, None]] | None = None,
 ) -> None:
     """Be scheduler and worker until a signal comes; the scheduler ends first.
 
     What runs *beside* them begins with them, and ends while they do. *watch* looks for code that
-    changes, until it is told to end.
+    changes.
     """
     state.add(partial(state_lines, container))
     text = "Running; Ctrl-C ends it. From another terminal: cronhare executions list"
@@ -161,8 +161,10 @@ async def run(
     start_all(loops, container.vitals())
     if beside is not None:
         beside.start()
-    watching = None if watch is None else asyncio.create_task(watch(shutdown.requested))
+    watching = None if watch is None else asyncio.create_task(watch())
     await shutdown.requested.wait()
+    if watching is not None:
+        watching.cancel()
     leaving = None if beside is None else asyncio.create_task(beside.stop())
     await stop_all(loops)
     if bell is not None:
@@ -170,8 +172,6 @@ async def run(
     await working
     if leaving is not None:
         await leaving
-    if watching is not None:
-        await watching
 
 
 def _listen(container: WorkingContainer) -> FifoListener | None:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import attrs
 
@@ -113,13 +113,11 @@ class Reloading:
             if await asyncio.to_thread(self._has_changed):
                 await self._reload(self._container.settings, take=lambda _: None)
 
-    async def watch(self, ending: asyncio.Event) -> None:
-        """Reload when code below the current folder has changed, until the end is asked for."""
+    async def watch(self) -> NoReturn:
+        """Reload whenever code below the current folder has changed."""
         before = await asyncio.to_thread(code_below, Path.cwd())
-        while not ending.is_set():
-            with suppress(TimeoutError):
-                async with asyncio.timeout(WATCH_EVERY):
-                    await ending.wait()
+        while True:
+            await asyncio.sleep(WATCH_EVERY)
             after = await asyncio.to_thread(code_below, Path.cwd())
             if changed := sorted({path for path, _ in before.items() ^ after.items()}):
                 before = after
@@ -176,14 +174,15 @@ class Reloading:
                 faults += [f"{error.path}: {fault}" for fault in error.faults]
             except OSError as error:
                 faults.append(f"{error.filename}: {error.strerror or error}")
-        if not faults:
-            faults += map(str, clashes_among(files))
-        for file, had in zip(files, self._had, strict=False):
-            if lost := [part for part in had if part not in self._parts(file)]:
-                faults.append(f"{file.path}: {_LOST.format(lost[0])}")
+        faults = faults or [*map(str, clashes_among(files)), *self._losses(files)]
         if faults:
             raise _Faulty(faults)
         return settings, files
+
+    def _losses(self, files: Sequence[JobsFile]) -> Iterator[str]:
+        for file, had in zip(files, self._had, strict=False):
+            if lost := [part for part in had if part not in self._parts(file)]:
+                yield f"{file.path}: {_LOST.format(lost[0])}"
 
     def _refuse(self, faults: Sequence[str]) -> None:
         self._refused_until = self._container.clock().monotonic() + REFUSED_FOR
