@@ -11,10 +11,10 @@ from typing import Any, Final, Self, TypeVar
 from zoneinfo import ZoneInfo
 
 import attrs
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
 from cronhare.adapters.jobs.reader import read_content
-from cronhare.adapters.sql.tables.tables import executions
+from cronhare.adapters.sql.tables.tables import executions, schedulers
 from cronhare.application.worker.delivery import Places
 from cronhare.domain.access import LOCAL, Actor, Channel, Scope
 from cronhare.domain.cron import find_zone
@@ -269,6 +269,8 @@ class _Parts:
         self._queues = set[str]()
         self._deliveries = deque[Delivery]()
         self._handled: asyncio.Task[None] | None = None
+        with container.engine().begin() as connection:
+            connection.execute(delete(schedulers))  # the system's own, which removes old runs
         actor = Actor(name=LOCAL, channel=Channel.CLI, scope=Scope.ADMIN)
         container.applier().apply(file, now=at, actor=actor)
         self._run(self._open())

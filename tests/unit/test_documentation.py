@@ -193,6 +193,15 @@ def test_the_jobs_file_of_a_page_is_one(page: str, tmp_path: Path) -> None:
     assert len(read_jobs(tmp_path / "jobs.toml", policy=RetryPolicy()).drafts) == 1
 
 
+def test_what_the_readme_shows_of_the_app_is_of_the_example() -> None:
+    example = [*(ROOT / "examples" / "shop").rglob("*.py")]
+    there = {line.strip() for path in example for line in text_of(path).splitlines()}
+    [shown] = re.findall(r"(?s)```python\n(.*?)```", text_of(ROOT / "README.md"))
+
+    lines = [line.partition("  #")[0].strip() for line in shown.splitlines()]
+    assert [line for line in lines if line not in there] == []
+
+
 def test_each_transition_of_an_execution_is_drawn() -> None:
     drawing = re.search(r"(?s)\n## States\n.*?```\n(.*?)```", text_of(ROOT / "docs" / "design.md"))
     assert drawing

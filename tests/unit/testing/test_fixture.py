@@ -46,6 +46,18 @@ def test_what_is_due_runs_in_order_and_at_its_time(cronhare: Cronhare, app: App)
     assert f"{cronhare.now:%H:%M %Z}" == "13:10 CET"
 
 
+def test_the_runs_of_months_stay(cronhare: Cronhare, app: App) -> None:
+    @app.task
+    def close() -> None: ...
+
+    app.schedule("close", close.bind(), cron("0 18 1 * *", tz="Europe/Berlin"))
+    cronhare.start("2026-01-01", tz="Europe/Berlin", app=app)
+    cronhare.advance("9000h")
+
+    dues = [run.due_at for run in cronhare.runs("close")]
+    assert [(due.month, due.hour) for due in dues] == [(n % 12 + 1, 18) for n in range(13)]
+
+
 def test_a_run_tells_its_result_as_its_task_returned_it(cronhare: Cronhare, app: App) -> None:
     @app.task
     def report(ctx: Context, region: str) -> Report:
