@@ -142,6 +142,15 @@ def test_many_are_enqueued_in_their_order(shop: Shop) -> None:
     assert (last.key, last.due_at - last.executed_at) == ("task-mail:99", timedelta(minutes=5))
 
 
+def test_options_add_up(shop: Shop) -> None:
+    call = shop.send.bind(order=7).options(key="mail:7", queue="slow")
+
+    run = shop.run(call.options(queue="fast").enqueue(delay=60))
+
+    assert (run.key, run.queue) == ("task-mail:7", "fast")
+    assert run.due_at - run.executed_at == timedelta(minutes=1)
+
+
 def test_a_result_is_what_the_function_returns(shop: Shop) -> None:
     handle = shop.refresh.bind("eu").enqueue()
     with pytest.raises(TimeoutError, match=r"has not ended within 0\.01 s"):

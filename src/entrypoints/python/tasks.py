@@ -1,7 +1,7 @@
 """A task of an app: its function with a name, and calls of it with parameters."""
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import (
     TYPE_CHECKING,
@@ -165,10 +165,11 @@ class Call(Generic[R_co]):
         expires: Span | datetime | None = None,
         queue: str | None = None,
     ) -> "Call[R_co]":
-        """Give the same call with these options of `enqueue`, for `enqueue_many`."""
+        """Give the same call with these options of `enqueue` as well, for `enqueue_many`."""
         until = expires if isinstance(expires, datetime) else _span(expires)
-        asked = Asked(key=key, delay=_span(delay), at=at, expires=until, queue=queue)
-        return Call(self.task, self.params, asked)
+        given = {"key": key, "delay": _span(delay), "at": at, "expires": until, "queue": queue}
+        said: dict[str, Any] = {name: it for name, it in given.items() if it is not None}
+        return Call(self.task, self.params, replace(self.asked, **said))
 
     def enqueue(self, *, on: object | None = None, **options: Unpack["Options"]) -> "Handle[R_co]":
         """Have a worker run it, once, at once.
