@@ -415,10 +415,16 @@ def _checked_result(value: object) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _plain(value: object) -> object:
-    """Make JSON values of a dataclass, a time, a set and the like."""
+    """Make JSON values of a dataclass, a time, a set and the like; a model of Pydantic, too."""
     import msgspec  # noqa: PLC0415 - see _params_for
 
-    return msgspec.to_builtins(value)
+    return msgspec.to_builtins(value, enc_hook=_plain_model)
+
+
+def _plain_model(value: Any) -> object:  # noqa: ANN401 - what msgspec does not know
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 
 def _report(error: Exception) -> None:

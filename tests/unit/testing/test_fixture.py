@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 import sqlalchemy as sa
+from pydantic import BaseModel
 
 from cronhare import App, Context, PermanentError, RateLimited, Retry, Snooze, at, cron, every
 from cronhare.adapters.jobs.reader import JobsFileInvalid
@@ -21,6 +22,10 @@ LATER = "2026-11-26T07:01"
 
 @dataclass
 class Report:
+    rows: int
+
+
+class Model(BaseModel):
     rows: int
 
 
@@ -73,6 +78,16 @@ def test_a_run_tells_its_result_as_its_task_returned_it(cronhare: Cronhare, app:
     assert (run.state, run.attempts, run.missed, run.error) == ("succeeded", 1, 0, None)
     assert (run.task, run.params, run.result) == ("report", {"region": "eu"}, Report(3))
     assert run.due_at == datetime(2026, 11, 26, 7, tzinfo=UTC)
+
+
+def test_a_result_may_be_a_model_of_pydantic(cronhare: Cronhare, app: App) -> None:
+    @app.task
+    def count() -> list[Model]:
+        return [Model(rows=3)]
+
+    cronhare.start(app=app)
+
+    assert count.bind().enqueue().result() == [Model(rows=3)]
 
 
 def test_two_missed_mornings_make_one_run(cronhare: Cronhare, app: App) -> None:
