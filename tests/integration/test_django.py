@@ -1,0 +1,310 @@
+"""`cronhare.django` in the project of examples/django, on each Django that has tasks.
+
+On a Python before 3.12 the tests' own environment has Django 5.2 and the backport of its tasks, and
+Django 6 is in an environment of a newer one; on a newer one it is the other way round.
+"""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import copytree, ignore_patterns
+from textwrap import dedent
+from typing import Any
+
+import attrs
+import pytest
+
+from tests.integration.shell import clean_environment
+from tests.services.pythons import ROOT, environment_of
+
+pytestmark = pytest.mark.integration
+
+IS_NEW = sys.version_info >= (3, 12)
+OLDER, NEWER = ("3.11",), ("3.14", "3.13", "3.12")
+
+PRELUDE = """
+import json, os, sys, time
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")
+import django; django.setup()
+from datetime import timedelta
+from django.db import connection, transaction
+from django.test import Client
+from django.utils import timezone
+from cronhare.django.tasks import api
+from orders import tasks
+from orders.models import Order
+
+def ended(result):
+    until = time.monotonic() + 60
+    while not result.is_finished:
+        assert time.monotonic() < until, result
+        time.sleep(0.05)
+        result.refresh()
+    return result
+"""
+
+
+@attrs.frozen
+class Project:
+    """A copy of the example, with an interpreter that has a Django."""
+
+    folder: Path
+    python: Path
+
+    def call(self, *arguments: str, **settings: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [self.python, *arguments],
+            cwd=self.folder,
+            env=clean_environment() | settings,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def manage(self, *arguments: str, **settings: str) -> str:
+        """Have `manage.py` do something, which succeeds."""
+        ran = self.call("manage.py", *arguments, **settings)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout
+
+    def said(self, script: str, **settings: str) -> Any:  # noqa: ANN401 - what it calls its answer
+        """Run a script in the project, and give its `answer`."""
+        text = f"{PRELUDE}\n{dedent(script)}\nprint(json.dumps(answer))"
+        ran = self.call("-c", text, **settings)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return json.loads(ran.stdout.splitlines()[-1])
+
+    @contextmanager
+    def up(self, *options: str, **settings: str) -> Iterator[Path]:
+        """Run `manage.py cronhare up`; gives its log."""
+        log = self.folder / "log"
+        command: list[str | Path] = [
+            self.python,
+            "manage.py",
+            "cronhare",
+            "up",
+            "--no-web",
+            *options,
+        ]
+        with log.open("wb") as file:
+            up = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env=clean_environment() | settings,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+            )
+        try:
+            yield log
+            up.send_signal(signal.SIGTERM)
+            assert up.wait(timeout=60) == 0, log.read_text()
+        finally:
+            up.kill()
+            up.wait()
+
+
+@pytest.fixture(scope="module", params=["of these tests", "of another Python"])
+def python(request: pytest.FixtureRequest) -> Path:
+    if request.param == "of these tests":
+        return Path(sys.executable)
+    return environment_of(ROOT / "requirements" / "django.lock", *(OLDER if IS_NEW else NEWER))
+
+
+@pytest.fixture(scope="module")
+def project(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project whose database has its tables and the ledger's."""
+    folder = tmp_path_factory.mktemp("django") / "project"
+    left_out = ignore_patterns("var", "__pycache__", "*.sqlite3*")
+    copytree(ROOT / "examples" / "django", folder, ignore=left_out)
+    project = Project(folder, python)
+    project.manage("migrate")
+    project.manage("cronhare", "db", "upgrade")
+    return project
+
+
+def test_each_django_is_there_once(project: Project) -> None:
+    major = project.said("answer = django.VERSION[0]")
+
+    assert major == (6 if (project.python == Path(sys.executable)) is IS_NEW else 5)
+
+
+def test_its_own_checks_pass_and_find_all_that_is_wrong(project: Project) -> None:
+    assert "no issues" in project.manage("check")
+    (project.folder / "shop" / "wrong.py").write_text(
+        dedent("""
+        from shop.settings import *
+        TASKS["default"]["OPTIONS"] |= {"colour": "red", "schedules": {
+            "late": {"task": "orders.tasks.nothing", "schedule": "@daily"},
+            "more": {"task": "orders.tasks.confirm", "args": [1, 2], "schedule": "@daily"},
+        }}
+        """)
+    )
+    (project.folder / "shop" / "odd.py").write_text(
+        dedent("""
+        from shop.settings import *
+        remind = TASKS["default"]["OPTIONS"]["schedules"]["remind-unpaid"]
+        remind |= {"schedule": "61 * * * *", "overlap": "no"}
+        DATABASES["default"]["NAME"] = ":memory:"
+        """)
+    )
+
+    wrong = project.call("manage.py", "check", DJANGO_SETTINGS_MODULE="shop.wrong")
+    odd = project.call("manage.py", "check", DJANGO_SETTINGS_MODULE="shop.odd")
+
+    assert wrong.returncode == odd.returncode == 1
+    assert "colour is not known; there are app, calendars, database" in wrong.stderr
+    assert "schedules.late: task: 'orders.tasks.nothing' is no task of this project" in wrong.stderr
+    assert "schedules.more: orders.tasks.confirm(): too many positional arguments" in wrong.stderr
+    assert "no URL names the database 'default': set CRON_DATABASE_URL" in odd.stderr
+    assert "schedules.remind-unpaid: schedule: minute: 61 is outside 0-59" in odd.stderr
+    assert 'schedules.remind-unpaid: overlap: "no" is not one of' in odd.stderr
+
+
+def test_what_is_enqueued_in_a_transaction_ends_as_that_does(project: Project) -> None:
+    answer = project.said("""
+        try:
+            with transaction.atomic():
+                order = Order.objects.create(email="ada@example.com")
+                gone = tasks.confirm.enqueue(order.pk)
+                raise ZeroDivisionError
+        except ZeroDivisionError:
+            pass
+        try:
+            tasks.confirm.get_result(gone.id)
+            answer = ["is there"]
+        except api.exceptions.TaskResultDoesNotExist:
+            answer = ["is gone"]
+        client = Client(headers={"host": "127.0.0.1"})
+        placed = client.post("/orders", {"email": "ada@example.com"}).json()
+        answer += [placed["order"], tasks.confirm.get_result(placed["result"]).status]
+    """)
+
+    assert answer == ["is gone", 1, "READY"]
+
+
+def test_what_was_enqueued_before_is_run_and_told_of(project: Project) -> None:
+    placed = project.said("""
+        with transaction.atomic():
+            order = Order.objects.create(email="bob@example.com")
+            result = tasks.confirm.using(key=f"confirm:{order.pk}").enqueue(order.pk)
+        again = tasks.confirm.using(key=f"confirm:{order.pk}").enqueue(order.pk)
+        later = tasks.count.using(run_after=timezone.now() + timedelta(hours=1)).enqueue()
+        answer = {"order": order.pk, "result": result.id, "again": again.id, "later": later.id}
+    """)
+    with project.up():
+        ran = project.said(f"""
+            result = ended(tasks.confirm.get_result("{placed["result"]}"))
+            order = Order.objects.get(pk={placed["order"]})
+            missing = ended(tasks.confirm.enqueue(999))
+            [error] = missing.errors
+            reminded = ended(tasks.remind_unpaid.enqueue(days=0))
+            import asyncio
+            counted = ended(asyncio.run(tasks.count.aenqueue()))
+            answer = {{
+                "value": [result.return_value, result.args, result.attempts],
+                "confirmed": result.started_at < order.confirmed_at < result.finished_at,
+                "failed": [missing.status, error.exception_class.__name__, error.traceback],
+                "reminded": reminded.return_value,
+                "counted": counted.return_value == Order.objects.count(),
+                "later": tasks.count.get_result("{placed["later"]}").status,
+            }}
+        """)
+
+    mail = "".join(path.read_text() for path in (project.folder / "var" / "mail").iterdir())
+    assert placed["again"] == placed["result"]
+    assert ran["value"] == ["bob@example.com", [placed["order"]], 1]
+    assert ran["confirmed"]
+    assert ran["failed"] == ["FAILED", "PermanentError", "there is no order 999"]
+    assert ran["reminded"] == {"reminded": 2, "attempt": 1}
+    assert ran["counted"]
+    assert ran["later"] == "READY"
+    assert len(re.findall("^To: bob@example.com$", mail, re.MULTILINE)) == 2
+
+
+def test_an_exception_is_told_with_its_class_and_traceback(project: Project) -> None:
+    (project.folder / "orders" / "more.py").write_text(
+        dedent("""
+        from cronhare import Retry
+        from orders.tasks import task
+
+        class OutOfStock(Exception):
+            pass
+
+        @task(retry=Retry(2, first="1s"), executor="pool")
+        def fail(kind):
+            raise OutOfStock("none is left") if kind else KeyError("none")
+        """)
+    )
+    (project.folder / "shop" / "more.py").write_text(
+        'from shop.settings import *\nTASKS["default"]["OPTIONS"]["include"] = ["orders.more"]\n'
+    )
+    more = {"DJANGO_SETTINGS_MODULE": "shop.more"}
+
+    with project.up(**more):
+        answer = project.said(
+            """
+            from orders.more import fail
+            own, built_in = fail.enqueue(True), fail.enqueue(False)
+            answer = [
+                [e.exception_class_path, e.exception_class.__name__, e.traceback.splitlines()[-1]]
+                for e in [*ended(own).errors, *ended(built_in).errors]
+            ]
+            """,
+            **more,
+        )
+
+    assert (
+        answer
+        == [
+            ["orders.more.OutOfStock", "OutOfStock", "orders.more.OutOfStock: none is left"],
+        ]
+        * 2
+        + [["builtins.KeyError", "KeyError", "KeyError: 'none'"]] * 2
+    )
+
+
+def test_what_has_a_higher_priority_is_begun_before_what_has_a_lower_one(project: Project) -> None:
+    enqueued = project.said("""
+        def eight(priority):
+            return [tasks.count.using(priority=priority).enqueue().id for _ in range(8)]
+        answer = {"low": eight(-1), "high": eight(50)}
+    """)
+    with project.up("--concurrency", "1"):
+        begun = project.said(f"""
+            ids = {enqueued["low"]} + {enqueued["high"]}
+            found = [ended(tasks.count.get_result(id)) for id in ids]
+            answer = [each.id for each in sorted(found, key=lambda each: each.started_at)]
+        """)
+
+    places = {name: sorted(map(begun.index, ids)) for name, ids in enqueued.items()}
+    assert places["high"][6] < places["low"][1]  # 16 for 1: no more than one low is among them
+
+
+def test_a_schedule_of_the_settings_is_one_of_the_ledger(project: Project) -> None:
+    above = attrs.evolve(project, folder=project.folder.parent)
+    ran = above.call("project/manage.py", "cronhare", "apply")
+    assert ran.returncode == 0, ran.stderr
+
+    shown = project.manage("cronhare", "schedules", "show", "remind-unpaid", "--json")
+
+    schedule = json.loads(shown)["schedule"]
+    assert schedule["params"] == {"args": [], "kwargs": {"days": 3}}
+    assert (schedule["source"], schedule["queue"]) == ("shop", "cron_scheduler.low")
+
+
+def test_a_task_can_be_handed_no_word_that_does_not_hold_for_one_call(project: Project) -> None:
+    answer = project.said("""
+        try:
+            tasks.confirm.using(timeout="1s")
+        except TypeError as error:
+            answer = str(error)
+    """)
+
+    assert "not timeout" in answer
