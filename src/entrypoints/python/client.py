@@ -7,7 +7,9 @@ forked child makes its own. Nothing here is needed to run a task.
 # ruff: noqa: PLC0415 - who only names tasks waits for no server's library
 
 import atexit
+import logging
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -107,6 +109,10 @@ class Client:
         container = Container(settings=settings)
         check_schema(container.engine())
         if settings.broker_kind == "amqp":
+            library = logging.getLogger("pika")
+            if library.level == logging.NOTSET and "pika" not in sys.modules:
+                # It would log eight errors of each try, where nothing is lost, and we say so once.
+                library.setLevel(logging.CRITICAL)
             rabbitmq.check_usable(settings.broker_url)
         return cls(container)
 
