@@ -44,7 +44,7 @@ def test_a_task_is_run_by_its_name(web: Site, ledger: Ledger) -> None:
     assert answer.status == 202
     [run] = ledger.executions()
     assert answer.headers["location"] == f"/executions/{run.id}"
-    assert answer.json()["trigger"] == "enqueued"
+    assert answer.json()["trigger"] == "program"
     assert (run.key, run.params, run.queue) == ("task-mail:7", '{"order":7}', "mails")
     assert (run.state, run.due_at) == (State.CLAIMED, NOON + HOUR)
 

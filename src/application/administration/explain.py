@@ -544,7 +544,7 @@ _CAME_OF = {
     Trigger.ALIVE: "It was begun to stay alive",
     Trigger.TIME: "It was due then, before the schedule lost its times",
     Trigger.BACKFILL: "A backfill asked for it",
-    Trigger.ENQUEUED: "A program enqueued it",
+    Trigger.PROGRAM: "A program enqueued it",
 }
 
 

@@ -151,7 +151,7 @@ def _story(execution: Execution) -> Iterator[str]:
     late = execution.executed_at - execution.due_at
     claimed, by = say_moment(execution.executed_at), execution.container_id
     # One was not to be in time, the other is asked for before its time.
-    if trigger_of(execution.key) in {Trigger.BACKFILL, Trigger.ENQUEUED}:
+    if trigger_of(execution.key) in {Trigger.BACKFILL, Trigger.PROGRAM}:
         yield f"Claimed at {claimed} by {by}."
     else:
         yield f"Claimed at {claimed} by {by}, {late.total_seconds():.1f} s after."

@@ -64,7 +64,7 @@ class Trigger(enum.StrEnum):
     BOOT = "boot"
     ALIVE = "alive"
     BACKFILL = "backfill"
-    ENQUEUED = "enqueued"
+    PROGRAM = "program"
 
 
 _TRIGGERS: Final = {
@@ -74,7 +74,7 @@ _TRIGGERS: Final = {
     BOOT: Trigger.BOOT,
     ALIVE: Trigger.ALIVE,
     BACKFILL: Trigger.BACKFILL,
-    TASK: Trigger.ENQUEUED,
+    TASK: Trigger.PROGRAM,
 }
 
 

@@ -30,7 +30,7 @@ class ExecutionView:
     state by its outward name, *completed_at* the end of a success alone (C26, C38 in
     docs/compatibility.md). *progress* is of the attempt that runs, *result* of the last one; where
     many are listed there are no results. *trigger* is what it came of: time, hand, boot, backfill,
-    enqueued.
+    program.
     """
 
     id: int
