@@ -3,10 +3,12 @@
 import asyncio
 import json
 import os
+import pwd
 from collections.abc import AsyncIterator
 from pathlib import Path
 from textwrap import dedent
 
+import attrs
 import pytest
 
 from cronhare.adapters.process import apps
@@ -17,6 +19,8 @@ from tests.integration.invocations import HANGS, until_file
 from tests.integration.test_executors_contract import calling, eventually
 
 pytestmark = pytest.mark.integration
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 
 HEAD = """
 from cronhare import App
@@ -86,6 +90,30 @@ async def test_what_no_fork_can_share_is_named_once_and_runs_are_processes_then(
     (warning,) = [each.getMessage() for each in caplog.records if each.name == apps.__name__]
     assert said in warning
     assert "Do that within the tasks" in warning
+
+
+async def test_threads_that_end_before_a_fork_are_none(
+    runner: PythonRunner, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = """
+        import os, threading
+
+        def end():
+            over.set()
+            thread.join()
+            while len(os.listdir("/proc/self/task")) > 1:
+                pass
+
+        over = threading.Event()
+        thread = threading.Thread(target=over.wait)
+        thread.start()
+        os.register_at_fork(before=end)
+    """
+
+    first, second = [pids(await runner.run(who(tmp_path, body))) for _ in range(2)]
+
+    assert first[1] == second[1]
+    assert not caplog.records
 
 
 async def test_what_an_app_has_open_its_runs_have_too(runner: PythonRunner, tmp_path: Path) -> None:
@@ -231,6 +259,28 @@ async def test_renewed_an_app_is_imported_anew_and_what_runs_goes_on(
 
     assert old == before != new
     assert await eventually(lambda: not Path(f"/proc/{old}").exists())
+
+
+@needs_root
+async def test_a_run_may_be_another_user(runner: PythonRunner, tmp_path: Path) -> None:
+    body = """
+        import os, sys
+
+        @app.task
+        def user(n: int) -> list[object]:
+            with open(os.environ["CRON_PARAMS_FILE"]) as params:
+                environ = open("/proc/self/environ").read()
+                return [os.getresuid(), os.environ["USER"], params.read(), environ != ""]
+    """
+    who(tmp_path, body)
+    asked = calling("user", "fork", app="shop:app", folder=tmp_path, n=1)
+    task = attrs.evolve(asked.task, user="nobody", cwd=None)
+
+    ran = await runner.run(attrs.evolve(asked, task=task))
+
+    nobody = pwd.getpwnam("nobody").pw_uid
+    assert ran.outcome.ending is Ending.SUCCEEDED, ran.stderr.head
+    assert json.loads(ran.report.result or "") == [[nobody] * 3, "nobody", '{"n":1}\n', True]
 
 
 async def test_an_interpreter_gets_our_environment_without_our_settings(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.adapters.process import attempt
+from cronhare.adapters.process import attempt, link
 from cronhare.adapters.process.apps import PythonRunner
 from cronhare.adapters.process.attempt import GRACE
 from cronhare.domain.retries.outcome import Ending, ErrorClass
@@ -339,6 +339,30 @@ async def test_no_run_finds_what_another_has_changed(
     assert spoilt.outcome.ending is Ending.SUCCEEDED
     for name in ("cwd", "region", "pipe", "descriptors"):
         assert after[name] == before[name]
+
+
+@pytest.mark.parametrize("signum", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGABRT])
+async def test_no_signal_but_kill_reaches_what_watches_over_it(
+    runner: PythonRunner, call: Call, signum: int
+) -> None:
+    sends, innocent = await asyncio.gather(
+        runner.run(call("signals", signum=signum)), runner.run(call("signals", signum=0))
+    )
+
+    assert sends.outcome.ending is innocent.outcome.ending is Ending.SUCCEEDED
+
+
+async def test_what_stops_it_costs_nobody_anything(
+    runner: PythonRunner, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "EVERY", 0.2)
+
+    async with asyncio.timeout(HANGS):
+        rans = await asyncio.gather(
+            runner.run(call("signals", signum=signal.SIGSTOP)), runner.run(call("add", a=1))
+        )
+
+    assert [ran.outcome.ending for ran in rans] == [Ending.SUCCEEDED] * 2
 
 
 async def test_many_run_at_once_and_each_has_its_own_end(runner: PythonRunner, call: Call) -> None:

@@ -70,6 +70,9 @@ def main(inherited: str, folder: str, place: str) -> None:
     except ImportFailed as error:
         control.sendall(warden.pack({"failed": str(error)}))
         return
+    if (numpy := sys.modules.get("numpy.random")) is not None:
+        os.register_at_fork(after_in_child=numpy.seed)  # else all draw the same; see `_Forks`
+    forks.try_out()
     if faults := watch.faults(place):
         control.sendall(warden.pack({"unsafe": f"{' and '.join(faults)}, {_ADVICE}"}))
         return
@@ -128,6 +131,13 @@ class _Forks:
             _random.Random.seed(random._inst)  # noqa: SLF001
         self._run("after_in_parent" if pid else "after_in_child")
         return pid
+
+    def try_out(self) -> None:
+        """Fork once for nothing: some libraries, as OpenBLAS, end their threads before a fork."""
+        pid = self.fork()
+        if pid == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
 
     def _run(self, when: str) -> None:
         hooks = self._hooks[when]
