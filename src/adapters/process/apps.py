@@ -95,6 +95,10 @@ class AppInterpreter(ProcessRunner):
 
     async def close(self) -> None:
         self._timer.cancel()
+        is_ready = self.imported.done() and self.imported.result() is None
+        if self._link is not None and not is_ready:
+            link, self._link = self._link, None
+            await link.close(at_once=True)
         await super().close()
 
     def _warden(self) -> Link:

@@ -111,10 +111,13 @@ class Link:
         if self._ping_timer is None:
             self._ping_timer = self._loop.call_later(EVERY, self._check)
 
-    async def close(self) -> None:
-        """Disconnect, and wait up to 10 s for the warden to kill what still runs and to end."""
+    async def close(self, *, at_once: bool = False) -> None:
+        """Disconnect, and wait up to 10 s for the warden to kill what still runs and to end.
+
+        *at_once*: nothing runs yet, and it does not listen.
+        """
         self._disconnect()
-        self._process.send_signal(signal.SIGCONT)
+        self._process.send_signal(signal.SIGKILL if at_once else signal.SIGCONT)
         try:
             await asyncio.to_thread(self._process.wait, _TIMEOUT)
         except subprocess.TimeoutExpired:  # a process that it killed hangs in the kernel
