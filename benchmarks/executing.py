@@ -12,14 +12,16 @@ from dependency_injector import providers
 from figures import Figure
 from original_algorithm import OriginalScheduler, start_child, work_off
 from rig import Ledgers, ShiftedClock, opened
-from samples import BUSY, TRUE, size
+from samples import BUSY, NOTHING, TRUE, size
 
+from cronhare.adapters.process.apps import PythonRunner
 from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.application.worker.delivery import Places
 from cronhare.application.worker.unhandled import WaitingRoom
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.retries.outcome import Ending
+from cronhare.domain.schedules.task import Task
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.processes.consuming import WorkerConsumer
 from cronhare.entrypoints.signals import ForcedExit, Shutdown
@@ -51,6 +53,15 @@ def executions(ledgers: Ledgers) -> list[Figure]:
         ),
         Figure(what="/bin/true, 1 at a time", ours=_commands(1), unit="/s", note=alone),
         Figure(what="/bin/true, 8 at a time", ours=_commands(8), unit="/s", goal=1_000, note=alone),
+        *(
+            Figure(
+                what=f"a function that does nothing in a fork, {at_once} at a time",
+                ours=asyncio.run(_runs(COMMANDS[at_once], at_once, PythonRunner(), NOTHING)),
+                unit="/s",
+                note=alone,
+            )
+            for at_once in COMMANDS
+        ),
         Figure(
             what="executions of /bin/true, 8 at a time",
             ours=asyncio.run(_rate(ledgers, AS_EXECUTIONS, 8, ProcessRunner)),
@@ -108,17 +119,17 @@ def _original_rate(ledgers: Ledgers, count: int, execute: Callable[[TaskMessage]
 
 
 def _commands(at_once: int) -> float:
-    return asyncio.run(_commands_rate(COMMANDS[at_once], at_once))
+    return asyncio.run(_runs(COMMANDS[at_once], at_once, ProcessRunner(), TRUE))
 
 
-async def _commands_rate(count: int, at_once: int) -> float:
-    """Run `/bin/true` in as many loops as may run at a time."""
-    runner = ProcessRunner()
+async def _runs(count: int, at_once: int, runner: TaskRunnerPort, task: Task) -> float:
+    """Run a task in as many loops as may run at a time, once that what runs it has begun."""
+    await runner.run(_invocation(count + 1, task))
     coming = iter(range(1, count + 1))
 
     async def run_until_none_is_left() -> None:
         for number in coming:
-            ran = await runner.run(_invocation(number))
+            ran = await runner.run(_invocation(number, task))
             assert ran.outcome.ending is Ending.SUCCEEDED, ran
 
     began = time.perf_counter()
@@ -128,7 +139,7 @@ async def _commands_rate(count: int, at_once: int) -> float:
     return count / seconds
 
 
-def _invocation(number: int) -> Invocation:
+def _invocation(number: int, task: Task) -> Invocation:
     return Invocation(
         execution_id=number,
         execution_key="cron-2026-5-5-5-17",
@@ -138,6 +149,6 @@ def _invocation(number: int) -> Invocation:
         deaths=0,
         due_at=BUSY,
         fence=number,
-        task=TRUE,
+        task=task,
         params={},
     )

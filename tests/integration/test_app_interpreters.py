@@ -203,6 +203,20 @@ async def test_an_import_that_takes_too_long_is_ended(
     assert not alive(importing)
 
 
+async def test_an_app_whose_folder_is_not_there_is_told(
+    runner: PythonRunner, tmp_path: Path
+) -> None:
+    missing = tmp_path / "missing"
+
+    ran = await runner.run(calling("who", "fork", app="shop:app", folder=missing))
+
+    assert ran.outcome.error is not None
+    assert ran.outcome.error.message == (
+        f"the interpreter of shop:app cannot be started: No such file or directory: {missing}"
+    )
+    assert ran.outcome.error.error_class is ErrorClass.TRANSIENT
+
+
 async def test_an_interpreter_that_dies_while_it_imports_is_told(
     runner: PythonRunner, tmp_path: Path
 ) -> None:

@@ -18,7 +18,7 @@ from cronhare.domain.schedules.python_call import Executor, PythonCall
 from cronhare.domain.schedules.task import Task
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
 
-from .attempt import STOPPED, ended_by_us, not_started
+from .attempt import STOPPED, ended_by_us
 from .environment import app_environment
 from .link import Link
 from .runner import ProcessRunner, Started
@@ -172,16 +172,15 @@ class PythonRunner:
         try:
             interpreter = self._interpreter(call)
         except OSError as error:
-            number = error.errno or errno.EIO
-            return AttemptResult(outcome=not_started(invocation.task, "its interpreter", number))
+            why = f"{error.strerror}: {error.filename}" if error.filename else str(error)
+            return _failed(f"the interpreter of {call.app} cannot be started: {why}")
         interpreter.users += 1
         try:
             match await self._until_imported(interpreter, invocation):
                 case StopReason() as reason:
                     return AttemptResult(outcome=ended_by_us(reason.ending, STOPPED[reason], None))
                 case Failed(why):
-                    told = TaskError(message=why, error_class=ErrorClass.TRANSIENT)
-                    return AttemptResult(outcome=Outcome(ending=Ending.FAILED, error=told))
+                    return _failed(why)
                 case Unsafe():
                     return await self._processes.run(_as_command(invocation, call))
             return await interpreter.run(invocation)
@@ -250,6 +249,12 @@ class PythonRunner:
         closing = asyncio.create_task(interpreter.close())
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
+
+
+def _failed(why: str) -> AttemptResult:
+    """End an attempt that has not begun, and may at another time."""
+    error = TaskError(message=why, error_class=ErrorClass.TRANSIENT)
+    return AttemptResult(outcome=Outcome(ending=Ending.FAILED, error=error))
 
 
 def _as_command(invocation: Invocation, call: PythonCall) -> Invocation:

@@ -77,8 +77,10 @@ class Link:
         parent = _IN_MEMORY if in_memory else tempfile.gettempdir()
         self.folder = f"{parent}/cronhare-{os.urandom(8).hex()}"
         self._socket, theirs = socket.socketpair()
-        with theirs:
+        with theirs, contextlib.ExitStack() as failing:
+            failing.enter_context(self._socket)
             self._process = (start or _start_warden)(theirs, self.folder)
+            failing.pop_all()
         self._socket.setblocking(False)  # noqa: FBT003 - the standard library's own face
         self._loop.add_reader(self._socket, self._receive)
 
