@@ -34,7 +34,7 @@ PLACE: Final = "cronhare.django.jobs:app"
 #: The words of OPTIONS.
 WORDS: Final = ("app", "calendars", "database", "defaults", "include", "notify", "schedules")
 
-_OF_A_TASK: Final = ("timeout", "retry", "executor", "memory", "concurrency")
+_OF_A_TASK: Final = ("timeout", "retry", "executor", "per_child", "memory", "concurrency")
 _SCHEMES: Final = {"mysql": "mysql+pymysql", "postgresql": "postgresql+psycopg"}
 
 

@@ -42,13 +42,14 @@ _OF_A_CALL = ("priority", "queue_name", "run_after", "backend", "key", "expires"
 class Task(api.base.Task):
     """What `@task(…)` makes for our backend.
 
-    *timeout*, *retry*, *executor*, *memory*, *concurrency* and *aliases* are those of `App.task`,
-    the aliases as paths of functions; *key* and *expires*, for `using`, those of `Call.enqueue`.
+    *key* and *expires*, for `using`, are those of `Call.enqueue`, all others those of `App.task`;
+    *aliases* are paths that its function had before.
     """
 
     timeout: Duration | None = None
     retry: Retry | str | Mapping[str, Any] | None = None
     executor: Literal["process", "fork", "pool", "async"] | None = None
+    per_child: int | None = None
     memory: int | str | None = None
     concurrency: Mapping[str, Any] | None = None
     aliases: Sequence[str] = ()

@@ -18,6 +18,7 @@ from typing import Any
 
 import attrs
 import pytest
+from sqlalchemy import URL
 
 from tests.integration.shell import clean_environment
 from tests.services.pythons import ROOT, environment_of
@@ -117,13 +118,16 @@ def python(request: pytest.FixtureRequest) -> Path:
     return environment_of(ROOT / "requirements" / "django.lock", *(OLDER if IS_NEW else NEWER))
 
 
+def copy_of_the_example(folder: Path, python: Path) -> Project:
+    left_out = ignore_patterns("var", "__pycache__", "*.sqlite3*")
+    copytree(ROOT / "examples" / "django", folder, ignore=left_out)
+    return Project(folder, python)
+
+
 @pytest.fixture(scope="module")
 def project(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project whose database has its tables and the ledger's."""
-    folder = tmp_path_factory.mktemp("django") / "project"
-    left_out = ignore_patterns("var", "__pycache__", "*.sqlite3*")
-    copytree(ROOT / "examples" / "django", folder, ignore=left_out)
-    project = Project(folder, python)
+    project = copy_of_the_example(tmp_path_factory.mktemp("django") / "project", python)
     project.manage("migrate")
     project.manage("cronhare", "db", "upgrade")
     return project
@@ -187,6 +191,87 @@ def test_what_is_enqueued_in_a_transaction_ends_as_that_does(project: Project) -
     """)
 
     assert answer == ["is gone", 1, "READY"]
+
+
+#: The databases on servers, as SQLAlchemy and Django call them, and what ours need here.
+SERVERS = {
+    "mysql+pymysql": ("mysql", {}),
+    "postgresql+psycopg": ("postgresql", {"options": "-c datestyle=ISO"}),
+}
+
+
+@pytest.mark.parametrize("server", ["empty_mysql", "empty_postgresql"])
+def test_on_a_server_as_well(server: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    url: URL = request.getfixturevalue(server)
+    engine, options = SERVERS[url.drivername]
+    place = {
+        "ENGINE": f"django.db.backends.{engine}",
+        "NAME": url.database,
+        "USER": url.username,
+        "PASSWORD": url.password or "",
+        "HOST": url.host,
+        "PORT": str(url.port or ""),
+        "OPTIONS": options,
+    }
+    project = copy_of_the_example(tmp_path / "project", Path(sys.executable))
+    (project.folder / "shop" / "server.py").write_text(
+        "import pymysql\nfrom shop.settings import *\n"
+        'pymysql.version_info = (2, 2, 7, "final", 0)\npymysql.install_as_MySQLdb()\n'
+        f'DATABASES = {{"default": {place!r}}}\n'
+    )
+    on_server = {"DJANGO_SETTINGS_MODULE": "shop.server"}
+    project.manage("migrate", **on_server)
+    project.manage("cronhare", "db", "upgrade", **on_server)
+
+    answer = project.said(
+        """
+        def place(fails):
+            with transaction.atomic():
+                order = Order.objects.create(email="ada@example.com")
+                placed.append(tasks.confirm.enqueue(order.pk).id)
+                assert not fails
+        placed = []
+        place(False)
+        try:
+            place(True)
+        except AssertionError:
+            pass
+        place(False)
+        kept, gone, last = placed
+        answer = [tasks.confirm.get_result(kept).args, tasks.confirm.get_result(last).status]
+        try:
+            tasks.confirm.get_result(gone)
+        except api.exceptions.TaskResultDoesNotExist:
+            answer += ["is gone"]
+        """,
+        **on_server,
+    )
+
+    assert answer == [[1], "READY", "is gone"]
+
+
+def test_beside_a_ledger_elsewhere_it_is_enqueued_after_the_commit(project: Project) -> None:
+    elsewhere = {"CRON_DATABASE_URL": f"sqlite:///{project.folder}/elsewhere.sqlite3"}
+    project.manage("cronhare", "db", "upgrade", **elsewhere)
+
+    answer = project.said(
+        """
+        answer = []
+        try:
+            with transaction.atomic():
+                gone = tasks.count.enqueue()
+                raise ZeroDivisionError
+        except ZeroDivisionError:
+            answer.append(gone.id)
+        with transaction.atomic():
+            result = tasks.count.enqueue()
+            answer.append(result.id)
+        answer.append(tasks.count.get_result(result.id).status)
+        """,
+        **elsewhere,
+    )
+
+    assert answer == ["", "", "READY"]
 
 
 def test_what_was_enqueued_before_is_run_and_told_of(project: Project) -> None:
