@@ -19,7 +19,15 @@ library, and late, so that it costs a task next to nothing.
 import os
 import stat
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Mapping,
+    Sequence,
+)
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -128,17 +136,17 @@ def execution_key() -> str | None:
 
     With the schedule it makes a good idempotency key.
     """
-    return os.environ.get("CRON_EXECUTION_KEY")
+    return _variables().get("CRON_EXECUTION_KEY")
 
 
 def attempt() -> int:
     """The number of this attempt, from 1 on."""
-    return int(os.environ.get("CRON_ATTEMPT") or 1)
+    return int(_variables().get("CRON_ATTEMPT") or 1)
 
 
 def retry_count() -> int:
     """How many earlier attempts ended badly."""
-    return int(os.environ.get("RETRY_COUNT") or 0)
+    return int(_variables().get("RETRY_COUNT") or 0)
 
 
 def due_at() -> "datetime | None":
@@ -153,7 +161,7 @@ def missed() -> int:
     the same in each attempt. Instants that nothing makes up for, as the misfire policy has it, do
     not count; of more than 10,000 the number is too low.
     """
-    return int(os.environ.get("CRON_MISSED") or 0)
+    return int(_variables().get("CRON_MISSED") or 0)
 
 
 def previous_success() -> "datetime | None":
@@ -167,7 +175,7 @@ def previous_success() -> "datetime | None":
 
 def schedule() -> str | None:
     """The name of the schedule; None by hand."""
-    return os.environ.get("CRON_SCHEDULE")
+    return _variables().get("CRON_SCHEDULE")
 
 
 def fence() -> int:
@@ -176,7 +184,7 @@ def fence() -> int:
     A store that remembers the largest token it has seen, and refuses smaller ones, is safe from an
     attempt that was taken for lost and still writes. 0 by hand.
     """
-    return int(os.environ.get("CRON_FENCE") or 0)
+    return int(_variables().get("CRON_FENCE") or 0)
 
 
 def user_id() -> int | None:
@@ -196,18 +204,18 @@ def language_id() -> int | None:
 
 def topic() -> str | None:
     """The topic of the event that this run is; None of any other run."""
-    return os.environ.get("CRON_TOPIC")
+    return _variables().get("CRON_TOPIC")
 
 
 def _moment(name: str) -> "datetime | None":
     from datetime import datetime  # noqa: PLC0415 - see params
 
-    text = os.environ.get(name)
+    text = _variables().get(name)
     return datetime.fromisoformat(text) if text else None
 
 
 def _number(name: str) -> int | None:
-    text = os.environ.get(name)
+    text = _variables().get(name)
     return int(text) if text else None
 
 
@@ -313,6 +321,33 @@ def begin_anew(ipc: int) -> None:
     """In a fork of a process that has this module: report to the pipe *ipc*."""
     global _ipc  # noqa: PLW0603 - that of the process before
     _ipc = ipc
+
+
+class Given:
+    """What a run is told in a child that has several, at once or in turn."""
+
+    __slots__ = ("params", "send", "variables")
+
+    def __init__(
+        self, variables: Mapping[str, str], params: str, send: Callable[[bytes], None]
+    ) -> None:
+        """*params* is JSON, *send* takes the lines of reports."""
+        self.variables, self.params, self.send = variables, params, send
+
+
+def _nothing() -> Given | None:
+    return None
+
+
+def ask(given: Callable[[], Given | None]) -> None:
+    """In a child that has several runs: *given* gives what is told of the one that asks."""
+    global _given  # noqa: PLW0603 - see `begin_anew`
+    _given = given
+
+
+def _variables() -> Mapping[str, str]:
+    given = _given()
+    return os.environ if given is None else given.variables
 
 
 def _run_if_async(result: object) -> object:
@@ -538,7 +573,7 @@ def _asked_wait(given: object) -> dict[str, object]:
 
 def _send(message: dict[str, object]) -> None:
     """Send one line."""
-    if _ipc is None:
+    if _ipc is None and _given() is None:
         return
     import json  # noqa: PLC0415 - see params
 
@@ -548,6 +583,9 @@ def _send(message: dict[str, object]) -> None:
 
 def _write(line: bytes) -> None:
     """Write to the pipe, if there is one. A closed one is no reason for a task to fail."""
+    if (given := _given()) is not None:
+        given.send(line)
+        return
     if _ipc is None:
         return
     try:
@@ -572,6 +610,8 @@ def _open_ipc() -> int | None:
 
 def _params_text() -> str:
     global _stdin_text  # noqa: PLW0603 - stdin can be read once, params() called often
+    if (given := _given()) is not None:
+        return given.params
     path = os.environ.get("CRON_PARAMS_FILE")
     if path:
         with open(path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib is slow to import
@@ -584,3 +624,4 @@ def _params_text() -> str:
 
 _ipc = _open_ipc()
 _stdin_text: str | None = None
+_given: Callable[[], Given | None] = _nothing

@@ -69,7 +69,7 @@ def calling(
     return attrs.evolve(base, task=task)
 
 
-@pytest.fixture(params=["process", "fork"])
+@pytest.fixture(params=["process", "fork", "pool"])
 def executor(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
@@ -123,7 +123,7 @@ async def test_a_function_is_called_with_its_parameters_and_its_result_is_kept(
 
 
 async def test_a_function_is_told_of_its_attempt_in_a_process_like_any_other(
-    runner: PythonRunner, call: Call
+    runner: PythonRunner, call: Call, executor: str
 ) -> None:
     asked = call("told")
 
@@ -131,7 +131,7 @@ async def test_a_function_is_told_of_its_attempt_in_a_process_like_any_other(
     others = [result(await runner.run(call("was.told"))) for _ in range(2)]
 
     assert facts == facts | {
-        "params": "{}",
+        "params": "" if executor == "pool" else "{}",  # of stdin; a pool has no file for a run
         "due": "2025-12-12T08:00:00+00:00",
         "attempt": 3,
         "key": "cron-2025-12-12-8-0",
@@ -149,7 +149,8 @@ async def test_a_function_is_told_of_its_attempt_in_a_process_like_any_other(
         "interrupt": True,
     }
     assert facts["descriptors"][:4] == [0, 1, 2, 3]
-    assert len(facts["descriptors"]) <= 5  # one is that of the list
+    # One is that of the list; a child of a pool has a socket, and looks at itself.
+    assert len(facts["descriptors"]) <= (8 if executor == "pool" else 5)
     assert len({each["random"] for each in (facts, *others)}) == 3
 
 
@@ -216,12 +217,13 @@ async def test_a_killed_child_is_a_crash(runner: PythonRunner, call: Call) -> No
 
 
 async def test_threads_are_waited_for_and_exit_handlers_run(
-    runner: PythonRunner, call: Call
+    runner: PythonRunner, call: Call, executor: str
 ) -> None:
     ran = await runner.run(call("ends_late"))
 
     assert ran.outcome.ending is Ending.SUCCEEDED
-    assert ran.stdout.head == "thread\nhandlers\n"
+    handlers = "" if executor == "pool" else "handlers\n"  # the child has not ended
+    assert ran.stdout.head == f"thread\n{handlers}"
 
 
 async def test_progress_starts_the_timeout_anew(
@@ -372,12 +374,12 @@ async def test_many_run_at_once_and_each_has_its_own_end(runner: PythonRunner, c
 
 
 async def test_no_descriptor_is_left_after_many_runs(runner: PythonRunner, call: Call) -> None:
-    await runner.run(call("add", a=1))
-    before = open_descriptors()
+    counts = []
+    for _ in range(2):
+        await asyncio.gather(*(runner.run(call("add", a=n)) for n in range(10)))
+        counts.append(open_descriptors())
 
-    await asyncio.gather(*(runner.run(call("add", a=n)) for n in range(10)))
-
-    assert open_descriptors() == before
+    assert counts[0] == counts[1]
 
 
 # What stays behind

@@ -12,22 +12,27 @@ from functools import partial
 from pathlib import PurePath
 
 import attrs
+import msgspec
 
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.schedules.python_call import Executor, PythonCall
 from cronhare.domain.schedules.task import Task
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
 
-from .attempt import STOPPED, ended_by_us
-from .environment import app_environment
+from .attempt import STOPPED, Attempt, ended_by_us, not_started, user_unavailable
+from .environment import Account, UserUnavailable, app_environment, environment, other_account
+from .kept import Host, Pool
 from .link import Link
-from .runner import ProcessRunner, Started
+from .loops import Loops
+from .runner import ProcessRunner, Started, result_of
 from .warden import Frame
 
 log = logging.getLogger(__name__)
 
 #: Seconds for an app to be imported; its interpreter is killed after them.
 IMPORTING = 60.0
+#: Executions that are remembered as suspects: they ran in a child that crashed.
+MOST_SUSPECTS = 10_000
 
 _ROOM = "cronhare.entrypoints.python"
 
@@ -52,8 +57,10 @@ class AppInterpreter(ProcessRunner):
     *users* counts the runs that need it, those that wait until it is *imported* among them.
     """
 
-    def __init__(self, call: PythonCall, environ: Mapping[str, str]) -> None:
-        """Start it; it imports *call*'s app then.
+    def __init__(
+        self, call: PythonCall, environ: Mapping[str, str], suspects: dict[int, None]
+    ) -> None:
+        """Start it; it imports *call*'s app then. Executions in *suspects* are run alone.
 
         Raises:
             OSError: it cannot be started.
@@ -65,6 +72,9 @@ class AppInterpreter(ProcessRunner):
         loop = asyncio.get_running_loop()
         self.imported: asyncio.Future[Unsafe | Failed | None] = loop.create_future()
         self._kept: dict[int, Started] = {}
+        self._hosts: dict[tuple[object, ...], Host] = {}
+        self._reach: dict[int, Callable[[int], None]] = {}
+        self._suspects = suspects
         start = partial(_start, call=call, environ=environ)
         needed = lambda: bool(self._attempts or self._kept)  # noqa: E731 - as of a warden
         self._link = Link(self._on_frame, self._on_lost, needed=needed, start=start)
@@ -93,6 +103,74 @@ class AppInterpreter(ProcessRunner):
         link.send(frame, descriptors)
         return partial(self._signal, id_)
 
+    async def run(self, invocation: Invocation, *, memory: int | None = None) -> AttemptResult:
+        """See `ProcessRunner.run`."""
+        call = invocation.task.python
+        assert call is not None, invocation.task
+        is_kept = call.executor in {Executor.POOL, Executor.ASYNC}
+        if not is_kept or invocation.execution_id in self._suspects:
+            return await super().run(invocation, memory=memory)
+        if call.executor is Executor.ASYNC:  # its child watches over that of all
+            memory = None
+        id_ = next(self._ids)
+        attempt = Attempt(invocation, partial(self._signal_kept, id_), memory=memory)
+        self._attempts[id_] = attempt
+        try:
+            account = await other_account(invocation.task.user)
+            host = self._host(invocation.task, call.executor, account)
+            frame = self._frame(id_, invocation, call)
+            self._reach[id_] = host.begin(id_, attempt, frame)
+        except UserUnavailable as error:
+            return AttemptResult(outcome=user_unavailable(invocation.task, error))
+        except OSError as error:
+            number = error.errno or errno.EIO
+            return AttemptResult(outcome=not_started(invocation.task, "preparing", number))
+        else:
+            return await result_of(attempt)
+        finally:
+            self._attempts.pop(id_, None)
+            self._reach.pop(id_, None)
+            attempt.release()
+
+    def _signal_kept(self, id_: int, signum: int) -> None:
+        if (reach := self._reach.get(id_)) is not None:
+            reach(signum)
+
+    def _host(self, task: Task, executor: Executor, account: Account | None) -> Host:
+        ids = None if account is None else tuple(account.ids)
+        host = self._hosts.get(place := (executor, ids, task.cwd))
+        if host is None:
+            work: Frame = {
+                "ids": ids,
+                "cwd": None if task.cwd is None else str(task.cwd),
+                "env": _encoded({} if account is None else account.environment),
+            }
+            if executor is Executor.POOL:
+                host = Pool(self.spawn, work)
+            else:
+                host = Loops(self.spawn, work, self._suspect)
+            self._hosts[place] = host
+        return host
+
+    def _frame(self, id_: int, invocation: Invocation, call: PythonCall) -> Frame:
+        """Ask a child for a run. What the run starts is known by the variable of its parameters."""
+        folder = f"{self._warden().folder}/"
+        env = environment(invocation, passed={}, ours={}, params_file=folder)
+        del env["CRON_IPC_FD"]
+        return {
+            "run": id_,
+            "task": invocation.task.name,
+            "params": msgspec.json.encode(invocation.params).decode(),
+            "env": env,
+            "per_child": call.per_child,
+        }
+
+    def _suspect(self, execution_id: int) -> None:
+        """Have an execution run alone from now on."""
+        self._suspects[execution_id] = None
+        if len(self._suspects) > MOST_SUSPECTS:
+            del self._suspects[next(iter(self._suspects))]
+
     async def close(self) -> None:
         self._timer.cancel()
         is_ready = self.imported.done() and self.imported.result() is None
@@ -107,8 +185,7 @@ class AppInterpreter(ProcessRunner):
         return self._link
 
     def _work(self, task: Task, env: Mapping[str, str]) -> Frame:
-        # As bytes, so that a child has less to do.
-        return {"task": task.name, "env": {os.fsencode(k): os.fsencode(v) for k, v in env.items()}}
+        return {"task": task.name, "env": _encoded(env)}
 
     def _signal(self, id_: int, signum: int) -> None:
         if self._link is not None and (id_ in self._attempts or id_ in self._kept):
@@ -162,13 +239,14 @@ class PythonRunner:
         self._current: dict[tuple[str, PurePath | None], AppInterpreter] = {}
         self._all: set[AppInterpreter] = set()
         self._waiting: dict[int, asyncio.Future[StopReason]] = {}
+        self._suspects: dict[int, None] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     async def run(self, invocation: Invocation) -> AttemptResult:
         call = invocation.task.python
         assert call is not None, invocation.task
         if call.executor is Executor.PROCESS:
-            return await self._processes.run(_as_command(invocation, call))
+            return await self._processes.run(_as_command(invocation, call), memory=call.memory)
         try:
             interpreter = self._interpreter(call)
         except OSError as error:
@@ -182,8 +260,10 @@ class PythonRunner:
                 case Failed(why):
                     return _failed(why)
                 case Unsafe():
-                    return await self._processes.run(_as_command(invocation, call))
-            return await interpreter.run(invocation)
+                    return await self._processes.run(
+                        _as_command(invocation, call), memory=call.memory
+                    )
+            return await interpreter.run(invocation, memory=call.memory)
         finally:
             interpreter.users -= 1
             self._close_unused(interpreter)
@@ -219,7 +299,7 @@ class PythonRunner:
     def _interpreter(self, call: PythonCall) -> AppInterpreter:
         current = self._current.get(place := (call.app, call.folder))
         if current is None or not current.is_usable:
-            current = AppInterpreter(call, self._environ)
+            current = AppInterpreter(call, self._environ, self._suspects)
             self._current[place] = current
             self._all.add(current)
         return current
@@ -255,6 +335,11 @@ def _failed(why: str) -> AttemptResult:
     """End an attempt that has not begun, and may at another time."""
     error = TaskError(message=why, error_class=ErrorClass.TRANSIENT)
     return AttemptResult(outcome=Outcome(ending=Ending.FAILED, error=error))
+
+
+def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
+    """Variables as bytes, so that a child has less to do."""
+    return {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
 
 
 def _as_command(invocation: Invocation, call: PythonCall) -> Invocation:

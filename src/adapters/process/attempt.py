@@ -23,7 +23,7 @@ from cronhare.ports.runner import NOTHING_REPORTED, AttemptResult, Invocation, S
 
 from .environment import UserUnavailable
 from .messages import Failed, Finished, Message, MessageReader, Reported, Snoozed
-from .output import CHUNK, AttemptLog, Output, Pipe
+from .output import CHUNK, AttemptLog, LentPipe, Output, Pipe
 from .warden import Frame
 
 #: Seconds between SIGTERM and SIGKILL.
@@ -35,6 +35,9 @@ KILL_TIMEOUT = 60.0
 LISTEN_DELAY = 0.05
 #: Small, as a message is more work than a line of output.
 _IPC_CHUNK = 8 * 1024
+#: Seconds between two looks at the memory of a task that has a limit for it.
+WATCHED = 0.25
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 _LAST_LINES = 20
 _LAST_BYTES = 4 * 1024
 
@@ -49,10 +52,20 @@ STOPPED = {
 
 
 class Attempt:
-    """The live side of an invocation. *send_signal* reaches its process group."""
+    """The live side of an invocation. *send_signal* reaches its process group.
 
-    def __init__(self, invocation: Invocation, send_signal: Callable[[int], None]) -> None:
+    It is killed if its process takes more than *memory* bytes.
+    """
+
+    def __init__(
+        self,
+        invocation: Invocation,
+        send_signal: Callable[[int], None],
+        *,
+        memory: int | None = None,
+    ) -> None:
         self.invocation = invocation
+        self._memory = memory
         self.pid: int | None = None
         self._loop = asyncio.get_running_loop()
         self.over: asyncio.Future[AttemptResult] = self._loop.create_future()
@@ -71,6 +84,8 @@ class Attempt:
         # What becomes of it if it is our signal that ends it, and why.
         self._ending: tuple[Ending, str] | None = None
         self._winds_down = False
+        self._stack: str | None = None
+        self._memory_timer: asyncio.TimerHandle | None = None
 
     def open_pipes(self) -> Iterator[int]:
         for sink, chunk in (
@@ -80,6 +95,39 @@ class Attempt:
         ):
             self._pipes.append(Pipe(sink, chunk=chunk))
             yield self._pipes[-1].writer
+
+    def borrow(self, *pipes: LentPipe) -> None:
+        """Read its output from the pipes of a child that has others after it."""
+        for pipe, output in zip(pipes, (self._stdout, self._stderr), strict=True):
+            pipe.lend(output.feed)
+            self._pipes.append(pipe)
+
+    def report(self, lines: bytes) -> None:
+        """Take messages that came by another way than an IPC pipe."""
+        self._handle(self._messages.feed(lines))
+
+    def write(self, fd: int, data: bytes) -> None:
+        """Take output that came by another way than a pipe."""
+        (self._stdout if fd == 1 else self._stderr).feed(data)
+
+    def condemn(self, message: str | None, stack: str) -> None:
+        """Say why it is killed with the child that it has for itself no longer.
+
+        *message* counts unless it has been told why already.
+        """
+        self._stack = stack or None
+        if message is not None and self._ending is None:
+            self._ending = Ending.FAILED, message
+
+    def hand_back(self, why: str) -> None:
+        """Settle it as ended by what is no fault of its own: that costs no attempt.
+
+        Without a pid an interruption counts as none that it may have asked for. A cancel and a lost
+        lease remain what they are.
+        """
+        if self._ending is None or self._ending[0] is Ending.TIMED_OUT:
+            self._ending, self.pid = (Ending.INTERRUPTED, why), None
+        self.lost(why)
 
     def started(self, pid: int) -> None:
         """Start the timeout of the main process, which now exists."""
@@ -137,7 +185,8 @@ class Attempt:
         if failure is not None:  # all that ran was the warden's child, before its exec
             self._settle(AttemptResult(outcome=not_started(self.invocation.task, *failure)))
         elif self._ending is not None and report["signalled"]:
-            self._settle(self._result(ended_by_us(*self._ending, report["status"]), report))
+            outcome = ended_by_us(*self._ending, report["status"], stack=self._stack)
+            self._settle(self._result(outcome, report))
         else:
             tail = self._stderr.capture.last_lines(count=_LAST_LINES, limit=_LAST_BYTES)
             outcome = of_exit(
@@ -161,7 +210,7 @@ class Attempt:
 
     def release(self) -> None:
         """Let go of pipes and timers. Safe to repeat."""
-        for timer in (self._timer, self._hanging):
+        for timer in (self._timer, self._hanging, self._memory_timer):
             if timer is not None:
                 timer.cancel()
         for pipe in self._pipes:
@@ -191,6 +240,15 @@ class Attempt:
     def _begin(self) -> None:
         self._listen()
         self._check_deadline()
+        if self._memory is not None:
+            self._check_memory(self._memory)
+
+    def _check_memory(self, limit: int) -> None:
+        if self._ending is None and resident(self.pid) > limit:
+            self._ending = Ending.FAILED, f"took more memory than its {say_size(limit)}"
+            self._kill()
+        else:
+            self._memory_timer = self._loop.call_later(WATCHED, self._check_memory, limit)
 
     def _listen(self) -> None:
         for pipe in self._pipes:
@@ -326,11 +384,31 @@ def _last_line(stderr: str) -> str:
     return f": {shortened(printable(lines[-1].strip()), LONGEST_LAST_LINE)}" if lines else ""
 
 
-def ended_by_us(ending: Ending, message: str, status: int | None) -> Outcome:
+def ended_by_us(
+    ending: Ending, message: str, status: int | None, *, stack: str | None = None
+) -> Outcome:
     """The outcome of a task that we ended; *status* if its end was seen."""
     exit_code, signum = (None, None) if status is None else _code_and_signal(status)
-    error = TaskError(message=message)
+    error = TaskError(message=message, stack=stack)
     return Outcome(ending=ending, exit_code=exit_code, signal=signum, error=error)
+
+
+def resident(pid: int | None) -> int:
+    """The bytes of memory that a process holds; 0 if it has ended."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:  # noqa: PTH123 - a name of the kernel's
+            return int(file.read().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def say_size(size: int) -> str:
+    """Say a number of bytes.
+
+    >>> say_size(512 * 1024**2), say_size(1500)
+    ('512 MB', '1500 bytes')
+    """
+    return f"{size >> 20} MB" if size >> 20 and not size % (1 << 20) else f"{size} bytes"
 
 
 def _code_and_signal(status: int) -> tuple[int, None] | tuple[None, int]:

@@ -85,6 +85,26 @@ class Pipe:
             self._loop = None
 
 
+class LentPipe(Pipe):
+    """A pipe from a child that is used again: each run of it lends it, and then closes it."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _: None)
+
+    def lend(self, sink: Callable[[bytes], None]) -> None:
+        self._sink = sink
+
+    def close(self) -> None:
+        """Listen no longer. What comes meanwhile is the next run's."""
+        self._stop_listening()
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
+
+    def end(self) -> None:
+        super().close()
+
+
 KEPT = 64 * 1024
 #: Bytes of a line in the log; the capture keeps more.
 LOG_LINE_LIMIT = 4 * 1024
@@ -229,16 +249,19 @@ class AttemptLog:
     between that counts what was omitted.
     """
 
-    def __init__(self, invocation: Invocation, clock: Callable[[], float]) -> None:
-        """*clock* gives monotonic seconds."""
-        place = {
-            "execution": invocation.execution_id,
-            "attempt": invocation.attempt,
-            "schedule": invocation.schedule_name,
-        }
-        # Who is told of what is no run's, such as a test, has no place to name.
-        self._place = {name: value for name, value in place.items() if value}
-        self._child = invocation.task.label
+    def __init__(self, invocation: Invocation | None, clock: Callable[[], float]) -> None:
+        """*clock* gives monotonic seconds. Without an invocation it is a child of many runs."""
+        self._place: dict[str, object] = {}
+        self._child = "App"
+        if invocation is not None:
+            place = {
+                "execution": invocation.execution_id,
+                "attempt": invocation.attempt,
+                "schedule": invocation.schedule_name,
+            }
+            # Who is told of what is no run's, such as a test, has no place to name.
+            self._place = {name: value for name, value in place.items() if value}
+            self._child = invocation.task.label
         self._clock = clock
         self._left = float(BURST)
         self._filled_at = clock()

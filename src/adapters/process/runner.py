@@ -65,10 +65,13 @@ class ProcessRunner:
         self._link: Link | None = None
         self._cleanups: set[asyncio.Task[None]] = set()
 
-    async def run(self, invocation: Invocation) -> AttemptResult:
-        """See `TaskRunnerPort.run`. If this call is cancelled, it first kills the attempt."""
+    async def run(self, invocation: Invocation, *, memory: int | None = None) -> AttemptResult:
+        """See `TaskRunnerPort.run`. If this call is cancelled, it first kills the attempt.
+
+        It is killed if its process takes more than *memory* bytes.
+        """
         id_ = next(self._ids)
-        attempt = Attempt(invocation, partial(self._signal, id_))
+        attempt = Attempt(invocation, partial(self._signal, id_), memory=memory)
         params_file = None
         try:
             account = await other_account(invocation.task.user)
@@ -82,7 +85,7 @@ class ProcessRunner:
             number = error.errno or errno.EIO
             return AttemptResult(outcome=not_started(invocation.task, "preparing", number))
         else:
-            return await _result_of(attempt)
+            return await result_of(attempt)
         finally:
             self._attempts.pop(id_, None)
             attempt.release()
@@ -199,7 +202,7 @@ class ProcessRunner:
             remove_folder(folder)
 
 
-async def _result_of(attempt: Attempt) -> AttemptResult:
+async def result_of(attempt: Attempt) -> AttemptResult:
     try:
         return await asyncio.shield(attempt.over)
     except asyncio.CancelledError:

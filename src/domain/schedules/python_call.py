@@ -9,6 +9,11 @@ import attrs
 #: `module:attribute`, as `shop.jobs:app`.
 PLACE: Final = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*\Z"
 
+#: Bytes by which a child that is used again may grow before it is renewed, and seconds after which
+#: it is.
+MOST_GROWTH: Final = 64 * 1024 * 1024
+MOST_AGE: Final = 3600.0
+
 
 @attrs.frozen
 class AppPlace:
@@ -33,9 +38,10 @@ class Executor(enum.StrEnum):
 class PythonCall:
     """The function that an app has under a task's name.
 
-    *app* says where the app is; its module is looked for in *folder* too. A child of a pool is
-    renewed after *per_child* runs; a run that takes more than *memory* bytes is killed. One that
-    takes a *context* is told of the last success before it, which the ledger is asked for.
+    *app* says where the app is; its module is looked for in *folder* too. A child that is used
+    again is renewed after *per_child* runs; a run that takes more than *memory* bytes is killed
+    (coroutines have it for all in a child: then each is run alone). One that takes a *context* is
+    told of the last success before it, which the ledger is asked for.
     """
 
     app: str

@@ -124,14 +124,20 @@ class App:
 
         Raises:
             ValueError: the name is taken, or not allowed.
-            TypeError: a parameter of the function cannot be given by its name.
+            TypeError: a parameter of the function cannot be given by its name, or executor
+                `async` is asked for a plain function.
         """
 
         def register(function: Callable[..., Any]) -> Task[..., Any]:
             said = written(words)
             own = said.pop("name", getattr(function, "__name__", ""))
-            usual = "async" if inspect.iscoroutinefunction(function) else "fork"
-            said.setdefault("executor", usual)
+            is_async = inspect.iscoroutinefunction(function)
+            said.setdefault("executor", "async" if is_async else "fork")
+            if said["executor"] == "async" and not is_async:
+                raise TypeError(
+                    f"task {own!r}: executor async runs coroutines, and a plain function would "
+                    "hold up all of them; make it an `async def`, or use executor fork or pool"
+                )
             of_runs = {word: said.pop(word) for word in _OF_RUNS if word in said}
             task: Task[..., Any] = Task(
                 function, self, name=_checked(own, "a task"), words=said, run_words=of_runs

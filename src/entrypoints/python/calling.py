@@ -64,14 +64,8 @@ def perform(load_app: Callable[[], App], name: str, params: Callable[[], object]
     """Run an attempt and report it; give the exit status, below zero for a signal to die of."""
     try:
         return task.perform(lambda: call(find(load_app(), name), params()))
-    except SystemExit as end:
-        return _status(end)
-    except Cancelled as end:
-        print(shortened(end), file=sys.stderr)  # noqa: T201 - where it was, for its output
-        return -signal.SIGTERM
     except BaseException as end:  # noqa: BLE001 - as an interpreter ends of it
-        print(shortened(end), file=sys.stderr)  # noqa: T201 - as above
-        return 1
+        return status_of(end)
 
 
 def find(app: App, name: str) -> Task[..., Any]:
@@ -107,8 +101,7 @@ def context() -> Context:
 def call(found: Task[..., Any], params: object) -> object:
     """Call a task in this process, and give what it returns; one that is async is run."""
     arguments = found.signature.arguments(params)
-    if found.signature.takes_context:
-        _stop.ctx = context()
+    _stop.ctx = context() if found.signature.takes_context else None
     given = () if _stop.ctx is None else (_stop.ctx,)
     _stop.in_task = True
     try:
@@ -140,14 +133,20 @@ def _run(coroutine: Coroutine[Any, Any, object]) -> object:
         if _stop.asked:
             raise Cancelled(_WHY).with_traceback(error.__traceback__) from None
         raise
+    finally:
+        listen()  # the loop has taken its own handler with it
 
 
-def _status(end: SystemExit) -> int:
-    if isinstance(end.code, int):
-        return end.code & 0xFF
-    if end.code is not None:
-        print(end.code, file=sys.stderr)  # noqa: T201 - as an interpreter does
-    return 0 if end.code is None else 1
+def status_of(end: BaseException) -> int:
+    """Give the exit status of what passes `except Exception`, below zero for a signal."""
+    if isinstance(end, SystemExit):
+        if isinstance(end.code, int):
+            return end.code & 0xFF
+        if end.code is not None:
+            print(end.code, file=sys.stderr)  # noqa: T201 - as an interpreter does
+        return 0 if end.code is None else 1
+    print(shortened(end), file=sys.stderr)  # noqa: T201 - where it was, for its output
+    return -signal.SIGTERM if isinstance(end, Cancelled) else 1
 
 
 def leave(status: int) -> NoReturn:

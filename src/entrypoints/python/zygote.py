@@ -38,6 +38,7 @@ from cronhare.adapters.process.warden import Frame
 from . import calling
 from .app import App
 from .loading import ImportFailed, Watch, load
+from .reused import ReusedChild
 from .tasks import Task
 
 #: Variables that are for this process: see `_start` in adapters/process/apps.py.
@@ -91,7 +92,7 @@ def _warm(app: App) -> None:
         with contextlib.suppress(Exception):  # its run will tell
             each.signature.convert({})
         if inspect.iscoroutinefunction(each.function):
-            import asyncio  # noqa: F401, PLC0415 - an app without async tasks needs none
+            from . import coroutines  # noqa: F401, PLC0415 - an app may have no async tasks
     nothing = Task[..., None](lambda: None, app, name="-", words={}, run_words={})
     for _ in range(_UNTIL_WARM):
         calling.call(nothing, {})
@@ -170,12 +171,22 @@ class _Child:
             os.environ._data.update(env)  # type: ignore[attr-defined] # noqa: SLF001 - as below
             for name, value in env.items():
                 os.putenv(name, value)
-            task.begin_anew(warden.IPC_FD)
-            status = calling.perform(lambda: self._app, frame["task"], _params)
+            status = self._serve(frame)
         except BaseException:  # noqa: BLE001 - a fault of ours
             sys.excepthook(*sys.exc_info())
         finally:
             calling.leave(status)
+
+    def _serve(self, frame: Frame) -> int:
+        match frame.get("kept"):
+            case "pool":
+                return ReusedChild(self._app).serve()
+            case "async":
+                from .coroutines import Coroutines  # noqa: PLC0415 - see `_warm`
+
+                return Coroutines(self._app).serve()
+        task.begin_anew(warden.IPC_FD)
+        return calling.perform(lambda: self._app, frame["task"], _params)
 
 
 def _params() -> object:

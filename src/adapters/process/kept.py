@@ -1,0 +1,283 @@
+"""Children of an app's interpreter that are used again: their sockets, and the pool of them.
+
+The other ends are entrypoints/python/reused.py and coroutines.py, where the frames are told. A
+child is forked by the interpreter as an attempt is, so its signals, its end and what it leaves are
+the warden's; but for a run no file, pipe or process is made.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
+
+from cronhare.domain.schedules.task import Task
+
+from .attempt import GRACE, Attempt
+from .output import LentPipe
+from .warden import Frame, Unpacker, pack
+
+log = logging.getLogger(__name__)
+
+_RECEIVE = 1 << 16
+
+#: Asks the interpreter for a child; gives what sends a signal to it.
+Fork = Callable[["KeptChild", Frame, Sequence[int]], Callable[[int], None]]
+
+
+class KeptChild(ABC):
+    """The worker's end of a child that is kept."""
+
+    kind: str
+
+    def __init__(self, fork: Fork, work: Frame) -> None:
+        """Have it forked as the frame *work* says.
+
+        Raises:
+            OSError: no descriptors are left, or the interpreter has ended.
+        """
+        self.pid: int | None = None
+        self.is_usable = True  # for another run
+        self._loop = asyncio.get_running_loop()
+        self._unpacker = Unpacker()
+        self._outbox = bytearray()
+        self._is_stuck = False
+        self._kill_timer: asyncio.TimerHandle | None = None
+        self._line, theirs = socket.socketpair()
+        self.pipes = LentPipe(), LentPipe()
+        last = self._last_descriptor()
+        descriptors = [theirs.detach(), *(pipe.writer for pipe in self.pipes), last]
+        self._line.setblocking(False)  # noqa: FBT003 - the standard library's own face
+        try:
+            self._kill = fork(self, {"kept": self.kind, **work}, descriptors)
+        except OSError:
+            for fd in descriptors:
+                os.close(fd)
+            self._release()
+            raise
+        self._loop.add_reader(self._line, self._receive)
+
+    def started(self, pid: int) -> None:
+        """See `Started`. It says so itself as well, and may be the first."""
+        if self.pid is None:
+            self.pid = pid
+            self._begin(pid)
+
+    def ended(self, report: Frame) -> None:
+        """See `Started`; first comes what it said before its end."""
+        self.is_usable = False
+        while self._line.fileno() >= 0 and self._receive():
+            pass
+        self._settle(report)
+        self._release()
+
+    def lost(self, why: str) -> None:  # noqa: ARG002 - see Started
+        """See `Started`. Its runs are told by themselves."""
+        self.is_usable = False
+        self._settle_lost()
+        self._release()
+
+    def retire(self) -> None:
+        """Have it end by itself, once it is at nothing; kill it if it does not."""
+        self.is_usable = False
+        self._close_line()
+        if self._kill_timer is None:
+            self._kill_timer = self._loop.call_later(GRACE, self._kill, signal.SIGKILL)
+
+    def _send(self, frame: Frame) -> None:
+        self._outbox += pack(frame)
+        if not self._is_stuck:
+            self._flush()
+
+    def _flush(self) -> None:
+        try:
+            del self._outbox[: self._line.send(self._outbox)]
+        except BlockingIOError:
+            pass
+        except OSError:  # its end is told by the interpreter
+            self._outbox.clear()
+        if bool(self._outbox) != self._is_stuck:
+            self._is_stuck = bool(self._outbox)
+            if self._is_stuck:
+                self._loop.add_writer(self._line, self._flush)
+            else:
+                self._loop.remove_writer(self._line)
+
+    def _receive(self) -> bool:
+        try:
+            chunk = self._line.recv(_RECEIVE)
+        except BlockingIOError:
+            return False
+        except OSError:
+            chunk = b""
+        try:
+            for frame in self._unpacker.feed(chunk):
+                if "pid" in frame:
+                    self.started(frame["pid"])
+                else:
+                    self._handle(frame)
+        except Exception as fault:
+            text = "A report of a child that is kept met a fault of ours"
+            log.exception("%s", text, extra={"action": "fault"})
+            self.is_usable = False
+            self._kill(signal.SIGKILL)
+            for attempt in self.attempts():
+                attempt.abandon(f"{text}: {fault!r}", is_over=True)
+        if not chunk:  # it ends, or a task has closed its descriptors
+            self.is_usable = False
+            self._close_line()
+        return bool(chunk)
+
+    def _close_line(self) -> None:
+        if self._line.fileno() >= 0:
+            self._loop.remove_reader(self._line)
+            self._loop.remove_writer(self._line)
+            self._line.close()
+
+    def _release(self) -> None:
+        if self._kill_timer is not None:
+            self._kill_timer.cancel()
+        self._close_line()
+        for pipe in self.pipes:
+            pipe.end()
+
+    def _last_descriptor(self) -> int:
+        return os.open(os.devnull, os.O_RDWR)
+
+    @abstractmethod
+    def attempts(self) -> Collection[Attempt]:
+        """Those that run in it."""
+
+    @abstractmethod
+    def _begin(self, pid: int) -> None: ...
+
+    @abstractmethod
+    def _handle(self, frame: Frame) -> None: ...
+
+    @abstractmethod
+    def _settle(self, report: Frame) -> None: ...
+
+    @abstractmethod
+    def _settle_lost(self) -> None: ...
+
+
+class Host(Protocol):
+    """Where runs of one app and user go: a pool, or a loop."""
+
+    def begin(self, id_: int, attempt: Attempt, frame: Frame) -> Callable[[int], None]:
+        """Begin a run; give what sends signals to it.
+
+        Raises:
+            OSError: no child can be had.
+        """
+        ...
+
+    def close(self) -> None:
+        """Have children end that are at nothing."""
+
+
+class PoolChild(KeptChild):
+    """A child that runs one attempt at a time. One that was sent a signal takes no other."""
+
+    kind = "pool"
+
+    def __init__(self, fork: Fork, work: Frame, pool: "Pool") -> None:
+        super().__init__(fork, work)
+        self._pool = pool
+        self._attempt: Attempt | None = None
+        self._signalled = False
+        self._end: Frame | None = None
+
+    def begin(self, attempt: Attempt, frame: Frame) -> None:
+        self._attempt = attempt
+        attempt.borrow(*self.pipes)
+        self._send(frame)
+        if self.pid is not None:
+            attempt.started(self.pid)
+
+    def _begin(self, pid: int) -> None:
+        if self._attempt is not None:
+            self._attempt.started(pid)
+
+    def attempts(self) -> Collection[Attempt]:
+        return [] if self._attempt is None else [self._attempt]
+
+    def signal(self, signum: int) -> None:
+        """Send a signal to the run, and have it the last one of this child."""
+        self.is_usable, self._signalled = False, True
+        self._kill(signum)
+
+    def _handle(self, frame: Frame) -> None:
+        attempt = self._attempt
+        if attempt is None:
+            return
+        if "report" in frame:
+            attempt.report(frame["lines"])
+            return
+        attempt.report(frame["lines"])
+        if self._signalled:  # it is over once nothing of it is left
+            self._end = frame
+            self._close_line()
+            return
+        self._attempt = None
+        if frame["last"]:
+            self.retire()
+        try:
+            if (dirt := frame["dirt"]) is not None:
+                self._pool.warn_of_dirt(attempt.invocation.task, dirt)
+            attempt.ended(frame)
+        finally:
+            if self.is_usable:
+                self._pool.free.append(self)
+
+    def _settle(self, report: Frame) -> None:
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None:
+            end = self._end or {}
+            attempt.ended({**report, **end, "signalled": report["signalled"]} if end else report)
+
+    def _settle_lost(self) -> None:
+        self._attempt = None  # it is told as well
+
+
+class Pool:
+    """Children for tasks of one app that run one at a time in each; one is always ready."""
+
+    def __init__(self, fork: Fork, work: Frame) -> None:
+        self._fork = fork
+        self._work = work
+        self.free: list[PoolChild] = []
+        self._warned: set[tuple[str | None, str]] = set()
+
+    def begin(self, id_: int, attempt: Attempt, frame: Frame) -> Callable[[int], None]:  # noqa: ARG002 - see Host
+        """See `Host.begin`. The child that was used last is the warmest."""
+        child = self._take() or self._new()
+        child.begin(attempt, frame)
+        if not any(each.is_usable for each in self.free):
+            self.free.append(self._new())
+        return child.signal
+
+    def close(self) -> None:
+        for child in self.free:
+            child.retire()
+        self.free.clear()
+
+    def _take(self) -> PoolChild | None:
+        while self.free:
+            child = self.free.pop()
+            if child.is_usable:
+                return child
+        return None
+
+    def _new(self) -> PoolChild:
+        return PoolChild(self._fork, self._work, self)
+
+    def warn_of_dirt(self, task: Task, dirt: str) -> None:
+        """Say once for a task what its runs leave."""
+        if (place := (task.source, task.name)) not in self._warned:
+            self._warned.add(place)
+            text = f"Task {task.name} {dirt}; a new child takes the place of the one that it ran in"
+            log.warning("%s", text, extra={"action": "pool.dirty"})

@@ -1,0 +1,259 @@
+"""A child of an app's interpreter that is used again: one run at a time (executor `pool`).
+
+Descriptor 0 is a socket to the worker. Frames are written as a warden's:
+
+    worker → child   {"run": id, "task": name, "params": JSON, "env": {…}, "per_child": n | null}
+    child → worker   {"pid": n}, at first
+                     {"report": id, "lines": messages as of an IPC pipe}
+                     {"ended": id, …} as a warden says of a process, with the last "lines";
+                     "dirt" is what the run has left behind, and after "last" no run is taken
+
+A run that is to end is sent a SIGTERM, and its child takes no other: a signal may come late.
+"""
+
+import _signal  # type: ignore[import-not-found] # `signal` without enums, which take longer than the rest
+import contextlib
+import os
+import random
+import signal
+import socket
+import sys
+import threading
+import time
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
+from typing import Any
+
+from cronhare import task
+from cronhare.adapters.process.warden import Frame, Unpacker, pack
+from cronhare.domain.schedules.python_call import MOST_AGE, MOST_GROWTH
+
+from . import calling
+from .app import App
+
+_RECEIVE = 1 << 16
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_NOW = os.WEXITED | os.WNOHANG | os.WNOWAIT
+
+
+def take_socket() -> socket.socket:
+    """Take the socket to the worker from descriptor 0, which a task reads as empty from now on."""
+    line = socket.socket(fileno=os.dup(0))
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    line.sendall(pack({"pid": os.getpid()}))
+    return line
+
+
+class ReusedChild:
+    """Runs tasks of *app*, until the worker closes its end or a run leaves something behind."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._line = take_socket()
+        self._unpacker = Unpacker()
+        self._pid = os.getpid()
+        self._run = 0
+        self._runs = 0
+        self._lines = b""
+        self._given: task.Given | None = None
+        task.ask(lambda: self._given)
+        self._added: dict[str, str] = {}
+        self._bare = dict(_environment())
+        self._wanted = dict(self._bare)
+        self._ends_at = time.monotonic() + MOST_AGE * random.uniform(0.8, 1.2)  # noqa: S311 - spread
+        self._streams = sys.stdout, sys.stderr
+        self._peak = os.open("/proc/self/clear_refs", os.O_WRONLY)
+        self._remains = Remains(self._line.fileno())
+
+    def serve(self) -> int:
+        """Serve; give the exit status, below zero for a signal to die of."""
+        while chunk := self._line.recv(_RECEIVE):
+            for frame in self._unpacker.feed(chunk):
+                status, goes_on = self._perform(frame)
+                if not goes_on:
+                    return status
+        return 0
+
+    def _perform(self, frame: Frame) -> tuple[int, bool]:
+        """Perform a run; give its exit status, and whether there may be others."""
+        self._run, self._lines = frame["run"], b""
+        self._runs += 1
+        self._set_environment(frame["env"])
+        self._given = task.Given(frame["env"], frame["params"], self._report)
+        with contextlib.suppress(OSError):
+            os.write(self._peak, b"5")  # its peak of memory is counted from here
+        cpu, waited = time.process_time(), getrusage(RUSAGE_CHILDREN)
+        status = calling.perform(lambda: self._app, frame["task"], task.params)
+        if os.getpid() != self._pid or status < 0:  # a fork that the task let go on; or its end
+            return status, False
+        _join_threads()
+        for stream in {*self._streams, sys.stdout, sys.stderr}:
+            with contextlib.suppress(Exception):
+                stream.flush()
+        sys.stdout, sys.stderr = self._streams
+        left_running, dirt, grown = self._remains.settle(frame["task"])
+        used, children = getrusage(RUSAGE_SELF), getrusage(RUSAGE_CHILDREN)
+        cpu = time.process_time() - cpu + children.ru_utime + children.ru_stime
+        is_last = (
+            dirt is not None
+            or grown > MOST_GROWTH
+            or self._runs >= (frame["per_child"] or self._runs + 1)
+            or time.monotonic() >= self._ends_at
+        )
+        ended = {
+            "ended": self._run,
+            "status": status << 8,
+            "signalled": False,
+            "left_running": left_running,
+            "max_rss": used.ru_maxrss * 1024,
+            "cpu": cpu - waited.ru_utime - waited.ru_stime,
+            "failure": None,
+            "lines": self._lines,
+            "dirt": dirt,
+            "last": is_last,
+        }
+        try:
+            self._line.sendall(pack(ended))
+        except OSError:  # the task has closed it: our own end tells of the run's
+            return status, False
+        return 0, not is_last
+
+    def _report(self, line: bytes) -> None:
+        if line.startswith(b'{"finish"'):  # the end follows at once
+            self._lines += line
+        else:
+            with contextlib.suppress(OSError):
+                self._line.sendall(pack({"report": self._run, "lines": line}))
+
+    def _set_environment(self, added: dict[str, str]) -> None:
+        """Have what the interpreter has, and what is *added*, whatever the last run made of it."""
+        if added.keys() == self._added.keys():
+            changed = [item for item in added.items() if item not in self._added.items()]
+        else:
+            changed, self._wanted = list(added.items()), dict(self._bare)
+        self._added = added
+        self._wanted.update((os.fsencode(name), os.fsencode(value)) for name, value in changed)
+        data, wanted = _environment(), self._wanted
+        if data != wanted:
+            for name in data.keys() - wanted.keys():
+                os.unsetenv(name)
+                del data[name]
+            for name, value in wanted.items():
+                if data.get(name) != value:
+                    os.putenv(name, value)
+                    data[name] = value
+
+
+class Remains:
+    """What a run leaves behind in its process, beside what was there before it.
+
+    Connections and threads are what a pool is for: those of a task's first run in this process may
+    stay. What a later run of it adds to them is a leak.
+    """
+
+    def __init__(self, line: int) -> None:
+        self._kept = {fd: _identity(fd) for fd in (0, 1, 2, line)}
+        self._stat = os.open("/proc/self/stat", os.O_RDONLY | os.O_CLOEXEC)
+        self._numbers = sorted(map(int, signal.valid_signals()))
+        self._known: set[str] = set()
+        self._folder = os.getcwd()  # noqa: PTH109 - hot
+        self._umask = os.umask(0o022)
+        os.umask(self._umask)
+        self._signals = self._handlers()
+        self._threads, self._mask, rss = self._status()
+        self._most = rss
+        self._descriptors = _count_descriptors()
+
+    def settle(self, name: str) -> tuple[int, str | None, int]:
+        """After a run: kill its processes; say how many, what else it left, and our growth."""
+        killed, dirt = 0, list[str]()
+        try:
+            killed = _kill_children()
+            threads, mask, rss = self._status()
+            descriptors = _count_descriptors()
+            if any(_identity(fd) != was for fd, was in self._kept.items()):
+                dirt.append("closed or replaced descriptors that are not its own")
+            if os.getcwd() != self._folder:  # noqa: PTH109 - as above
+                dirt.append("changed the working directory")
+            if os.umask(self._umask) != self._umask:
+                dirt.append("changed the umask")
+            if mask != self._mask or self._handlers() != self._signals:
+                dirt.append("changed how signals are handled")
+            if any(signal.getitimer(signal.ITIMER_REAL)):
+                dirt.append("left a timer running")
+            if name in self._known:
+                for what, now, before in (
+                    ("a thread", threads, self._threads),
+                    ("an open file or connection", descriptors, self._descriptors),
+                ):
+                    if now > before:
+                        dirt.append(f"left {what} more than before ({now}, {before} before)")
+        except (OSError, ValueError, IndexError) as error:
+            return killed, f"left a process that cannot be used again: {error}", 0
+        self._known.add(name)
+        self._threads, self._descriptors = threads, descriptors
+        return killed, " and ".join(dirt) or None, rss - self._most
+
+    def _status(self) -> tuple[int, list[bytes], int]:
+        """Give the number of threads, the mask and dispositions of signals, and the bytes held."""
+        fields = os.pread(self._stat, 4096, 0).rpartition(b")")[2].split()
+        return int(fields[17]), fields[29:32], int(fields[21]) * _PAGE
+
+    def _handlers(self) -> list[Any]:
+        return [_signal.getsignal(number) for number in self._numbers]
+
+
+def _identity(fd: int) -> tuple[int, int] | None:
+    try:
+        found = os.fstat(fd)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _count_descriptors() -> int:
+    folder = "/proc/self/fd"
+    # Linux 6.2 says the number as the folder's size.
+    return os.stat(folder).st_size or len(os.listdir(folder))  # noqa: PTH116, PTH208 - hot
+
+
+def _join_threads() -> None:
+    """Wait for threads as an interpreter does at its end; executors' wait for more work."""
+    if threading.active_count() == 1:
+        return
+    from concurrent.futures.thread import _threads_queues  # noqa: PLC0415 - only where there are
+
+    for thread in threading.enumerate():
+        if not (thread is threading.current_thread() or thread.daemon or thread in _threads_queues):
+            thread.join()
+
+
+def _kill_children() -> int:
+    """Kill all descendants, as they are our children once their parents have ended; count them."""
+    running: set[int] | None = None
+    while True:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return len(running or ())
+        children = _children()
+        running = children if running is None else running
+        for pid in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        os.waitpid(-1, 0)
+
+
+def _children() -> set[int]:
+    found = set[int]()
+    for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 - names
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{thread}/children") as file:  # noqa: PTH123 - as above
+            found.update(map(int, file.read().split()))
+    return found
+
+
+def _environment() -> dict[bytes, bytes]:
+    """The variables as the C library has them: to compare them costs next to nothing so."""
+    return os.environ._data  # type: ignore[attr-defined, no-any-return] # noqa: SLF001

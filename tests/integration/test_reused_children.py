@@ -1,0 +1,268 @@
+"""What runs that share a child, in turn or at once, may do to each other: nothing."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from cronhare.adapters.process.apps import PythonRunner
+from cronhare.adapters.process.attempt import resident
+from cronhare.domain.retries.outcome import Ending, ErrorClass
+from cronhare.domain.schedules.python_call import MOST_GROWTH
+from cronhare.ports.runner import AttemptResult, Invocation, StopReason
+from tests.integration.invocations import alive, until_file
+from tests.integration.test_executors_contract import calling, eventually, result
+
+pytestmark = pytest.mark.integration
+
+APP = "tests.integration.reused_app:app"
+
+
+def pooled(name: str, *, executor: str = "pool", timeout: float = 30, **params: Any) -> Invocation:  # noqa: ANN401 - JSON
+    return calling(name, executor, app=APP, timeout=timeout, **params)
+
+
+def coroutine(name: str, *, timeout: float = 30, **params: Any) -> Invocation:  # noqa: ANN401 - JSON
+    return pooled(name, executor="async", timeout=timeout, **params)
+
+
+def limited(asked: Invocation, **limits: Any) -> Invocation:  # noqa: ANN401 - as `PythonCall`
+    call = asked.task.python
+    assert call is not None
+    python = attrs.evolve(call, **limits)
+    return attrs.evolve(asked, task=attrs.evolve(asked.task, python=python))
+
+
+@pytest.fixture
+async def runner() -> AsyncIterator[PythonRunner]:
+    runner = PythonRunner()
+    yield runner
+    await runner.close()
+
+
+def message(ran: AttemptResult) -> str:
+    assert ran.outcome.error is not None, ran
+    return ran.outcome.error.message
+
+
+# One after the other
+
+
+async def test_a_child_is_used_again_until_it_has_done_its_number_of_runs(
+    runner: PythonRunner,
+) -> None:
+    pids = [result(await runner.run(limited(pooled("who"), per_child=3)))["pid"] for _ in range(4)]
+
+    assert len(set(pids[:3])) == 1
+    assert pids[3] != pids[0]
+
+
+async def test_an_async_function_runs_in_a_pool_as_well(runner: PythonRunner) -> None:
+    pids = [result(await runner.run(pooled("coroutine"))) for _ in range(3)]
+
+    assert len(set(pids)) == 1
+
+
+async def test_a_thousand_leaks_of_five_megabytes_keep_memory_flat(runner: PythonRunner) -> None:
+    held = [result(await runner.run(pooled("leaks", size=5 * 1024 * 1024))) for _ in range(1_000)]
+
+    assert max(held) < min(held) + MOST_GROWTH + 16 * 1024 * 1024
+
+
+@pytest.mark.parametrize("what", ["a thread", "an open file", "a folder", "a handler", "a timer"])
+async def test_a_child_that_a_run_leaves_something_in_runs_no_other(
+    runner: PythonRunner, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    pids = [result(await runner.run(pooled("leaves", what=what))) for _ in range(5)]
+    after = result(await runner.run(pooled("who")))
+
+    # What the first run opens may be kept, as a connection is; a later one adds to it.
+    most = 2 if what in {"a thread", "an open file"} else 1
+    assert max(map(pids.count, pids)) == most
+    assert after["pid"] != pids[-1] or most == 2
+    assert caplog.messages.count(next(m for m in caplog.messages if "Task leaves" in m)) == 1
+
+
+async def test_a_variable_and_a_process_are_gone_before_the_next_run(runner: PythonRunner) -> None:
+    first = await runner.run(pooled("leaves", what="a variable"))
+    second = await runner.run(pooled("leaves", what="a process"))
+    after = result(await runner.run(pooled("who")))
+
+    assert (first.left_running, second.left_running) == (0, 1)
+    assert result(first) == result(second) == after["pid"]
+    assert after["env"] is None
+
+
+async def test_a_fork_that_goes_on_as_the_task_reports_nothing(runner: PythonRunner) -> None:
+    ran = [await runner.run(pooled("leaves", what="a fork")) for _ in range(3)]
+
+    assert {each.outcome.ending for each in ran} == {Ending.SUCCEEDED}
+    assert result(await runner.run(pooled("who")))
+
+
+@pytest.mark.parametrize("executor", ["pool", "fork", "process"])
+async def test_a_run_that_takes_more_memory_than_it_may_is_killed(
+    runner: PythonRunner, tmp_path: Path, executor: str
+) -> None:
+    asked = pooled("grows", executor=executor, ready=str(tmp_path / "ready"))
+
+    ran = await runner.run(limited(asked, memory=128 * 1024 * 1024))
+
+    assert ran.outcome.ending is Ending.FAILED
+    assert message(ran) == "took more memory than its 128 MB"
+
+
+# Many at once
+
+
+async def test_coroutines_are_each_told_of_their_own_attempt(runner: PythonRunner) -> None:
+    asked = [coroutine("told", a=n) for n in range(20)]
+
+    ran = await asyncio.gather(*map(runner.run, asked))
+
+    for n, (one, each) in enumerate(zip(asked, ran, strict=True)):
+        answer = result(each)
+        assert answer == answer | {
+            "total": n + 2,
+            "key": "cron-2025-12-12-8-0",
+            "params": {"a": n},
+            "id": one.execution_id,
+        }
+        assert each.stdout.head == f"adding {n}\n"
+        assert each.stderr.head == "for nightly\n"
+        assert each.report.progress == 0.5
+    assert len({result(each)["pid"] for each in ran}) == 1
+
+
+async def test_each_coroutine_has_its_own_end(runner: PythonRunner) -> None:
+    how = ("error", "refused", "exit", "snooze", "cancelled")
+    ran = await asyncio.gather(*(runner.run(coroutine("fails", how=each)) for each in how))
+    error, refused, exited, snoozed, cancelled = (each.outcome for each in ran)
+
+    assert error.error is not None
+    assert (error.error.error_class, error.error.code) == (ErrorClass.TRANSIENT, "ECONNREFUSED")
+    assert "reused_app.py" in (error.error.stack or "").splitlines()[1]
+    assert refused.error is not None
+    assert refused.error.error_class is ErrorClass.PERMANENT
+    assert (exited.ending, exited.exit_code) == (Ending.FAILED, 3)
+    assert snoozed.ending is Ending.SNOOZED
+    assert (cancelled.ending, cancelled.exit_code) == (Ending.FAILED, 1)
+
+
+async def test_a_coroutine_is_cancelled_at_its_limit_and_its_neighbours_go_on(
+    runner: PythonRunner,
+) -> None:
+    limit, neighbour = await asyncio.gather(
+        runner.run(coroutine("waits", seconds=300, timeout=1)),
+        runner.run(coroutine("waits", seconds=2)),
+    )
+
+    assert limit.outcome.ending is Ending.TIMED_OUT
+    assert limit.stdout.head == "cleaned up\n"
+    assert neighbour.outcome.ending is Ending.SUCCEEDED
+
+
+async def test_a_cancel_reaches_one_coroutine(runner: PythonRunner, tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    asked = coroutine("waits", seconds=300, ready=str(ready))
+    running = asyncio.create_task(runner.run(asked))
+    await until_file(ready)
+
+    assert runner.stop(asked.execution_id, StopReason.CANCELLED)
+
+    assert (await running).outcome.ending is Ending.CANCELLED
+
+
+async def test_one_that_goes_on_after_its_cancel_is_killed_and_neighbours_are_handed_back(
+    runner: PythonRunner, tmp_path: Path
+) -> None:
+    began = time.monotonic()
+    neighbour = asyncio.create_task(runner.run(coroutine("waits", seconds=60)))
+
+    ran = await runner.run(coroutine("stubborn", ready=str(tmp_path / "ready"), timeout=1))
+    beside = await neighbour
+
+    assert ran.outcome.ending is Ending.TIMED_OUT
+    assert time.monotonic() - began < 1 + 6 + 2
+    assert not alive(int(await until_file(tmp_path / "ready")))
+    # Without a pid it counts as no restart that the task has asked for.
+    assert (beside.outcome.ending, beside.pid) == (Ending.INTERRUPTED, None)
+    assert (await runner.run(coroutine("told", a=1))).outcome.ending is Ending.SUCCEEDED
+
+
+async def test_what_holds_up_the_loop_is_found_by_its_stack(
+    runner: PythonRunner, tmp_path: Path
+) -> None:
+    neighbours = [asyncio.create_task(runner.run(coroutine("waits", seconds=60))) for _ in "ab"]
+    late = asyncio.create_task(runner.run(coroutine("waits", seconds=60, timeout=2)))
+
+    ran = await runner.run(coroutine("blocks", ready=str(tmp_path / "ready"), timeout=60))
+
+    assert ran.outcome.ending is Ending.FAILED
+    assert message(ran).startswith("held up the loop")
+    assert ran.outcome.error is not None
+    assert "in blocks" in (ran.outcome.error.stack or "")
+    for each in (*neighbours, late):
+        assert (await each).outcome.ending is Ending.INTERRUPTED
+
+
+async def test_when_a_child_dies_each_of_its_runs_is_run_alone_next(runner: PythonRunner) -> None:
+    culprit, neighbour = coroutine("dies"), coroutine("waits", seconds=1)
+
+    first = await asyncio.gather(runner.run(culprit), runner.run(neighbour))
+    again = await asyncio.gather(runner.run(culprit), runner.run(neighbour))
+
+    assert [each.outcome.ending for each in first] == [Ending.INTERRUPTED] * 2
+    assert [each.pid for each in first] == [None, None]
+    assert [each.outcome.ending for each in again] == [Ending.CRASHED, Ending.SUCCEEDED]
+    assert again[0].pid != again[1].pid
+
+
+async def test_a_lone_coroutine_whose_child_dies_has_crashed(runner: PythonRunner) -> None:
+    assert (await runner.run(coroutine("dies"))).outcome.ending is Ending.CRASHED
+
+
+async def test_endless_output_of_one_leaves_the_others_their_loop(runner: PythonRunner) -> None:
+    logging.getLogger("cronhare.task").setLevel(logging.WARNING)
+    try:
+        flood, neighbour = await asyncio.gather(
+            runner.run(coroutine("floods", count=20_000)),
+            runner.run(coroutine("waits", seconds=0.5, timeout=20)),
+        )
+    finally:
+        logging.getLogger("cronhare.task").setLevel(logging.NOTSET)
+
+    assert flood.stdout.bytes == 20_000 * 1_000
+    assert neighbour.outcome.ending is Ending.SUCCEEDED
+
+
+async def test_the_child_of_coroutines_is_renewed_once_its_runs_are_over(
+    runner: PythonRunner,
+) -> None:
+    pids = [
+        result(await runner.run(limited(coroutine("told", a=1), per_child=2)))["pid"]
+        for _ in range(3)
+    ]
+
+    assert pids[0] == pids[1] != pids[2]
+    assert await eventually(lambda: not alive(pids[0]))
+
+
+async def test_ten_thousand_coroutines_wait_in_little_memory(
+    runner: PythonRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("cronhare.task"), "level", logging.WARNING)
+    first = result(await runner.run(coroutine("told", a=1)))
+    runs = [asyncio.create_task(runner.run(coroutine("waits", seconds=300))) for _ in range(10_000)]
+    await asyncio.sleep(0)
+    last = result(await runner.run(coroutine("told", a=1)))
+
+    assert last["pid"] == first["pid"]
+    assert resident(last["pid"]) < 200 * 1024 * 1024
+    await runner.close()
+    assert {each.outcome.ending for each in await asyncio.gather(*runs)} == {Ending.INTERRUPTED}
