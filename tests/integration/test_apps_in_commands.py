@@ -163,7 +163,7 @@ def test_a_schedule_that_goes_from_a_task_that_is_gone_to_a_new_one_is_noted_too
         (SHOP + "\nrefresh.bind(rgeion='x')", "TypeError"),
         (
             SHOP + "\napp.schedule('more', refresh.bind(region='x'), every('1m'), notify=object())",
-            "schedules.more.notify: a object is no JSON",
+            "schedules.more.notify: is of type object, which JSON has not",
         ),
         (
             SHOP + "\napp.schedule('more', refresh.bind(region='x'), every('0s'), overlap='never')",

@@ -54,6 +54,48 @@ def test_an_import_that_hangs_is_ended(read: Read, hang: str) -> None:
     assert "belongs into a task" in str(refused.value)
 
 
+def test_an_import_that_meddles_with_its_streams_and_modules_is_read_all_the_same(
+    read: Read,
+) -> None:
+    meddling = """
+import os, pathlib, sys, types
+sys.stdout.close()
+sys.stderr = None
+os.close(1)
+if os.fork() == 0:
+    os.execlp("sleep", "sleep", "600")
+
+
+class Lazy(types.ModuleType):
+    def __getattr__(self, name):
+        raise RuntimeError(name)
+
+
+sys.modules["lazy"] = Lazy("lazy")
+sys.modules["none"] = None
+os.chdir("/")
+@app.task(cwd=pathlib.Path("/srv"))
+def more() -> None: ...
+"""
+    file = read(SHOP.replace("app.schedule(", "None and app.schedule(") + meddling, seconds=20)
+
+    assert [(task.name, str(task.cwd)) for task in file.tasks][1:] == [("more", "/srv")]
+
+
+def test_numbers_beyond_those_of_a_file_are_refused_with_their_places(read: Read) -> None:
+    words = "params={'n': 2**70}, jitter=float('nan'), notify=[b'x']"
+    table = "app._tables['schedules']['refresh-us'].update"
+
+    with pytest.raises(JobsFileInvalid) as refused:
+        read(f"{SHOP}\n{table}({words.partition(',')[0]})")
+    with pytest.raises(JobsFileInvalid) as told:
+        read(f"{SHOP}\n{table}({words})")
+
+    assert "schedules.refresh-us: params.n: is no whole number of 64 bits" in str(refused.value)
+    assert "schedules.refresh-us.jitter: nan is no number that JSON has" in str(told.value)
+    assert "schedules.refresh-us.notify[0]: is of type bytes" in str(told.value)
+
+
 def test_tables_without_an_end_are_refused(read: Read) -> None:
     huge = SHOP + "\napp.schedule('huge', refresh.bind(region='x' * 9_000_000), every('1m'))"
 

@@ -11,6 +11,7 @@ import signal
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from math import isfinite
 from typing import Final, NoReturn
 
@@ -60,15 +61,16 @@ def _not_json(value: object, place: str) -> Iterator[str]:
                 yield from _not_json(inner, f"{place}[{number}]")
         case _:
             kind = type(value).__qualname__
-            yield f"{place}: a {kind} is no JSON; give a text, a number, a list or a table"
+            yield f"{place}: is of type {kind}, which JSON has not; give a text, say, or a number"
 
 
 def _files(package: str) -> Iterator[str]:
     """Name the files of the modules that are the user's: of the app's package, or no library's."""
     for name, module in sorted(sys.modules.items()):
-        path, top = getattr(module, "__file__", None), name.partition(".")[0]
-        is_own = top == package or not str(path).startswith(_LIBRARIES)
-        if path and is_own and top not in {"__main__", "cronhare"}:
+        top, path = name.partition(".")[0], getattr(module, "__dict__", {}).get("__file__")
+        if not isinstance(path, str) or top in {"__main__", "cronhare"}:
+            continue
+        if top == package or not path.startswith(_LIBRARIES):
             yield os.path.abspath(path)  # noqa: PTH100 - pathlib is slow
 
 
@@ -83,7 +85,8 @@ def main(place: str) -> NoReturn:
     with os.fdopen(answer, "wb") as file:
         file.write(text)
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+        with suppress(Exception):  # the import may have closed it
+            stream.flush()
     os._exit(status)  # threads of the import may go on for ever
 
 

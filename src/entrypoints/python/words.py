@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
+from pathlib import PurePath
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from cronhare.domain.texts.moments import parse_duration, say_duration
@@ -161,6 +162,8 @@ def _written(value: object) -> Any:  # noqa: ANN401 - what TOML can hold
             return say_duration(value)
         case datetime() | date():
             return value.isoformat()
+        case PurePath():
+            return str(value)
         case Retry():
             return value.table
         case Mapping():
