@@ -1,25 +1,26 @@
 """Runs tasks of an app within the test: in its thread, one at a time, with no event loop around."""
 
 import asyncio
+import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import timedelta
 from functools import partial
-from tempfile import TemporaryFile
-from typing import IO, TypeVar
+from typing import TypeVar
 
 import attrs
 
 from cronhare import task as reporting
 from cronhare.adapters.process.attempt import of_exit
+from cronhare.adapters.process.environment import environment
 from cronhare.adapters.process.messages import Failed, MessageReader, Reported, Snoozed
 from cronhare.adapters.process.output import AttemptLog
 from cronhare.domain.retries.outcome import TaskError
 from cronhare.entrypoints.python.app import App
-from cronhare.entrypoints.python.calling import find
-from cronhare.entrypoints.python.context import Context, Snooze
+from cronhare.entrypoints.python.calling import context, find
+from cronhare.entrypoints.python.context import Snooze
 from cronhare.ports.runner import (
     NOTHING_REPORTED,
     AttemptResult,
@@ -27,6 +28,7 @@ from cronhare.ports.runner import (
     StopReason,
     Written,
 )
+from cronhare.task import Given
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -83,17 +85,19 @@ class InlineRunner:
         """Nothing is left running."""
 
     def _perform(self, invocation: Invocation) -> AttemptResult:
-        with TemporaryFile() as pipe:
-            before, reporting._ipc = reporting._ipc, pipe.fileno()  # noqa: SLF001 - see MessageReader
-            self.is_calling = True
-            try:
-                status = outside_of_loops(reporting.perform, partial(self._call, invocation))
-            except SystemExit as end:
-                status = end.code if isinstance(end.code, int) else int(end.code is not None)
-            finally:
-                self.is_calling = False
-                reporting._ipc = before  # noqa: SLF001 - as above
-            return _result(invocation, status, pipe)
+        reports = bytearray()
+        variables = environment(invocation, passed={}, ours={}, params_file="")
+        given = Given(variables, json.dumps(invocation.params), reports.extend)
+        reporting.ask(lambda: given)
+        self.is_calling = True
+        try:
+            status = outside_of_loops(reporting.perform, partial(self._call, invocation))
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        finally:
+            self.is_calling = False
+            reporting.ask(lambda: None)
+        return _result(invocation, status, bytes(reports))
 
     def _call(self, invocation: Invocation) -> object:
         task = find(self._app, invocation.task.name)
@@ -101,7 +105,7 @@ class InlineRunner:
         if failure is not None and invocation.deaths < failure.times:
             raise failure.error
         arguments = task.signature.arguments(invocation.params)
-        given = (_context(invocation),) if task.signature.takes_context else ()
+        given = (context(),) if task.signature.takes_context else ()
         result = task.function(*given, **arguments)
         if asyncio.iscoroutine(result):
             result = asyncio.run(result)
@@ -120,27 +124,12 @@ def outside_of_loops(function: Callable[[A], T], argument: A) -> T:
         return thread.submit(copy_context().run, function, argument).result()
 
 
-def _context(invocation: Invocation) -> Context:
-    return Context(
-        due_at=invocation.due_at,
-        attempt=invocation.attempt,
-        key=invocation.execution_key,
-        fence=invocation.fence,
-        missed=invocation.missed,
-        previous_success=invocation.previous_success,
-        schedule=invocation.schedule_name,
-        execution_id=invocation.execution_id,
-        on_report=reporting.progress,
-    )
-
-
-def _result(invocation: Invocation, status: int, pipe: IO[bytes]) -> AttemptResult:
+def _result(invocation: Invocation, status: int, reports: bytes) -> AttemptResult:
     """Give what a child's end and its messages come to; its output is pytest's."""
-    pipe.seek(0)
     reader, report = MessageReader(AttemptLog(invocation, time.monotonic)), NOTHING_REPORTED
     failed: TaskError | None = None
     snooze: timedelta | None = None
-    for message in (*reader.feed(pipe.read()), *reader.end()):
+    for message in (*reader.feed(reports), *reader.end()):
         match message:
             case Failed(error):
                 failed = error

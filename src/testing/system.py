@@ -63,8 +63,8 @@ class Run:
 
     *state* is `succeeded`, `failed`, `retrying`, `published` (it waits), … as `cronhare executions`
     shows it. *attempts* counts those that began, without snoozes; *missed* the instants that it
-    makes up for. *result* is what its task returned, *error* what was wrong last, if it did not
-    succeed. *due_at* is in the zone of `start`.
+    makes up for; *key* is as `enqueue` was given it. *result* is what its task returned, *error*
+    what was wrong last, if it did not succeed. *due_at* is in the zone of `start`.
     """
 
     id: int

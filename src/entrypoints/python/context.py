@@ -36,12 +36,12 @@ class Context:
     """The run that a task is called for, as its first parameter if it is annotated so.
 
     *due_at* is when the run was due, in UTC, or when it was enqueued; *attempt* counts from 1.
-    *key* names the due instant, or is the one that `enqueue` was given: the same in each attempt,
-    it makes a good idempotency key. *fence* is larger in each later attempt: a store that refuses
-    smaller ones is safe from an attempt that was taken for lost and still writes. *missed* counts
-    the due instants that were missed in a downtime and this run makes up for, its own among them if
-    that was missed; *previous_success* is the due instant of the schedule's last run before this
-    one that succeeded. *cancelled* is true once it is to end.
+    *key* names the due instant, or is `task-` and what `enqueue` was given: the same in each
+    attempt, it makes a good idempotency key. *fence* is larger in each later attempt: a store that
+    refuses smaller ones is safe from an attempt that was taken for lost and still writes. *missed*
+    counts the due instants that were missed in a downtime and this run makes up for, its own among
+    them if that was missed; *previous_success* is the due instant of the schedule's last run before
+    this one that succeeded. *cancelled* is true once it is to end.
     """
 
     due_at: datetime
