@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cronhare import App, Context
+from tests.faults.jobs import GROUPS, hold
 
 EFFECTS, HOLDS = Path(os.environ["EFFECTS"]), Path(os.environ["HOLDS"])
 RUNNING = HOLDS / "running"
@@ -17,7 +18,7 @@ app = App("faults")
 
 
 @contextmanager
-def run(ctx: Context) -> Iterator[None]:
+def run(ctx: Context, name: str) -> Iterator[None]:
     """Write down that it began, and who runs it as long as it does: no environment tells that."""
     id_ = ctx.execution_id or 0
     with EFFECTS.open("a") as effects:
@@ -28,28 +29,28 @@ def run(ctx: Context) -> Iterator[None]:
         yield
     finally:
         mine.unlink()
-    if ctx.attempt == 1 and ctx.schedule not in {"early", "late"} and (id_ + id_ // 3) % 3 == 0:
+    if ctx.attempt == 1 and name not in GROUPS and (id_ + id_ // 3) % 3 == 0:
         raise OSError("each third of them fails at first")
 
 
-def is_held(ctx: Context) -> bool:
+def is_held(ctx: Context, name: str) -> bool:
     """Tell whether a run of a held group may not end yet."""
-    return ctx.attempt == 1 and (HOLDS / f"{ctx.schedule}.hold").exists()
+    return ctx.attempt == 1 and hold(HOLDS, name).exists()
 
 
 def add(name: str, tenths: int) -> None:
     """Register a task that works so long, and as long as it is held."""
 
     async def later(ctx: Context) -> None:
-        with run(ctx):
+        with run(ctx, name):
             await asyncio.sleep(tenths / 10)
-            while is_held(ctx):  # noqa: ASYNC110 - it waits for a file
+            while is_held(ctx, name):  # noqa: ASYNC110 - it waits for a file
                 await asyncio.sleep(0.2)
 
     def now(ctx: Context) -> None:
-        with run(ctx):
+        with run(ctx, name):
             time.sleep(tenths / 10)
-            while is_held(ctx):
+            while is_held(ctx, name):
                 time.sleep(0.2)
 
     app.task(name=name)(later if EXECUTOR == "async" else now)
@@ -57,5 +58,5 @@ def add(name: str, tenths: int) -> None:
 
 for number in range(1, 21):
     add(f"s{number}", number % 10)
-for group in ("early", "late"):
+for group in GROUPS:
     add(group, 0)

@@ -23,6 +23,7 @@ import inspect
 import logging
 import os
 import random
+import select
 import signal
 import socket
 import sys
@@ -61,6 +62,8 @@ def main(inherited: str, folder: str, place: str) -> None:
     for ours in _OURS:
         os.environ.pop(ours, None)
     warden.prctl(warden.PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)  # an import may hang
+    if select.select([control], [], [], 0)[0]:  # the worker died before we asked
+        return
     signal.pthread_sigmask(signal.SIG_BLOCK, _OF_SERVICES)
     calling.listen()
     forks = _Forks()
@@ -69,21 +72,26 @@ def main(inherited: str, folder: str, place: str) -> None:
             app = load(place)
             _warm(app)
     except ImportFailed as error:
-        control.sendall(warden.pack({"failed": str(error)}))
+        _tell(control, {"failed": str(error)})
         return
     if (numpy := sys.modules.get("numpy.random")) is not None:
         os.register_at_fork(after_in_child=numpy.seed)  # else all draw the same; see `_Forks`
     forks.try_out()
     if faults := watch.faults(place):
-        control.sendall(warden.pack({"unsafe": f"{' and '.join(faults)}, {_ADVICE}"}))
+        _tell(control, {"unsafe": f"{' and '.join(faults)}, {_ADVICE}"})
         return
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, nobody learns of an end
     atexit.unregister(logging.shutdown)  # see `calling.leave`
     sys.stdout.flush()
     gc.collect()
     child = _Child(app, control)
-    control.sendall(warden.pack({"ready": True}))
+    _tell(control, {"ready": True})
     warden.serve(control, folder=folder, become=child, fork=forks.fork)
+
+
+def _tell(control: socket.socket, frame: Frame) -> None:
+    with contextlib.suppress(ConnectionError):  # the worker is gone: so are we, soon
+        control.sendall(warden.pack(frame))
 
 
 def _warm(app: App) -> None:
