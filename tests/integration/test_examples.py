@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.integration.shell import Shell
+
 pytestmark = pytest.mark.integration
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -264,3 +266,21 @@ def test_a_reminder_is_kept_once_for_all_attempts(examples: Path) -> None:
     assert everything_below(examples / "var") == {
         f"reminders/{key}.txt": b"Ada: Water the tomatoes\n"
     }
+
+
+def test_the_shop_can_be_applied_and_its_tasks_run(examples: Path) -> None:
+    shell = Shell(examples / "shop")
+    assert "2 tasks and 4 schedules, no faults" in shell("check", "--app", "shop.jobs:app").out
+
+    task = [sys.executable, "-m", "cronhare.entrypoints.python.calling", "shop.jobs:app", "refresh"]
+    done = subprocess.run(
+        task,
+        cwd=shell.folder,
+        input=json.dumps({"region": "eu", "limit": 2}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("users of eu since ")
