@@ -9,10 +9,10 @@ python manage.py cronhare up
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .backend import Backend
+    from .backend import Backend, DummyBackend, ImmediateBackend
     from .tasks import Task
 
-__all__ = ["Backend", "Task"]
+__all__ = ["Backend", "DummyBackend", "ImmediateBackend", "Task"]
 
 
 def __getattr__(name: str) -> object:

@@ -24,7 +24,7 @@ from cronhare.domain.schedules.python_call import AppPlace
 from cronhare.entrypoints.python.client import client_of
 from cronhare.ports.claims import OtherDatabase
 
-from . import jobs
+from . import jobs, tasks
 from .tasks import BaseTaskBackend, InvalidTask, Task, api, made, queue_of
 
 if TYPE_CHECKING:
@@ -131,6 +131,8 @@ class Backend(BaseTaskBackend):
         return [checks.Error(fault, id="cronhare.E001") for fault in self._faults()]
 
     def _faults(self) -> Iterator[str]:
+        if not self.queues:
+            yield f"TASKS: {self.alias}: QUEUES is empty: name the queues that workers are to serve"
         try:
             if url := jobs.ledger():
                 parse_ledger(url)
@@ -145,6 +147,18 @@ class Backend(BaseTaskBackend):
             yield str(error)
         except JobsFileInvalid as error:
             yield from map(str, error.faults)
+
+
+class ImmediateBackend(tasks.ImmediateBackend):
+    """Django's backend for tests, which runs a task at once: with what `@task` takes for ours."""
+
+    task_class = Task
+
+
+class DummyBackend(tasks.DummyBackend):
+    """Django's backend for tests, which keeps results and runs nothing; likewise."""
+
+    task_class = Task
 
 
 def _moment(moment: datetime | None) -> datetime | None:

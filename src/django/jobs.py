@@ -55,7 +55,9 @@ def backends() -> Sequence[Any]:
     Raises:
         ImproperlyConfigured: there is none, or they disagree about what is one app's.
     """
-    found = [backend for backend in api.task_backends.all() if backend.task_class is Task]
+    from .backend import Backend  # noqa: PLC0415 - it enqueues calls that are made here
+
+    found = [backend for backend in api.task_backends.all() if isinstance(backend, Backend)]
     if not found:
         raise ImproperlyConfigured('TASKS has no backend with "BACKEND": "cronhare.django.Backend"')
     for word in ("app", "database", "defaults"):
@@ -204,10 +206,11 @@ class _Attempt:
         note(self._result, status="RUNNING", started_at=now, last_attempted_at=now)
         api.signals.task_started.send(self._sender, task_result=self._result)
 
-    def end(self, status: str) -> None:
-        note(self._result, status=status, finished_at=timezone.now())
+    def end(self, status: str, value: object = None) -> None:
         try:
-            api.signals.task_finished.send(self._sender, task_result=self._result)
+            if not isinstance(value, Snooze):
+                note(self._result, status=status, finished_at=timezone.now())
+                api.signals.task_finished.send(self._sender, task_result=self._result)
         finally:
             close_old_connections()
 
@@ -223,7 +226,7 @@ def _function(task: Task) -> Callable[..., Any]:
         except BaseException:
             attempt.end("FAILED")
             raise
-        attempt.end("READY" if isinstance(value, Snooze) else "SUCCESSFUL")
+        attempt.end("SUCCESSFUL", value)
         return value
 
     async def run_async(ctx: Context, args: list[Any], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
@@ -234,7 +237,7 @@ def _function(task: Task) -> Callable[..., Any]:
         except BaseException:
             await sync_to_async(attempt.end)("FAILED")
             raise
-        await sync_to_async(attempt.end)("READY" if isinstance(value, Snooze) else "SUCCESSFUL")
+        await sync_to_async(attempt.end)("SUCCESSFUL", value)
         return value
 
     return run_async if inspect.iscoroutinefunction(task.func) else run

@@ -20,13 +20,17 @@ from cronhare.entrypoints.python.words import Duration, Retry
 try:
     from django import tasks as api
     from django.tasks.backends.base import BaseTaskBackend
+    from django.tasks.backends.dummy import DummyBackend
+    from django.tasks.backends.immediate import ImmediateBackend
     from django.tasks.exceptions import InvalidTask
 except ImportError:  # before Django 6 it is a package
     import django_tasks as api
     from django_tasks.backends.base import BaseTaskBackend
+    from django_tasks.backends.dummy import DummyBackend
+    from django_tasks.backends.immediate import ImmediateBackend
     from django_tasks.exceptions import InvalidTaskError as InvalidTask
 
-__all__ = ["BaseTaskBackend", "InvalidTask", "Task", "api", "made", "queue_of"]
+__all__ = ["BaseTaskBackend", "DummyBackend", "ImmediateBackend", "InvalidTask", "api"]
 
 #: How the queues of a high and of a low priority end, and the weight that each has in a worker.
 HIGH, LOW = ".high", ".low"

@@ -384,6 +384,36 @@ def test_a_schedule_of_the_settings_is_one_of_the_ledger(project: Project) -> No
     assert (schedule["source"], schedule["queue"]) == ("shop", "cron_scheduler.low")
 
 
+def test_tests_of_a_project_have_the_backends_of_django(project: Project) -> None:
+    for name in ("Immediate", "Dummy"):
+        (project.folder / "shop" / f"{name.lower()}.py").write_text(
+            "from shop.settings import *\n"
+            f'TASKS["default"]["BACKEND"] = "cronhare.django.{name}Backend"\n'
+        )
+
+    script = """
+        Order.objects.create(email="eve@example.com")
+        result = tasks.count.using(key="count").enqueue()
+        answer = [result.status, result._return_value == Order.objects.count()]
+    """
+    immediate = project.said(script, DJANGO_SETTINGS_MODULE="shop.immediate")
+    dummy = project.said(script, DJANGO_SETTINGS_MODULE="shop.dummy")
+
+    assert (immediate, dummy) == (["SUCCESSFUL", True], ["READY", False])
+
+
+def test_a_project_without_our_backend_is_told_so(project: Project) -> None:
+    (project.folder / "shop" / "none.py").write_text(
+        "from shop.settings import *\n"
+        'TASKS = {"default": {"BACKEND": "cronhare.django.DummyBackend"}}\n'
+    )
+
+    ran = project.call("manage.py", "cronhare", "up", DJANGO_SETTINGS_MODULE="shop.none")
+
+    assert ran.returncode == 1
+    assert ran.stderr.startswith('CommandError: TASKS has no backend with "BACKEND"')
+
+
 def test_a_task_can_be_handed_no_word_that_does_not_hold_for_one_call(project: Project) -> None:
     answer = project.said("""
         try:

@@ -5,7 +5,8 @@ import os
 import sys
 from typing import Any, ClassVar
 
-from django.core.management.base import BaseCommand
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.base import BaseCommand, CommandError
 
 from cronhare.django import jobs
 from cronhare.entrypoints.settings.sources import find_setting
@@ -23,8 +24,11 @@ class Command(BaseCommand):
         parser.add_argument("command", nargs=argparse.REMAINDER, help="and its options")
 
     def handle(self, *_: object, command: list[str], **__: Any) -> None:  # noqa: ANN401 - all options
-        queues = ",".join(f"{queue}:{weight}" for queue, weight in jobs.weights().items())
-        usual = {"app": jobs.PLACE, "database_url": jobs.ledger(), "queues": queues}
+        try:
+            queues = ",".join(f"{queue}:{weight}" for queue, weight in jobs.weights().items())
+            usual = {"app": jobs.PLACE, "database_url": jobs.ledger(), "queues": queues}
+        except ImproperlyConfigured as error:
+            raise CommandError(str(error)) from error
         for name, value in usual.items():
             if value and not find_setting(name, ""):
                 os.environ[f"CRON_{name.upper()}"] = value
