@@ -1,11 +1,14 @@
 """What the application enqueues in a test, and schedules that it puts, are in the test's ledger."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
 from cronhare.adapters.memory.broker import SilentBell
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.task import TaskRef, assigned_number
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.python.client import Client
+from cronhare.entrypoints.python.tasks import Call
 
 
 class System(Protocol):
@@ -36,6 +39,22 @@ class InTest(Client):
 
     def waits_for(self, execution_id: int) -> None:
         self._system().wait_for(execution_id)
+
+    def _make(self, calls: Sequence[Call[Any]]) -> Callable[[str], ScheduleDraft | None]:
+        """Draft those of tasks whose code is elsewhere as well: a ledger would have them."""
+        known, elsewhere = (
+            super()._make(calls),
+            {call.task.own_schedule: call.task for call in calls},
+        )
+
+        def make(name: str) -> ScheduleDraft | None:
+            task = elsewhere[name]
+            if task.is_here:
+                return known(name)
+            number = assigned_number(task.app.name, task.name)
+            return ScheduleDraft(name=name, task=TaskRef("worker", number), task_name=task.name)
+
+        return make
 
 
 class NoBell(SilentBell):

@@ -19,6 +19,7 @@ from cronhare.application.worker.delivery import Places
 from cronhare.domain.access import LOCAL, Actor, Channel, Scope
 from cronhare.domain.cron import find_zone
 from cronhare.domain.execution import UNFINISHED, WAITING, Execution, Graces, State
+from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.schedules.keys import own_key
 from cronhare.domain.schedules.python_call import AppPlace
 from cronhare.domain.texts.moments import parse_duration
@@ -47,6 +48,8 @@ _ALL: Final = 1_000_000
 #: At so many turns in one instant a test would never end: a task enqueues itself, say.
 _MOST_TURNS: Final = 1_000
 
+#: Ends of attempts that cost none.
+_FREE: Final = frozenset({Ending.SNOOZED, Ending.INTERRUPTED})
 
 #: What was enqueued is sent at once.
 _GRACES: Final = Graces(claimed=timedelta(0))
@@ -195,13 +198,10 @@ class Cronhare:
     def enqueued(self, task: Task[..., Any] | str | None = None) -> Runs:
         """List what was enqueued, of a task or of all, and has not run."""
         name = task.name if isinstance(task, Task) else task
-        own = {each.own_schedule for each in self._begun.app.tasks.values()}
         waiting = self._begun.executions(ExecutionFilter(states=WAITING, limit=_ALL))
-        return Runs(
-            run
-            for run in self._seen([each for each in waiting if each.schedule_name in own])
-            if not run.attempts and name in {None, run.task}
-        )
+        own = [each for each in waiting if ":" in each.schedule_name]  # see `Task.own_schedule`
+        runs = self._seen(own)
+        return Runs(run for run in runs if not run.attempts and name in {None, run.task})
 
     @property
     def _begun(self) -> "_Parts":
@@ -216,7 +216,7 @@ class Cronhare:
     def _run(self, execution: Execution) -> Run:
         records = self._begun.container.records()
         name = execution.task_name or str(execution.task)
-        attempts = [each for each in records.attempts(execution.id) if each.ending != "snoozed"]
+        attempts = [each for each in records.attempts(execution.id) if each.ending not in _FREE]
         outputs = records.output(execution.id)
         result = outputs[-1].report.result if outputs else None
         task = self._begun.app.tasks.get(name)

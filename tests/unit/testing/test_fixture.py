@@ -405,6 +405,15 @@ def test_a_transaction_of_the_application_has_no_part_in_it(cronhare: Cronhare, 
     assert [run.schedule for run in cronhare.runs()] == ["shop:send", "later"]
 
 
+def test_a_task_whose_code_is_elsewhere_is_enqueued_and_waits(cronhare: Cronhare, app: App) -> None:
+    cronhare.start(MORNING, app=app)
+
+    app.remote("mail.send").bind(order=7).enqueue()
+    cronhare.advance("1m")
+
+    assert cronhare.enqueued("mail.send").one().params == {"order": 7}
+
+
 def test_without_a_start_it_begins_now(cronhare: Cronhare, monkeypatch: pytest.MonkeyPatch) -> None:
     app = App("shop")
 
