@@ -66,6 +66,7 @@ from tests.integration.ledgers import (
     sql_ledger,
 )
 from tests.integration.shell import Said, Shell
+from tests.integration.test_catching_up_contract import with_budget
 from tests.services import mariadb as mariadb_service
 from tests.services import rabbitmq as rabbitmq_service
 from tests.services.finding import free_port
@@ -538,6 +539,24 @@ def test_what_is_retried_waits_from_its_next_attempt_on(
 
     assert before == []
     assert [each.since for each in after] == [execution.next_attempt_at]
+
+
+def test_late_runs_that_wait_for_their_turns_are_counted_and_wait_for_nobody(
+    sqlite: Ledger, sqlite_engine: Engine, clock: FrozenClock
+) -> None:
+    ledger, engine = sqlite, sqlite_engine
+    for number in range(40):
+        ledger.add(f"s{number}", schedule="0 * * * *")
+    clock.advance(timedelta(minutes=90))
+    with_budget(ledger, 10).claim_due()
+    clock.advance(timedelta(seconds=59))
+
+    activity = look(engine, clock).activity
+
+    assert activity is not None
+    last = clock.now() + timedelta(minutes=3) - timedelta(seconds=5)
+    assert (activity.late_runs, activity.late_until) == (30, last)
+    assert (activity.waiting, activity.budgets) == ((), [])
 
 
 def test_an_old_run_makes_no_others_of_its_queue_late(

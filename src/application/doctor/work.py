@@ -355,16 +355,13 @@ def spent_budgets(seen: Seen) -> Said:
 @RUNS.rule("runs")
 def late_runs(seen: Seen) -> Said:
     """Runs that were due in an outage, and wait for their turns."""
-    if (budget := seen.activity.late_runs) is None:
-        return
-    budget = budget.as_of(seen.now)
-    waiting = sum(number for at, number in budget.grants if at > seen.now)
-    if waiting and budget.last is not None:
+    late, until = seen.activity.late_runs, seen.activity.late_until
+    if late and until is not None:
         yield note(
-            f"{counted(waiting, 'late run')} still to begin, the last at "
-            f"{say_moment(budget.last)}: {budget.most:,} begin in a minute",
-            "none is lost; a larger CRON_CATCH_UP_BUDGET holds for those that come late from then "
-            "on, and `cronhare explain ID` tells the turn of one",
+            f"{counted(late, 'late run')} still to begin, the last at {say_moment(until)}, as "
+            "CRON_CATCH_UP_BUDGET lets so many begin in a minute",
+            "none is lost; a larger one holds for those that come late from then on, and "
+            "`cronhare explain ID` tells the turn of one",
         )
 
 
