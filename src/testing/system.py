@@ -20,6 +20,7 @@ from cronhare.domain.access import LOCAL, Actor, Channel, Scope
 from cronhare.domain.cron import find_zone
 from cronhare.domain.execution import UNFINISHED, WAITING, Execution, Graces, State
 from cronhare.domain.retries.outcome import Ending
+from cronhare.domain.schedules.catalog import MissingTask
 from cronhare.domain.schedules.keys import own_key
 from cronhare.domain.schedules.python_call import AppPlace
 from cronhare.domain.texts.moments import parse_duration
@@ -215,7 +216,10 @@ class Cronhare:
 
     def _run(self, execution: Execution) -> Run:
         records = self._begun.container.records()
-        name = execution.task_name or str(execution.task)
+        found = self._begun.container.catalog().find(
+            execution.task, source=execution.source, name=execution.task_name, topic=execution.topic
+        )
+        name = execution.task_name or "" if isinstance(found, MissingTask) else found.name
         attempts = [each for each in records.attempts(execution.id) if each.ending not in _FREE]
         outputs = records.output(execution.id)
         result = outputs[-1].report.result if outputs else None

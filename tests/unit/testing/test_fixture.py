@@ -389,7 +389,8 @@ def test_a_schedule_that_code_puts_is_in_force(cronhare: Cronhare, app: App) -> 
     app.schedules.put("remind-7", remind.bind(7), at("2026-11-26T09:30"))
     cronhare.advance("3h")
 
-    assert cronhare.runs("remind-7").one().result == 7
+    run = cronhare.runs("remind-7").one()
+    assert (run.task, run.result) == ("remind", 7)
 
 
 def test_a_transaction_of_the_application_has_no_part_in_it(cronhare: Cronhare, app: App) -> None:
