@@ -201,7 +201,9 @@ SERVERS = {
 
 
 @pytest.mark.parametrize("server", ["empty_mysql", "empty_postgresql"])
-def test_on_a_server_as_well(server: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_on_servers_as_well(
+    server: str, vhost: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     url: URL = request.getfixturevalue(server)
     engine, options = SERVERS[url.drivername]
     place = {
@@ -219,7 +221,7 @@ def test_on_a_server_as_well(server: str, tmp_path: Path, request: pytest.Fixtur
         'pymysql.version_info = (2, 2, 7, "final", 0)\npymysql.install_as_MySQLdb()\n'
         f'DATABASES = {{"default": {place!r}}}\n'
     )
-    on_server = {"DJANGO_SETTINGS_MODULE": "shop.server"}
+    on_server = {"DJANGO_SETTINGS_MODULE": "shop.server", "CRON_BROKER_URL": vhost}
     project.manage("migrate", **on_server)
     project.manage("cronhare", "db", "upgrade", **on_server)
 
@@ -243,11 +245,16 @@ def test_on_a_server_as_well(server: str, tmp_path: Path, request: pytest.Fixtur
             tasks.confirm.get_result(gone)
         except api.exceptions.TaskResultDoesNotExist:
             answer += ["is gone"]
+        answer.append(kept)
         """,
         **on_server,
     )
+    with project.up(**on_server):
+        script = f'answer = ended(tasks.confirm.get_result("{answer.pop()}")).return_value'
+        value = project.said(script, **on_server)
 
     assert answer == [[1], "READY", "is gone"]
+    assert value == "ada@example.com"
 
 
 def test_beside_a_ledger_elsewhere_it_is_enqueued_after_the_commit(project: Project) -> None:
