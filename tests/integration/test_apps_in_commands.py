@@ -85,12 +85,12 @@ def test_what_an_operator_paused_and_what_is_of_other_sources_survives_an_app(sh
 def test_a_file_and_an_app_are_applied_each_under_its_own_source(shell: Shell) -> None:
     both = ("jobs.toml", "--app", "shop.jobs:app")
 
-    planned, applied = shell("plan", *both), shell("apply", *both)
+    checked, planned, applied = (shell(each, *both) for each in ("check", "plan", "apply"))
 
     assert (planned.status, applied.status) == (0, 0), planned.err + applied.err
+    assert "has schedules of" not in checked.out + planned.out + applied.out
     assert "To make it so: cronhare apply jobs.toml" in planned.out
     assert applied.out.count("Applied to") == 2
-    assert "queue cron_scheduler has schedules of" not in applied.out, "workers may have both"
     assert {each["source"] for each in schedules(shell).values()} == {"jobs.toml", "shop"}
 
 

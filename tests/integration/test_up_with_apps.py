@@ -1,5 +1,6 @@
 """`cronhare up --app`: its functions run, beside a jobs file or alone, and code that changes."""
 
+import os
 import re
 import signal
 import subprocess
@@ -10,8 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.integration.shell import PROGRAM, Shell, clean_environment
+from tests.integration.test_two_files import running
 from tests.integration.test_up import Up
+from tests.services import mariadb as mariadb_service
 from tests.services.finding import wait_until
+from tests.services.mariadb import Server as Mariadb
+from tests.services.rabbitmq import Server as RabbitMQ
 
 pytestmark = pytest.mark.integration
 
@@ -90,6 +95,7 @@ def test_functions_run_beside_the_commands_of_a_file(start: Start, shell: Shell)
 
     assert (node["source"], node["digest"].count(", ")) == ("jobs.toml, shop", 1)
     assert "with another version of" not in looked
+    assert "has schedules of" not in looked
     assert "with another version of shop than this one" in changed
     assert "has schedules of jobs.toml and shop" not in up.log
     assert up.end(signal.SIGINT) == 0
@@ -173,3 +179,26 @@ def test_an_app_whose_queue_is_new_waits_for_a_restart(start: Start, shell: Shel
     up.until("shop:app: schedules.greet-ann: queue: mails is new, and is served from a start on")
     assert shell("schedules", "show", "tidy", "--json").json()["schedule"]["every_seconds"] == 1
     assert up.end() == 0
+
+
+def test_a_worker_of_servers_has_both_and_takes_new_code_at_a_hangup(
+    shell: Shell, rabbitmq: RabbitMQ, mariadb: Mariadb
+) -> None:
+    both = ("--jobs", "jobs.toml", "--app", "shop:app")
+    with rabbitmq.vhost() as broker, mariadb_service.database(mariadb) as database:
+        url = database.render_as_string(hide_password=False)
+        settings = {"CRON_BROKER_URL": broker, "CRON_DATABASE_URL": url}
+        assert shell("db", "upgrade", **settings).status == 0
+        assert shell("apply", "jobs.toml", "--app", "shop:app", **settings).status == 0
+        with running(shell, f"scheduler {' '.join(both)}", f"worker {' '.join(both)}", **settings):
+            log = shell.folder / "1.log"
+            wait_until(lambda: "hello ann" in log.read_text(), seconds=60, what="a function's run")
+            wait_until(lambda: "tidied" in log.read_text(), seconds=60, what="a command's run")
+            shell.write(SHOP.format(seconds=0).replace('"hello"', '"goodbye"'), "shop.py")
+            older = shell("apply", "--app", "shop:app", **settings).out
+            for node in shell("nodes", "list", "--json", **settings).json():
+                os.kill(int(node["name"].rsplit("-", 2)[1]), signal.SIGHUP)
+            wait_until(lambda: "goodbye ann" in log.read_text(), seconds=60, what="the new code")
+
+    assert "with another version of shop than this one" in older
+    assert "Reloaded jobs.toml and shop:app: targets: none" in (shell.folder / "0.log").read_text()

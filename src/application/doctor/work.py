@@ -144,7 +144,10 @@ def with_their_tasks(seen: Seen) -> Said:
 @SCHEDULES.rule("sources")
 def shared_by_files(seen: Seen) -> Said:
     used = [(each.queue, each.source) for each in _enabled(seen) if each.queue and each.source]
+    together = {file.source for file in seen.files}  # a file and an app, given to one worker
     for queue, sources in shared_queues(used).items():
+        if together.issuperset(sources):
+            continue
         what = say_shared(queue, sources)
         cure = f"{ONE_FILE_EACH}; then `cronhare failed replay`"
         yield error(f"{what[0].upper()}{what[1:]}", cure)
