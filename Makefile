@@ -110,7 +110,7 @@ bench: $(EQUIPPED)  ## the benchmarks, beside the alternatives; some three minut
 PEERS := build/peers
 
 .PHONY: bench-peers
-bench-peers: $(EQUIPPED)  ## beside Celery, Dramatiq and taskiq, in one run: SECTIONS="nothing command start due enqueue"
+bench-peers: $(EQUIPPED)  ## beside Celery, Dramatiq and taskiq, in one run: SECTIONS="nothing command functions start due enqueue"
 	@test -x $(PEERS)/bin/dramatiq || { scripts/make-venv "$(PYTHON)" $(PEERS) && \
 	  $(PEERS)/bin/python -m pip install --quiet --requirement requirements/peers.txt; }
 	@scripts/ensure-programs rabbitmq-server mariadb-server

@@ -12,7 +12,7 @@ from dependency_injector import providers
 from figures import Figure
 from original_algorithm import OriginalScheduler, start_child, work_off
 from rig import Ledgers, ShiftedClock, opened
-from samples import BUSY, NOTHING, TRUE, size
+from samples import BUSY, TRUE, function, size
 
 from cronhare.adapters.process.apps import PythonRunner
 from cronhare.adapters.process.runner import ProcessRunner
@@ -21,6 +21,7 @@ from cronhare.application.worker.delivery import Places
 from cronhare.application.worker.unhandled import WaitingRoom
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.retries.outcome import Ending
+from cronhare.domain.schedules.python_call import Executor
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.processes.consuming import WorkerConsumer
@@ -55,11 +56,12 @@ def executions(ledgers: Ledgers) -> list[Figure]:
         Figure(what="/bin/true, 8 at a time", ours=_commands(8), unit="/s", goal=1_000, note=alone),
         *(
             Figure(
-                what=f"a function that does nothing in a fork, {at_once} at a time",
-                ours=asyncio.run(_runs(COMMANDS[at_once], at_once, PythonRunner(), NOTHING)),
+                what=f"a function that does nothing by {executor}, {at_once} at a time",
+                ours=asyncio.run(_functions(executor, at_once)),
                 unit="/s",
                 note=alone,
             )
+            for executor in (Executor.FORK, Executor.POOL, Executor.ASYNC)
             for at_once in COMMANDS
         ),
         Figure(
@@ -120,6 +122,11 @@ def _original_rate(ledgers: Ledgers, count: int, execute: Callable[[TaskMessage]
 
 def _commands(at_once: int) -> float:
     return asyncio.run(_runs(COMMANDS[at_once], at_once, ProcessRunner(), TRUE))
+
+
+async def _functions(executor: Executor, at_once: int) -> float:
+    count = COMMANDS[at_once] * (1 if executor is Executor.FORK else 4)
+    return await _runs(count, at_once, PythonRunner(), function(executor))
 
 
 async def _runs(count: int, at_once: int, runner: TaskRunnerPort, task: Task) -> float:

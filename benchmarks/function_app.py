@@ -6,5 +6,10 @@ app = App("bench")
 
 
 @app.task
-def nothing() -> None:
+def nothing(customer: int = 0) -> None:
+    pass
+
+
+@app.task
+async def nothing_async(customer: int = 0) -> None:
     pass

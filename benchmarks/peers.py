@@ -1,7 +1,7 @@
 """How fast cronhare is beside Celery, Dramatiq and taskiq, in one run, taken by turns.
 
     make bench-peers                                  # everything below, some fifteen minutes
-    make bench-peers SECTIONS="nothing start"         # sections: nothing command start due enqueue
+    make bench-peers SECTIONS="nothing start"         # sections: see `SECTIONS`
 
 On private servers of RabbitMQ and MariaDB. The peers keep no ledger: a task of theirs that a worker
 takes with it is run again or lost, and nothing tells what ran. Every figure is a median of `ROUNDS`
@@ -35,6 +35,7 @@ from rich.console import Console
 from rich.table import Table
 from samples import size
 
+from cronhare.domain.schedules.python_call import Executor
 from cronhare.entrypoints import logs
 from cronhare.ports.runner import TaskRunnerPort
 
@@ -43,6 +44,7 @@ APPS = Path(__file__).parent / "peer_apps"
 ROUNDS = size(3, 1)
 NOTHING = size(9_000, 48)
 COMMANDS = size(4_200, 48)
+FUNCTIONS = size(6_000, 48)
 SINGLE = size(200, 20)
 DUE, SCHEDULES = size((10_000, 100_000), (6, 60))
 
@@ -208,6 +210,21 @@ def command(bench: Bench) -> list["Line"]:
     return _rates(f"/bin/true, {COMMANDS:,} in the queue", turns)
 
 
+def functions(bench: Bench) -> list["Line"]:
+    """Empty a full queue of functions that do nothing, by executors, beside Celery's processes."""
+    turns: dict[str, Callable[[], Run]] = {
+        f"cronhare, {executor}": partial(
+            bench.ours, FUNCTIONS, partial(workers.functions, executor)
+        )
+        for executor in (Executor.POOL, Executor.ASYNC, Executor.FORK)
+    }
+    turns["cronhare, /bin/true"] = lambda: bench.ours(FUNCTIONS, workers.commands)
+    turns |= {
+        peer.name: partial(bench.peer, peer, "nothing", FUNCTIONS) for peer in (CELERY, DRAMATIQ)
+    }
+    return _rates(f"functions of no work, {FUNCTIONS:,} in the queue", turns, beside=CELERY)
+
+
 def start(bench: Bench) -> list["Line"]:
     """Send single messages to an idle worker."""
     turns: dict[str, Callable[[], float]] = {"cronhare": lambda: resting.started(bench.servers)}
@@ -247,6 +264,7 @@ def enqueue(bench: Bench) -> list["Line"]:
 SECTIONS: dict[str, Callable[[Bench], list["Line"]]] = {
     "nothing": nothing,
     "command": command,
+    "functions": functions,
     "start": start,
     "due": due,
     "enqueue": enqueue,
@@ -265,7 +283,9 @@ class Line:
     cpu: float | None = None
 
 
-def _rates(what: str, turns: Mapping[str, Callable[[], Run]]) -> list[Line]:
+def _rates(
+    what: str, turns: Mapping[str, Callable[[], Run]], *, beside: Peer = DRAMATIQ
+) -> list[Line]:
     runs: dict[str, list[Run]] = {name: [] for name in turns}
     for _ in range(ROUNDS):
         for name, turn in turns.items():
@@ -273,7 +293,7 @@ def _rates(what: str, turns: Mapping[str, Callable[[], Run]]) -> list[Line]:
     rates = {name: statistics.median(run.rate for run in its) for name, its in runs.items()}
     return [
         Line(
-            what, name, rate, "/s", rate / rates[DRAMATIQ.name],
+            what, name, rate, "/s", rate / rates[beside.name],
             statistics.median(run.cpu for run in runs[name]),
         )
         for name, rate in rates.items()

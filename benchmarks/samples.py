@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.python_call import PythonCall
+from cronhare.domain.schedules.python_call import Executor, PythonCall
 from cronhare.domain.schedules.schedule import Concurrency
 from cronhare.domain.schedules.task import Task, TaskRef
 
@@ -47,8 +47,13 @@ BUSY = datetime(2026, 5, 5, 5, 17, tzinfo=UTC)
 
 #: What all of them run.
 TRUE = Task(name="true", ref=TaskRef("report", 25), command=("/bin/true",))
-_HERE = PythonCall(app="function_app:app", folder=Path(__file__).parent)
-NOTHING = Task(name="nothing", ref=TaskRef("report", 26), python=_HERE)
+
+
+def function(executor: Executor) -> Task:
+    """A function that does nothing."""
+    here = PythonCall(app="function_app:app", folder=Path(__file__).parent, executor=executor)
+    name = "nothing_async" if executor is Executor.ASYNC else "nothing"
+    return Task(name=name, ref=TaskRef("report", 26), python=here)
 
 
 def distinct_texts(count: int) -> list[str]:

@@ -18,18 +18,21 @@ import pika
 from dependency_injector import providers
 from original_algorithm import start_child
 from production import opened
+from samples import BUSY, function
 
+from cronhare.adapters.process.apps import PythonRunner
 from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.application.worker.delivery import Places
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.nodes import renewed_every
 from cronhare.domain.retries.outcome import Ending, Outcome
+from cronhare.domain.schedules.python_call import Executor
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes.consuming import DeliveryTasks
 from cronhare.entrypoints.processes.loops import Loop
 from cronhare.ports.broker import Delivery
-from cronhare.ports.runner import Invocation, TaskRunnerPort
+from cronhare.ports.runner import AttemptResult, Invocation, TaskRunnerPort
 from tests.scripted_runner import ScriptedRunner
 
 _FRESH = multiprocessing.get_context("spawn")
@@ -141,6 +144,29 @@ def commands(post: Post) -> TaskRunnerPort:  # noqa: ARG001 - the shape of a run
     return ProcessRunner()
 
 
+class Functions(PythonRunner):
+    """Runs a function that does nothing in place of whatever task a run has."""
+
+    def __init__(self, executor: Executor) -> None:
+        super().__init__()
+        self._task = function(executor)
+
+    async def run(self, invocation: Invocation) -> AttemptResult:
+        return await super().run(attrs.evolve(invocation, task=self._task))
+
+    async def import_app(self) -> None:
+        """Begin its interpreter, as peers have imported theirs before the clock runs."""
+        told = {"execution_key": "-", "schedule_name": "-", "params": {}}
+        numbers = dict.fromkeys(("execution_id", "scheduler_id", "attempt", "deaths", "fence"), 1)
+        invocation = Invocation(**told, **numbers, due_at=BUSY, task=self._task)  # type: ignore[arg-type]
+        await super().run(invocation)
+
+
+def functions(executor: Executor, post: Post) -> TaskRunnerPort:  # noqa: ARG001 - as above
+    """Tasks as functions of an app."""
+    return Functions(executor)
+
+
 def _our_worker(
     url: str, vhost: str, at_once: int, run: Callable[[Post], TaskRunnerPort], post: Post
 ) -> None:
@@ -173,6 +199,8 @@ async def _work(container: Container, at_once: int, runner: TaskRunnerPort, post
     renewing = Loop("lease keeper", renew, ends_within=PATIENCE)
     renewing.start()
     under_way = DeliveryTasks(handle)
+    if isinstance(runner, Functions):
+        await runner.import_app()
     post.ready.set()
     await asyncio.to_thread(post.begin.wait)
     began = _cpu()

@@ -6,11 +6,13 @@ the warden's; but for a run no file, pipe or process is made.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
 import socket
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
@@ -23,6 +25,8 @@ from .warden import Frame, Unpacker, pack
 log = logging.getLogger(__name__)
 
 _RECEIVE = 1 << 16
+#: Seconds that a run waits for a child where none gets free, and where some do.
+_MOMENT, _LONG = 0.01, 0.05
 
 #: Asks the interpreter for a child; gives what sends a signal to it.
 Fork = Callable[["KeptChild", Frame, Sequence[int]], Callable[[int], None]]
@@ -231,7 +235,7 @@ class PoolChild(KeptChild):
             attempt.ended(frame)
         finally:
             if self.is_usable:
-                self._pool.free.append(self)
+                self._pool.has_freed(self)
 
     def _settle(self, report: Frame) -> None:
         attempt, self._attempt = self._attempt, None
@@ -243,37 +247,68 @@ class PoolChild(KeptChild):
         self._attempt = None  # it is told as well
 
 
+class _Run:
+    """A run of a pool, which may wait for a child; *since* is when it came."""
+
+    def __init__(self, attempt: Attempt, frame: Frame, since: float) -> None:
+        self.attempt = attempt
+        self.frame = frame
+        self.since = since
+        self.child: PoolChild | None = None
+
+    def signal(self, signum: int) -> None:
+        if self.child is not None:
+            self.child.signal(signum)
+        else:
+            self.attempt.abandon("it waited for a child", is_over=True)
+
+
 class Pool:
-    """Children for tasks of one app that run one at a time in each; one is always ready."""
+    """Children for tasks of one app that run one at a time in each; one is always ready.
+
+    Short runs are over before another child is forked, and fewer children are warmer. So beyond
+    one for each processor a run waits a moment for one that gets free.
+    """
 
     def __init__(self, fork: Fork, work: Frame) -> None:
         self._fork = fork
         self._work = work
-        self.free: list[PoolChild] = []
+        self._loop = asyncio.get_running_loop()
+        self._processors = len(os.sched_getaffinity(0))
+        self._children: list[PoolChild] = []
+        self._free: list[PoolChild] = []
+        self._waiting: deque[_Run] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._was_freed = False
         self._warned: set[tuple[str | None, str]] = set()
 
     def begin(self, id_: int, attempt: Attempt, frame: Frame) -> Callable[[int], None]:  # noqa: ARG002 - see Host
         """See `Host.begin`. The child that was used last is the warmest."""
-        child = self._take() or self._new()
-        child.begin(attempt, frame)
-        if not any(each.is_usable for each in self.free):
-            self.free.append(self._new())
-        return child.signal
+        run = _Run(attempt, frame, self._loop.time())
+        child = self._free_child()
+        if child is None and len(self._children) < self._processors:
+            child = self._new()
+        if child is None:
+            self._waiting.append(run)
+        else:
+            self._give(run, child)
+        if not self._free and self._timer is None:
+            self._timer = self._loop.call_later(_MOMENT, self._look)
+        return run.signal
+
+    def has_freed(self, child: PoolChild) -> None:
+        self._was_freed = True
+        while self._waiting:
+            run = self._waiting.popleft()
+            if not run.attempt.over.done():
+                self._give(run, child)
+                return
+        self._free.append(child)
 
     def close(self) -> None:
-        for child in self.free:
+        for child in self._free:
             child.retire()
-        self.free.clear()
-
-    def _take(self) -> PoolChild | None:
-        while self.free:
-            child = self.free.pop()
-            if child.is_usable:
-                return child
-        return None
-
-    def _new(self) -> PoolChild:
-        return PoolChild(self._fork, self._work, self)
+        self._free.clear()
 
     def warn_of_dirt(self, task: Task, dirt: str) -> None:
         """Say once for a task what its runs leave."""
@@ -281,3 +316,35 @@ class Pool:
             self._warned.add(place)
             text = f"Task {task.name} {dirt}; a new child takes the place of the one that it ran in"
             log.warning("%s", text, extra={"action": "pool.dirty"})
+
+    def _give(self, run: _Run, child: PoolChild) -> None:
+        run.child = child
+        child.begin(run.attempt, run.frame)
+
+    def _look(self) -> None:
+        """Fork for those that wait: all if no run ends, one if it takes long; and a spare."""
+        self._timer, was_freed, self._was_freed = None, self._was_freed, False
+        self._waiting = deque(run for run in self._waiting if not run.attempt.over.done())
+        with contextlib.suppress(OSError):  # no descriptors are left: they go on waiting
+            if self._waiting and not was_freed:
+                while self._waiting:
+                    child = self._new()
+                    self._give(self._waiting.popleft(), child)
+            elif self._waiting and self._loop.time() - self._waiting[0].since > _LONG:
+                self.has_freed(self._new())
+            elif not self._waiting and self._free_child(keep=True) is None:
+                self._free.append(self._new())
+        if self._waiting:
+            self._timer = self._loop.call_later(_MOMENT, self._look)
+
+    def _free_child(self, *, keep: bool = False) -> PoolChild | None:
+        while self._free:
+            child = self._free[-1] if keep and self._free[-1].is_usable else self._free.pop()
+            if child.is_usable:
+                return child
+        return None
+
+    def _new(self) -> PoolChild:
+        child = PoolChild(self._fork, self._work, self)
+        self._children = [*(each for each in self._children if each.is_usable), child]
+        return child
