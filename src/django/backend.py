@@ -25,7 +25,7 @@ from cronhare.entrypoints.python.client import client_of
 from cronhare.ports.claims import OtherDatabase
 
 from . import jobs, tasks
-from .tasks import BaseTaskBackend, InvalidTask, Task, api, made, queue_of
+from .tasks import BaseTaskBackend, InvalidTask, Task, api, find, queue_of
 
 if TYPE_CHECKING:
     from cronhare.application.administration.views.executions import AttemptView
@@ -108,7 +108,7 @@ class Backend(BaseTaskBackend):
         except (NotFound, ValueError) as error:
             raise api.exceptions.TaskResultDoesNotExist(result_id) from error
         run, attempts = found.execution, found.attempts
-        if run.source != app.name or (task := made.get(run.task_name or "")) is None:
+        if run.source != app.name or (task := find(run.task_name or "")) is None:
             raise api.exceptions.TaskResultDoesNotExist(result_id)
         result = jobs.new_result(
             task,

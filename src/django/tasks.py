@@ -97,6 +97,12 @@ def name_of(path: str) -> str:
     return f"{name[len(digest) + 1 - LONGEST_NAME :].lstrip('._-')}-{digest}"
 
 
+def find(name: str) -> Task | None:
+    """Find a task by what the ledger calls it, or has called it."""
+    renamed = (task for task in made.values() if name in map(name_of, task.aliases))
+    return made.get(name) or next(renamed, None)
+
+
 def queue_of(queue_name: str, priority: int) -> str:
     """Name the queue for a priority; Django's queue `default` is the main one.
 

@@ -320,27 +320,31 @@ def test_what_was_enqueued_before_is_run_and_told_of(project: Project) -> None:
     assert len(re.findall("^To: bob@example.com$", mail, re.MULTILINE)) == 2
 
 
-def test_an_exception_is_told_with_its_class_and_traceback(project: Project) -> None:
+def include_more(project: Project, text: str) -> dict[str, str]:
+    """Add a module with tasks; gives the environment in which they count."""
     (project.folder / "orders" / "more.py").write_text(
-        dedent("""
-        from cronhare import Retry
-        from orders.tasks import task
+        "from cronhare import Retry\nfrom orders.tasks import task\n" + dedent(text)
+    )
+    (project.folder / "shop" / "more.py").write_text(
+        'from shop.settings import *\nTASKS["default"]["OPTIONS"]["include"] = ["orders.more"]\n'
+    )
+    return {"DJANGO_SETTINGS_MODULE": "shop.more"}
 
+
+def test_an_exception_is_told_with_its_class_and_traceback(project: Project) -> None:
+    more = include_more(
+        project,
+        """
         class OutOfStock(Exception):
             pass
 
         @task(retry=Retry(2, first="1s"), executor="pool")
         def fail(kind):
             raise OutOfStock("none is left") if kind else KeyError("none")
-        """)
+        """,
     )
-    (project.folder / "shop" / "more.py").write_text(
-        'from shop.settings import *\nTASKS["default"]["OPTIONS"]["include"] = ["orders.more"]\n'
-    )
-    more = {"DJANGO_SETTINGS_MODULE": "shop.more"}
-
     with project.up(**more):
-        answer = project.said(
+        errors = project.said(
             """
             from orders.more import fail
             own, built_in = fail.enqueue(True), fail.enqueue(False)
@@ -352,14 +356,35 @@ def test_an_exception_is_told_with_its_class_and_traceback(project: Project) -> 
             **more,
         )
 
-    assert (
-        answer
-        == [
-            ["orders.more.OutOfStock", "OutOfStock", "orders.more.OutOfStock: none is left"],
-        ]
-        * 2
-        + [["builtins.KeyError", "KeyError", "KeyError: 'none'"]] * 2
+    own = ["orders.more.OutOfStock", "OutOfStock", "orders.more.OutOfStock: none is left"]
+    assert errors == [own, own, *[["builtins.KeyError", "KeyError", "KeyError: 'none'"]] * 2]
+
+
+def test_a_task_with_another_name_since_is_run_and_tried_again(project: Project) -> None:
+    include_more(project, "@task(takes_context=True)\ndef old(context): ...\n")
+    script = "from orders.more import old\nanswer = old.enqueue().id"
+    enqueued = project.said(script, DJANGO_SETTINGS_MODULE="shop.more")
+    more = include_more(
+        project,
+        """
+        @task(takes_context=True, retry=Retry(2, first="1s"), aliases=["orders.more.old"])
+        def new(context):
+            assert context.attempt == 2
+            return context.task_result.id
+        """,
     )
+
+    with project.up(**more):
+        answer = project.said(
+            f"""
+            from orders.more import new
+            result = ended(new.get_result("{enqueued}"))
+            answer = [result.attempts, result.return_value, len(result.errors)]
+            """,
+            **more,
+        )
+
+    assert answer == [2, enqueued, 1]
 
 
 def test_what_has_a_higher_priority_is_begun_before_what_has_a_lower_one(project: Project) -> None:
