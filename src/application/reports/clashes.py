@@ -81,7 +81,7 @@ def say_shared(queue: str, sources: Sequence[str]) -> str:
     """Say what a shared queue leads to.
 
     >>> say_shared("slow", ["jobs.toml", "user.toml"]).partition(":")[0]
-    'queue slow has schedules of jobs.toml and user.toml, and a worker has one file'
+    'queue slow has schedules of jobs.toml and user.toml, and a worker has one file, or app'
     """
     whose = f"{', '.join(sources[:-1])} and {sources[-1]}"
     return (
