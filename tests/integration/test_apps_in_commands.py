@@ -234,6 +234,24 @@ def test_an_app_is_imported_without_the_settings_that_it_does_not_need(shell: Sh
     assert (seen.get("OWN"), "CRON_SMTP_URL" in seen) == ("yes", False)
 
 
+def test_an_app_that_enqueues_into_another_ledger_is_warned_of(shell: Shell) -> None:
+    shell.write(SHOP.replace('"shop")', '"shop", ledger="sqlite:///other.sqlite3")'), "far.py")
+    shell.write(SHOP.replace('"shop")', '"shop", ledger="oracle://u:secret@host/x")'), "bad.py")
+
+    told, same = (
+        shell("check", "--app", "far:app", **settings).err
+        for settings in ({}, {"CRON_DATABASE_URL": "sqlite:///other.sqlite3"})
+    )
+    refused = shell("check", "--app", "bad:app")
+
+    assert (
+        "far:app: its programs enqueue into sqlite:///other.sqlite3, and here sqlite:///cr" in told
+    )
+    assert same == ""
+    assert (refused.status, "secret" in refused.err) == (2, False)
+    assert "its App(ledger=…): the database URL " in refused.err
+
+
 def test_doctor_and_delete_know_an_app(shell: Shell) -> None:
     assert shell("apply", "--app", "shop.jobs:app").status == 0
     looked = shell("doctor", "--app", "shop.jobs:app", "--json").json()

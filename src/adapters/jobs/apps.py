@@ -20,6 +20,7 @@ from typing import Final
 import attrs
 import msgspec
 
+from cronhare.adapters.addresses import parse_ledger
 from cronhare.domain.progress import OnProgress, unwatched
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.catalog import LARGEST_FILE, FileVersion
@@ -49,6 +50,7 @@ class _Answer:
 class _Tables(msgspec.Struct):
     tables: dict[str, object]
     files: list[str]
+    ledger: str | None = None
 
 
 def read_app(
@@ -71,8 +73,17 @@ def read_app(
     file = read_content(
         found.tables, place, folder=Path.cwd(), policy=policy, on_progress=on_progress
     )
-    stamp, version = stamp_of(*files), _with_code(file.version, files)
-    return attrs.evolve(file, files=files, stamp=stamp, version=version)
+    try:
+        ledger = None if found.ledger is None else parse_ledger(found.ledger)
+    except ValueError as error:
+        raise unreadable(place, f"its App(ledger=…): the database URL {error}") from error
+    return attrs.evolve(
+        file,
+        files=files,
+        stamp=stamp_of(*files),
+        version=_with_code(file.version, files),
+        ledger=ledger,
+    )
 
 
 def _with_code(said: FileVersion, files: Iterable[Path]) -> FileVersion:

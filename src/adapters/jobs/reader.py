@@ -16,6 +16,7 @@ import attrs
 import msgspec
 from msgspec import Meta
 
+from cronhare.adapters.addresses import LedgerFile, LedgerServer
 from cronhare.domain.events.targets import MOST_PINGS, MOST_TARGETS, Subscriptions, Target
 from cronhare.domain.progress import OnProgress, passing, unwatched
 from cronhare.domain.reading import MOST_FAULTS, Fault, read_table
@@ -134,7 +135,8 @@ class JobsFile:
     The ledger keeps its schedules and tasks under *source*: the file's name, unless it gives
     another; *version* says which of it was read. *subscriptions* says who is told of their events.
     *on_start* names the enabled schedules to run whenever `cronhare up` starts, *on_boot* those to
-    run once per boot of the host. It is made of *files*, with which *stamp* changes.
+    run once per boot of the host. It is made of *files*, with which *stamp* changes. An app may
+    say into which *ledger* its programs enqueue.
     """
 
     path: Path | AppPlace
@@ -149,6 +151,7 @@ class JobsFile:
     subscriptions: Subscriptions = attrs.field(factory=Subscriptions)
     files: tuple[Path, ...] = ()
     stamp: tuple[int, ...] | None = None
+    ledger: LedgerFile | LedgerServer | None = None
 
 
 def stamp_of(*files: Path) -> tuple[int, ...] | None:

@@ -5,6 +5,7 @@ Their reader is imported where it is used: a page of help needs nothing of it.
 
 # ruff: noqa: PLC0415 - as said above
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -50,16 +51,23 @@ def named(
 def load(place: "Place", settings: "Settings", *, state: str) -> "JobsFile":
     """Read a jobs file, or an app; *state* says what was not done if it is faulty."""
     from cronhare.adapters.jobs.reader import JobsFileInvalid
+    from cronhare.application.logs import say
 
     from ..given import read
 
+    log = logging.getLogger(__name__)
     try:
         with working(f"Reading {place}") as on_progress:
-            return read(place, policy=settings.policy, on_progress=on_progress)
+            file = read(place, policy=settings.policy, on_progress=on_progress)
     except JobsFileInvalid as error:
         raise jobs_refusal(error, state) from error
     except OSError as error:
         raise file_refusal(error, Path(str(place)), state) from error
+    if file.ledger not in {None, settings.ledger}:
+        why = f"its programs enqueue into {file.ledger}, and here {settings.ledger} is worked on"
+        text = f"{place}: {why}: set CRON_DATABASE_URL, or leave ledger out of App(…)"
+        say(log, logging.WARNING, "jobs.ledger", text)
+    return file
 
 
 def load_all(

@@ -37,7 +37,8 @@ def describe(place: str) -> dict[str, object]:
     tables = app.tables(place)
     if faults := list(_not_json(tables, "")):
         raise ImportFailed("\n".join(faults))
-    return {"tables": tables, "files": list(_files(place.partition(":")[0].partition(".")[0]))}
+    files = list(_files(place.partition(":")[0].partition(".")[0]))
+    return {"tables": tables, "files": files, "ledger": app.ledger}
 
 
 def _not_json(value: object, place: str) -> Iterator[str]:
