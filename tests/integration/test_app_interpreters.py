@@ -65,8 +65,8 @@ async def test_runs_of_an_app_share_its_interpreter(runner: PythonRunner, tmp_pa
     ("begun", "said"),
     [
         (
-            "import threading as t\nt.Thread(target=t.Event().wait, daemon=True).start()",
-            "metrics began a thread",
+            "import threading as t\nt.Thread(target=t.Event().wait, name='m', daemon=True).start()",
+            "metrics began a thread (m), which no fork can share",
         ),
         ("import socket; link = socket.socket()", "metrics opened a socket"),
         (

@@ -6,6 +6,7 @@ import importlib
 import logging
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import resolve_name
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _OURS = str(Path(__file__).parents[2])
 _LONGEST_TRACEBACK = 8
+_THREAD = "began a thread"
 
 
 class ImportFailed(TransientError):
@@ -92,7 +94,9 @@ class Watch:
     def faults(self, place: str) -> list[str]:
         """Say what is there, and by whom: by *place* itself, if by no module that it imports."""
         module = place.partition(":")[0]
-        return [f"{self._by.get(what, module)} {what}" for what in self._present()]
+        names = ", ".join(each.name for each in threading.enumerate()[1:])  # those of Python
+        named = {_THREAD: f"{_THREAD} ({names})"} if names else {}
+        return [f"{self._by.get(what, module)} {named.get(what, what)}" for what in self._present()]
 
     def _watched(
         self,
@@ -113,7 +117,7 @@ class Watch:
     def _present(self) -> Iterator[str]:
         own = os.getpid()
         if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208 - pathlib is slow
-            yield "began a thread"
+            yield _THREAD
         if _sockets() - self._sockets:
             yield "opened a socket"
         with open(f"/proc/self/task/{own}/children") as children:  # noqa: PTH123 - likewise
