@@ -63,7 +63,7 @@ def load(place: "Place", settings: "Settings", *, state: str) -> "JobsFile":
         raise jobs_refusal(error, state) from error
     except OSError as error:
         raise file_refusal(error, Path(str(place)), state) from error
-    if file.ledger not in {None, settings.ledger}:
+    if file.ledger is not None and file.ledger != settings.ledger:
         why = f"its programs enqueue into {file.ledger}, and here {settings.ledger} is worked on"
         text = f"{place}: {why}: set CRON_DATABASE_URL, or leave ledger out of App(…)"
         say(log, logging.WARNING, "jobs.ledger", text)
