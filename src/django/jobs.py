@@ -6,6 +6,7 @@ task of ours in a `tasks` module of INSTALLED_APPS, or in one that the option `i
 
 import inspect
 import platform
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -35,6 +36,7 @@ PLACE: Final = "cronhare.django.jobs:app"
 WORDS: Final = ("app", "calendars", "database", "defaults", "include", "notify", "schedules")
 
 _OF_A_TASK: Final = ("timeout", "retry", "executor", "per_child", "memory", "concurrency")
+_lock: Final = threading.RLock()  # requests enqueue in threads
 _SCHEMES: Final = {"mysql": "mysql+pymysql", "postgresql": "postgresql+psycopg"}
 
 
@@ -95,14 +97,18 @@ def weights() -> Mapping[str, int]:
 
 @cache
 def own_app() -> App:
-    """Give the project's app, with the tasks that were asked for by now."""
+    """Give the project's app, with the tasks that were asked for by now.
+
+    Raises:
+        ImproperlyConfigured: it cannot have that name, or see `backends`.
+    """
     options = backends()[0].options
-    return App(
-        options.get("app", "django"),
-        ledger=ledger() or None,
-        queues=[queue for queue in weights() if queue != MAIN_QUEUE],
-        defaults=options.get("defaults"),
-    )
+    queues = [queue for queue in weights() if queue != MAIN_QUEUE]
+    name, defaults = options.get("app", "django"), options.get("defaults")
+    try:
+        return App(name, ledger=ledger() or None, queues=queues, defaults=defaults)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"TASKS: app: {error}") from error
 
 
 def call_of(
@@ -124,20 +130,26 @@ def call_of(
 
 
 def _register(task: Task) -> None:
-    if (name := task.registered_name) not in own_app().tasks:
-        words: dict[str, Any] = {word: getattr(task, word) for word in _OF_A_TASK}
-        words["aliases"] = [name_of(path) for path in task.aliases]
-        words["queue"] = queue_of(task.queue_name, task.priority)
-        own_app().task(name=name, **words)(_function(task))
+    with _lock:
+        if (name := task.registered_name) not in own_app().tasks:
+            words: dict[str, Any] = {word: getattr(task, word) for word in _OF_A_TASK}
+            words["aliases"] = [name_of(path) for path in task.aliases]
+            words["queue"] = queue_of(task.queue_name, task.priority)
+            own_app().task(name=name, **words)(_function(task))
 
 
-@cache
 def discovered() -> App:
     """Give the project's app with all its tasks, and the schedules of the settings.
 
     Raises:
         ImproperlyConfigured: with every fault at once.
     """
+    with _lock:
+        return _discovered()
+
+
+@cache
+def _discovered() -> App:
     autodiscover_modules("tasks")
     for module in (each for one in backends() for each in one.options.get("include", ())):
         import_module(module)
@@ -150,6 +162,7 @@ def discovered() -> App:
     for backend in backends():
         faults += [f"{backend.alias}: {fault}" for fault in _add_tables(backend.options)]
     if faults:
+        own_app.cache_clear()  # whoever asks again is told the same
         raise ImproperlyConfigured("\n".join(["TASKS of cronhare:", *faults]))
     return own_app()
 
@@ -169,10 +182,8 @@ def _add_tables(options: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _schedule(name: str, **words: Any) -> None:  # noqa: ANN401 - those of a jobs file
-    path, said = (
-        words.pop("task", ""),
-        {word: words.pop(word) for word in ("args", "kwargs") if word in words},
-    )
+    path = words.pop("task", "")
+    said = {word: words.pop(word) for word in ("args", "kwargs") if word in words}
     if (task := made.get(name_of(path))) is None:
         known = ", ".join(sorted(made)) or "none"
         raise ValueError(f"task: {path!r} is no task of this project; there are {known}")

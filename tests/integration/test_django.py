@@ -159,10 +159,16 @@ def test_its_own_checks_pass_and_find_all_that_is_wrong(project: Project) -> Non
         """)
     )
 
+    (project.folder / "shop" / "name.py").write_text(
+        'from shop.settings import *\nTASKS["default"]["OPTIONS"]["app"] = "My shop"\n'
+    )
+
+    name = project.call("manage.py", "check", DJANGO_SETTINGS_MODULE="shop.name")
     wrong = project.call("manage.py", "check", DJANGO_SETTINGS_MODULE="shop.wrong")
     odd = project.call("manage.py", "check", DJANGO_SETTINGS_MODULE="shop.odd")
 
-    assert wrong.returncode == odd.returncode == 1
+    assert name.returncode == wrong.returncode == odd.returncode == 1
+    assert "TASKS: app: 'My shop' cannot name an app" in name.stderr
     assert "colour is not known; there are app, calendars, database" in wrong.stderr
     assert "schedules.late: task: 'orders.tasks.nothing' is no task of this project" in wrong.stderr
     assert "schedules.more: orders.tasks.confirm(): too many positional arguments" in wrong.stderr
