@@ -9,12 +9,12 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import copytree, ignore_patterns
 from textwrap import dedent
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 import pytest
@@ -27,6 +27,9 @@ pytestmark = pytest.mark.integration
 
 IS_NEW = sys.version_info >= (3, 12)
 OLDER, NEWER = ("3.11",), ("3.14", "3.13", "3.12")
+
+#: Ids, by what they are of.
+Enqueued: TypeAlias = dict[str, Any]
 
 PRELUDE = """
 import json, os, sys, time
@@ -56,12 +59,13 @@ class Project:
 
     folder: Path
     python: Path
+    settings: Mapping[str, str] = {}
 
     def call(self, *arguments: str, **settings: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             [self.python, *arguments],
             cwd=self.folder,
-            env=clean_environment() | settings,
+            env=clean_environment() | dict(self.settings) | settings,
             capture_output=True,
             text=True,
             timeout=120,
@@ -97,7 +101,7 @@ class Project:
             up = subprocess.Popen(
                 command,
                 cwd=self.folder,
-                env=clean_environment() | settings,
+                env=clean_environment() | dict(self.settings) | settings,
                 stdout=file,
                 stderr=file,
                 start_new_session=True,
@@ -287,127 +291,138 @@ def test_beside_a_ledger_elsewhere_it_is_enqueued_after_the_commit(project: Proj
     assert answer == ["", "", "READY"]
 
 
-def test_what_was_enqueued_before_is_run_and_told_of(project: Project) -> None:
-    placed = project.said("""
-        with transaction.atomic():
-            order = Order.objects.create(email="bob@example.com")
-            result = tasks.confirm.using(key=f"confirm:{order.pk}").enqueue(order.pk)
-        again = tasks.confirm.using(key=f"confirm:{order.pk}").enqueue(order.pk)
-        later = tasks.count.using(run_after=timezone.now() + timedelta(hours=1)).enqueue()
-        answer = {"order": order.pk, "result": result.id, "again": again.id, "later": later.id}
-    """)
-    with project.up():
-        ran = project.said(f"""
-            result = ended(tasks.confirm.get_result("{placed["result"]}"))
-            order = Order.objects.get(pk={placed["order"]})
-            missing = ended(tasks.confirm.enqueue(999))
-            [error] = missing.errors
-            reminded = ended(tasks.remind_unpaid.enqueue(days=0))
-            import asyncio
-            counted = ended(asyncio.run(tasks.count.aenqueue()))
-            answer = {{
-                "value": [result.return_value, result.args, result.attempts],
-                "confirmed": result.started_at < order.confirmed_at < result.finished_at,
-                "failed": [missing.status, error.exception_class.__name__, error.traceback],
-                "reminded": reminded.return_value,
-                "counted": counted.return_value == Order.objects.count(),
-                "later": tasks.count.get_result("{placed["later"]}").status,
-            }}
-        """)
+OLD = """
+@task(takes_context=True)
+def old(context): ...
+"""
 
-    mail = "".join(path.read_text() for path in (project.folder / "var" / "mail").iterdir())
-    assert placed["again"] == placed["result"]
-    assert ran["value"] == ["bob@example.com", [placed["order"]], 1]
-    assert ran["confirmed"]
-    assert ran["failed"] == ["FAILED", "PermanentError", "there is no order 999"]
-    assert ran["reminded"] == {"reminded": 2, "attempt": 1}
-    assert ran["counted"]
-    assert ran["later"] == "READY"
-    assert len(re.findall("^To: bob@example.com$", mail, re.MULTILINE)) == 2
+NEW = """
+from cronhare import Retry
+
+class OutOfStock(Exception):
+    pass
+
+@task(retry=Retry(2, first="1s"), executor="pool")
+def fail(kind):
+    raise OutOfStock("none is left") if kind else KeyError("none")
+
+@task(takes_context=True, retry=Retry(2, first="1s"), aliases=["orders.more.old"])
+def new(context):
+    assert context.attempt == 2
+    return context.task_result.id
+"""
 
 
-def include_more(project: Project, text: str) -> dict[str, str]:
-    """Add a module with tasks; gives the environment in which they count."""
-    (project.folder / "orders" / "more.py").write_text(
-        "from cronhare import Retry\nfrom orders.tasks import task\n" + dedent(text)
-    )
+@pytest.fixture(scope="module")
+def more(project: Project) -> Project:
+    """The project with a module of tasks that is not called `tasks`."""
+    (project.folder / "orders" / "more.py").write_text(f"from orders.tasks import task\n{OLD}")
     (project.folder / "shop" / "more.py").write_text(
         'from shop.settings import *\nTASKS["default"]["OPTIONS"]["include"] = ["orders.more"]\n'
     )
-    return {"DJANGO_SETTINGS_MODULE": "shop.more"}
+    return attrs.evolve(project, settings={"DJANGO_SETTINGS_MODULE": "shop.more"})
 
 
-def test_an_exception_is_told_with_its_class_and_traceback(project: Project) -> None:
-    more = include_more(
-        project,
-        """
-        class OutOfStock(Exception):
-            pass
-
-        @task(retry=Retry(2, first="1s"), executor="pool")
-        def fail(kind):
-            raise OutOfStock("none is left") if kind else KeyError("none")
-        """,
-    )
-    with project.up(**more):
-        errors = project.said(
-            """
-            from orders.more import fail
-            own, built_in = fail.enqueue(True), fail.enqueue(False)
-            answer = [
-                [e.exception_class_path, e.exception_class.__name__, e.traceback.splitlines()[-1]]
-                for e in [*ended(own).errors, *ended(built_in).errors]
-            ]
-            """,
-            **more,
-        )
-
-    own = ["orders.more.OutOfStock", "OutOfStock", "orders.more.OutOfStock: none is left"]
-    assert errors == [own, own, *[["builtins.KeyError", "KeyError", "KeyError: 'none'"]] * 2]
-
-
-def test_a_task_with_another_name_since_is_run_and_tried_again(project: Project) -> None:
-    include_more(project, "@task(takes_context=True)\ndef old(context): ...\n")
-    script = "from orders.more import old\nanswer = old.enqueue().id"
-    enqueued = project.said(script, DJANGO_SETTINGS_MODULE="shop.more")
-    more = include_more(
-        project,
-        """
-        @task(takes_context=True, retry=Retry(2, first="1s"), aliases=["orders.more.old"])
-        def new(context):
-            assert context.attempt == 2
-            return context.task_result.id
-        """,
-    )
-
-    with project.up(**more):
-        answer = project.said(
-            f"""
-            from orders.more import new
-            result = ended(new.get_result("{enqueued}"))
-            answer = [result.attempts, result.return_value, len(result.errors)]
-            """,
-            **more,
-        )
-
-    assert answer == [2, enqueued, 1]
-
-
-def test_what_has_a_higher_priority_is_begun_before_what_has_a_lower_one(project: Project) -> None:
-    enqueued = project.said("""
+@pytest.fixture(scope="module")
+def enqueued(more: Project) -> Enqueued:
+    """What was enqueued before the worker that `running` has began, which has other code."""
+    answer: Enqueued = more.said("""
+        from orders.more import old
         def eight(priority):
             return [tasks.count.using(priority=priority).enqueue().id for _ in range(8)]
-        answer = {"low": eight(-1), "high": eight(50)}
+        answer = {"low": eight(-1), "high": eight(50), "old": old.enqueue().id}
+        with transaction.atomic():
+            order = Order.objects.create(email="bob@example.com")
+            confirmed = tasks.confirm.using(key=f"confirm:{order.pk}").enqueue(order.pk)
+        again = tasks.confirm.using(key=f"confirm:{order.pk}").enqueue(order.pk)
+        later = tasks.count.using(run_after=timezone.now() + timedelta(hours=1)).enqueue()
+        answer |= {"order": order.pk, "confirmed": confirmed.id, "again": again.id}
+        answer |= {"later": later.id}
     """)
-    with project.up("--concurrency", "1"):
-        begun = project.said(f"""
-            ids = {enqueued["low"]} + {enqueued["high"]}
-            found = [ended(tasks.count.get_result(id)) for id in ids]
-            answer = [each.id for each in sorted(found, key=lambda each: each.started_at)]
-        """)
+    (more.folder / "orders" / "more.py").write_text(f"from orders.tasks import task\n{NEW}")
+    return answer
 
-    places = {name: sorted(map(begun.index, ids)) for name, ids in enqueued.items()}
-    assert places["high"][6] < places["low"][1]  # 16 for 1: no more than one low is among them
+
+@pytest.fixture(scope="module")
+def running(more: Project, enqueued: Enqueued) -> Iterator[Project]:
+    """The project beside a worker that runs one task at a time."""
+    assert enqueued["old"]
+    with more.up("--concurrency", "1"):
+        yield more
+
+
+def test_what_has_a_higher_priority_is_begun_before_what_has_a_lower_one(
+    running: Project, enqueued: Enqueued
+) -> None:
+    begun = running.said(f"""
+        ids = {enqueued["low"]} + {enqueued["high"]}
+        found = [ended(tasks.count.get_result(id)) for id in ids]
+        answer = [each.id for each in sorted(found, key=lambda each: each.started_at)]
+    """)
+
+    low, high = (sorted(map(begun.index, enqueued[name])) for name in ("low", "high"))
+    assert high[6] < low[1]  # 16 for 1: no more than one low is among them
+
+
+def test_what_was_enqueued_before_is_run_once_and_told_of(
+    running: Project, enqueued: Enqueued
+) -> None:
+    ran = running.said(f"""
+        result = ended(tasks.confirm.get_result("{enqueued["confirmed"]}"))
+        order = Order.objects.get(pk={enqueued["order"]})
+        answer = {{
+            "value": [result.return_value, result.args, result.attempts],
+            "confirmed": result.started_at < order.confirmed_at < result.finished_at,
+            "later": tasks.count.get_result("{enqueued["later"]}").status,
+        }}
+    """)
+
+    mail = "".join(path.read_text() for path in (running.folder / "var" / "mail").iterdir())
+    assert enqueued["again"] == enqueued["confirmed"]
+    assert ran["value"] == ["bob@example.com", [enqueued["order"]], 1]
+    assert ran["confirmed"]
+    assert ran["later"] == "READY"
+    assert len(re.findall("^To: bob@example.com$", mail, re.MULTILINE)) == 1
+
+
+def test_tasks_of_each_kind_give_their_results(running: Project) -> None:
+    answer = running.said("""
+        import asyncio
+        reminded = ended(tasks.remind_unpaid.enqueue(days=0)).return_value
+        counted = ended(asyncio.run(tasks.count.aenqueue())).return_value
+        orders = Order.objects.count()
+        answer = [reminded == {"reminded": orders, "attempt": 1}, counted == orders]
+    """)
+
+    assert answer == [True, True]
+
+
+def test_an_exception_is_told_with_its_class_and_traceback(running: Project) -> None:
+    errors = running.said("""
+        from orders.more import fail
+        own, built_in, ours = fail.enqueue(True), fail.enqueue(False), tasks.confirm.enqueue(999)
+        answer = [
+            [e.exception_class_path, e.exception_class.__name__, e.traceback.splitlines()[-1]]
+            for e in [*ended(own).errors, *ended(built_in).errors, *ended(ours).errors]
+        ]
+    """)
+
+    own = ["orders.more.OutOfStock", "OutOfStock", "orders.more.OutOfStock: none is left"]
+    built_in = ["builtins.KeyError", "KeyError", "KeyError: 'none'"]
+    ours = ["cronhare.PermanentError", "PermanentError", "there is no order 999"]
+    assert errors == [own, own, built_in, built_in, ours]
+
+
+def test_a_task_with_another_name_since_is_run_and_tried_again(
+    running: Project, enqueued: Enqueued
+) -> None:
+    answer = running.said(f"""
+        from orders.more import new
+        result = ended(new.get_result("{enqueued["old"]}"))
+        answer = [result.attempts, result.return_value, len(result.errors)]
+    """)
+
+    assert answer == [2, enqueued["old"], 1]
 
 
 def test_a_schedule_of_the_settings_is_one_of_the_ledger(project: Project) -> None:
