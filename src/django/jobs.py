@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import quote
 
 import django
@@ -194,62 +194,55 @@ def _schedule(name: str, **words: Any) -> None:  # noqa: ANN401 - those of a job
 
 
 class _Attempt:
-    """One attempt of a task: what Django is told of it, and the state of its connections."""
+    """One attempt of a task: what Django is told of it, and the state of its connections.
+
+    Of earlier attempts it is not known here which worker had them: `refresh` reads it.
+    """
 
     def __init__(self, task: Task, ctx: Context, args: list[Any], kwargs: dict[str, Any]) -> None:
-        """Of earlier attempts it is not known which worker had them: `refresh` reads it."""
+        workers, id_ = [platform.node()] * ctx.attempt, str(ctx.execution_id or "")
+        self._result = new_result(task, id=id_, args=args, kwargs=kwargs, worker_ids=workers)
         self._sender = type(task.get_backend())
-        self._result = new_result(
-            task,
-            id=str(ctx.execution_id or ""),
-            args=args,
-            kwargs=kwargs,
-            worker_ids=[platform.node()] * ctx.attempt,
-        )
         context = [api.TaskContext(task_result=self._result)] if task.takes_context else []
-        self.args = [*context, *args]
+        self.args, self.value = [*context, *args], None
 
-    def begin(self) -> None:
+    def __enter__(self) -> Self:
         """Keep no connection that the database may have closed, in a child that is used again."""
         reset_queries()
         close_old_connections()
         now = timezone.now()
         note(self._result, status="RUNNING", started_at=now, last_attempted_at=now)
         api.signals.task_started.send(self._sender, task_result=self._result)
+        return self
 
-    def end(self, status: str, value: object = None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            if not isinstance(value, Snooze):
+            if not isinstance(self.value, Snooze):
+                status = "SUCCESSFUL" if kind is None else "FAILED"
                 note(self._result, status=status, finished_at=timezone.now())
                 api.signals.task_finished.send(self._sender, task_result=self._result)
         finally:
             close_old_connections()
+
+    async def __aenter__(self) -> Self:
+        return await sync_to_async(self.__enter__)()  # type: ignore[no-any-return]
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await sync_to_async(self.__exit__)(kind)
 
 
 def _function(task: Task) -> Callable[..., Any]:
     """Make the function that runs a task in a worker: Django calls by place as well as by name."""
 
     def run(ctx: Context, args: list[Any], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
-        attempt = _Attempt(task, ctx, args, kwargs)
-        attempt.begin()
-        try:
-            value = task.call(*attempt.args, **kwargs)
-        except BaseException:
-            attempt.end("FAILED")
-            raise
-        attempt.end("SUCCESSFUL", value)
-        return value
+        with _Attempt(task, ctx, args, kwargs) as attempt:
+            attempt.value = task.call(*attempt.args, **kwargs)
+        return attempt.value
 
     async def run_async(ctx: Context, args: list[Any], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
-        attempt = _Attempt(task, ctx, args, kwargs)
-        await sync_to_async(attempt.begin)()
-        try:
-            value = await task.acall(*attempt.args, **kwargs)
-        except BaseException:
-            await sync_to_async(attempt.end)("FAILED")
-            raise
-        await sync_to_async(attempt.end)("SUCCESSFUL", value)
-        return value
+        async with _Attempt(task, ctx, args, kwargs) as attempt:
+            attempt.value = await task.acall(*attempt.args, **kwargs)
+        return attempt.value
 
     return run_async if inspect.iscoroutinefunction(task.func) else run
 
