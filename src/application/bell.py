@@ -4,7 +4,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
+from queue import Empty, SimpleQueue
 from typing import Final
 
 import attrs
@@ -127,8 +129,9 @@ class SendingBell:
             yield "the broker gave no answer in time"
 
 
-#: Seconds before each look for what is about to be committed.
-LOOKS: Final = (0.0, 0.005, 0.02, 0.1, 0.4, 1.0)
+#: Seconds between looks for what is about to be committed, and for how long it is looked for.
+LOOK_EVERY: Final = 0.005
+LOOK_FOR: Final = 1.0
 
 #: So long the end of a program waits for what is still to be rung.
 LAST_RING: Final = 2.0
@@ -150,75 +153,55 @@ class BackgroundBell:
         """*find* reads executions that are committed."""
         self.head_start = bell.head_start
         self._bell, self._now, self._find = bell, now, find
-        self._changed = threading.Condition()
-        self._ready = list[Execution]()
-        #: When to look for executions, by their ids, and how often that was in vain.
-        self._awaited = dict[int, tuple[float, int]]()
-        self._is_closing = False
-        self._thread: threading.Thread | None = None
+        #: Executions, or the id of one that is about to be committed; None ends the thread.
+        self._asked = SimpleQueue[Execution | int | None]()
+        self._thread = threading.Thread(target=self._run, name="cronhare-bell", daemon=True)
+        self._beginning = threading.Lock()
 
     def ring(self, executions: Sequence[Execution], *, now: datetime) -> None:  # noqa: ARG002
-        with self._changed:
-            self._ready.extend(executions)
-            self._wake()
+        self._ask(executions)
 
     def ring_once_there(self, ids: Collection[int]) -> None:
-        with self._changed:
-            self._awaited.update(dict.fromkeys(ids, (time.monotonic(), 0)))
-            self._wake()
+        self._ask(ids)
 
     def close(self) -> None:
         """Ring for what waits, within `LAST_RING`, and end."""
-        with self._changed:
-            self._is_closing = True
-            self._changed.notify()
-        if self._thread is not None:
-            self._thread.join(LAST_RING)
+        self._ask([None])
+        self._thread.join(LAST_RING)
 
-    def _wake(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="cronhare-bell", daemon=True)
-            self._thread.start()
-        self._changed.notify()
+    def _ask(self, asked: Iterable[Execution | int | None]) -> None:
+        for each in asked:
+            self._asked.put(each)
+        with self._beginning:
+            if self._thread.ident is None:
+                self._thread.start()
 
     def _run(self) -> None:
-        while (work := self._next()) is not None:
-            ready, sought = work
+        awaited, is_open = dict[int, float](), True  # when each is given up: it was rolled back
+        while is_open:
+            asked = list(self._next(LOOK_EVERY if awaited else None))
+            is_open, moment = None not in asked, time.monotonic()
+            ready = [each for each in asked if isinstance(each, Execution)]
+            awaited |= {id_: moment + LOOK_FOR for id_ in asked if isinstance(id_, int)}
             try:
-                found = self._find(sought) if sought else {}
+                found = self._find(awaited) if awaited else {}
                 now = self._now()
             except Exception as error:  # noqa: BLE001 - the ledger is away: a scheduler finds them
                 say(log, logging.DEBUG, "bell.unheard", f"Nothing is rung for: {error}")
+                awaited.clear()
                 continue
-            self._look_again({id_: times for id_, times in sought.items() if id_ not in found})
+            awaited = {i: at for i, at in awaited.items() if i not in found and at > moment}
             if ready := [*ready, *found.values()]:
                 self._bell.ring(ready, now=now)
         if isinstance(self._bell, SendingBell):
             self._bell.close()
 
-    def _next(self) -> tuple[list[Execution], Mapping[int, int]] | None:
-        """Wait for what is to be rung or looked for; None at the end."""
-        with self._changed:
+    def _next(self, seconds: float | None) -> Iterator[Execution | int | None]:
+        """Wait for what is asked, for so long; give all of it."""
+        with suppress(Empty):
+            yield self._asked.get(timeout=seconds)
             while True:
-                now = time.monotonic()
-                due = {id_: times for id_, (at, times) in self._awaited.items() if at <= now}
-                if self._ready or due:
-                    for id_ in due:
-                        del self._awaited[id_]
-                    ready, self._ready = self._ready, []
-                    return ready, due
-                if self._is_closing:
-                    return None
-                soonest = min((at for at, _ in self._awaited.values()), default=None)
-                self._changed.wait(None if soonest is None else soonest - now)
-
-    def _look_again(self, missing: Mapping[int, int]) -> None:
-        """Look for what is not committed a few times more: perhaps it was rolled back."""
-        now = time.monotonic()
-        with self._changed:
-            for id_, times in missing.items():
-                if times + 1 < len(LOOKS):
-                    self._awaited.setdefault(id_, (now + LOOKS[times + 1], times + 1))
+                yield self._asked.get_nowait()
 
 
 def _named(names: Iterable[str]) -> str:

@@ -295,7 +295,6 @@ class Container(containers.DeclarativeContainer):
     task_desk = providers.ThreadSafeSingleton(
         TaskDesk,
         enqueuer=enqueuer,
-        store=enqueue_store,
         records=records,
         trail=audit_trail,
         now=ledger_clock.provided.now,

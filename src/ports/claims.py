@@ -268,9 +268,6 @@ class EnqueuePort(Protocol):
     def schedules(self, names: Collection[str]) -> Mapping[str, Schedule | BrokenSchedule]:
         """Find schedules by name; those that are missing are left out."""
 
-    def named(self, task: str) -> Sequence[str]:
-        """Name the schedules by hand of tasks with this name, of whatever source."""
-
     def check(self, on: object) -> None:
         """Make sure that *on* leads to the ledger's own database; asked once for each engine.
 
@@ -299,5 +296,5 @@ class EnqueuePort(Protocol):
     def committed(self, ids: Collection[int]) -> Mapping[int, Execution]:
         """Read those of the executions that are committed."""
 
-    def after_commit(self, on: object, call: Callable[[], None]) -> bool:
-        """Call back about when their transaction commits, maybe just before; False if none can."""
+    def after_commit(self, on: object, call: Callable[[], None]) -> None:
+        """Call back about when their transaction commits, if it tells; maybe just before."""

@@ -3,12 +3,13 @@
 import asyncio
 import json
 import time
+from asyncio import Future
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import timedelta
 from functools import partial
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import attrs
 
@@ -33,6 +34,9 @@ from cronhare.task import Given
 A = TypeVar("A")
 T = TypeVar("T")
 
+#: An attempt, and where its result goes.
+Asked: TypeAlias = tuple[Invocation, Future[AttemptResult]]
+
 
 @attrs.frozen
 class Failure:
@@ -46,34 +50,19 @@ class Failure:
 class InlineRunner:
     """Satisfies `TaskRunnerPort` for functions of an *app*.
 
-    An attempt waits until `call_next` is called, outside of the event loop, as a child of a worker
-    has none either. What it reports goes through what reads the reports of a child.
+    What is *asked* waits until `perform` is called, outside of the event loop, as a child of a
+    worker has none either. What it reports goes through what reads the reports of a child.
     """
 
     _app: App
     failures: dict[str, Failure] = attrs.field(init=False, factory=dict[str, Failure])
     is_calling: bool = attrs.field(init=False, default=False)
-    _asked: Invocation | None = attrs.field(init=False, default=None)
-    _wanted: asyncio.Event = attrs.field(init=False, factory=asyncio.Event)
-    _answer: "asyncio.Future[AttemptResult] | None" = attrs.field(init=False, default=None)
+    asked: asyncio.Queue[Asked] = attrs.field(init=False, factory=asyncio.Queue)
 
     async def run(self, invocation: Invocation) -> AttemptResult:
-        self._asked, self._answer = invocation, asyncio.get_running_loop().create_future()
-        self._wanted.set()
-        return await self._answer
-
-    async def wanted(self) -> None:
-        """Wait until an attempt is to be called."""
-        await self._wanted.wait()
-
-    def call_next(self) -> bool:
-        """Call what waits, if anything does. What is no `Exception` ends the test."""
-        if self._asked is None or self._answer is None:
-            return False
-        invocation, answer, self._asked = self._asked, self._answer, None
-        self._wanted.clear()
-        answer.set_result(self._perform(invocation))
-        return True
+        answer: Future[AttemptResult] = asyncio.get_running_loop().create_future()
+        self.asked.put_nowait((invocation, answer))
+        return await answer
 
     def stop(self, execution_id: int, reason: StopReason) -> bool:  # noqa: ARG002 - the port's
         return False
@@ -84,7 +73,8 @@ class InlineRunner:
     async def close(self) -> None:
         """Nothing is left running."""
 
-    def _perform(self, invocation: Invocation) -> AttemptResult:
+    def perform(self, invocation: Invocation, answer: Future[AttemptResult]) -> None:
+        """Call what was asked. What is no `Exception` ends the test."""
         reports = bytearray()
         variables = environment(invocation, passed={}, ours={}, params_file="")
         given = Given(variables, json.dumps(invocation.params), reports.extend)
@@ -97,16 +87,15 @@ class InlineRunner:
         finally:
             self.is_calling = False
             reporting.ask(lambda: None)
-        return _result(invocation, status, bytes(reports))
+        answer.set_result(_result(invocation, status, bytes(reports)))
 
     def _call(self, invocation: Invocation) -> object:
         task = find(self._app, invocation.task.name)
         failure = self.failures.get(task.name)
         if failure is not None and invocation.deaths < failure.times:
             raise failure.error
-        arguments = task.signature.arguments(invocation.params)
         given = (context(),) if task.signature.takes_context else ()
-        result = task.function(*given, **arguments)
+        result = task.function(*given, **task.signature.arguments(invocation.params))
         if asyncio.iscoroutine(result):
             result = asyncio.run(result)
         if isinstance(result, Snooze):

@@ -14,6 +14,7 @@ import attrs
 from sqlalchemy import delete, select
 
 from cronhare.adapters.jobs.reader import read_content
+from cronhare.adapters.memory.broker import SilentBell
 from cronhare.adapters.sql.tables.tables import executions, schedulers
 from cronhare.application.worker.delivery import Places
 from cronhare.domain.access import LOCAL, Actor, Channel, Scope
@@ -21,25 +22,27 @@ from cronhare.domain.cron import find_zone
 from cronhare.domain.execution import UNFINISHED, WAITING, Execution, Graces, State
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.schedules.catalog import MissingTask
+from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.keys import own_key
 from cronhare.domain.schedules.python_call import AppPlace
+from cronhare.domain.schedules.task import TaskRef, assigned_number
 from cronhare.domain.texts.moments import parse_duration
 from cronhare.domain.topology import LANE_UNIT
+from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.injection import providers
 from cronhare.entrypoints.python.app import App
-from cronhare.entrypoints.python.client import using
-from cronhare.entrypoints.python.signatures import converted_result
-from cronhare.entrypoints.python.tasks import Task
+from cronhare.entrypoints.python.client import Client, using
+from cronhare.entrypoints.python.handles import result_of
+from cronhare.entrypoints.python.tasks import RemoteTask, Task
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.working import WorkingContainer
 from cronhare.ports.broker import Delivery
 from cronhare.ports.records import ExecutionFilter
 from cronhare.task import TransientError
 
-from .client import InTest, NoBell
 from .clock import FrozenClock
 from .ledger import memory_engine, release
-from .runner import Failure, InlineRunner, outside_of_loops
+from .runner import Asked, Failure, InlineRunner, outside_of_loops
 
 T = TypeVar("T")
 
@@ -125,7 +128,7 @@ class Cronhare:
         self._find_app = find_app
         self._parts: _Parts | None = None
         self._zone = ZoneInfo("UTC")
-        self._client = using(InTest(lambda: self._begun))
+        self._client = using(_InTest(lambda: self._begun))
 
     def __enter__(self) -> Self:
         self._client.__enter__()
@@ -221,12 +224,7 @@ class Cronhare:
         )
         name = execution.task_name or "" if isinstance(found, MissingTask) else found.name
         attempts = [each for each in records.attempts(execution.id) if each.ending not in _FREE]
-        outputs = records.output(execution.id)
-        result = outputs[-1].report.result if outputs else None
         task = self._begun.app.tasks.get(name)
-        if result is not None:
-            result = json.loads(result)
-            result = converted_result(task.function, result) if task else result
         return Run(
             id=execution.id,
             schedule=execution.schedule_name,
@@ -237,7 +235,7 @@ class Cronhare:
             due_at=execution.due_at.astimezone(self._zone),
             key=own_key(execution.key),
             params=json.loads(execution.params),
-            result=result,
+            result=result_of(records, execution.id, task and task.function),
             error=None if execution.state is State.SUCCEEDED else execution.last_error,
         )
 
@@ -259,8 +257,8 @@ class _Parts:
             engine=providers.Object(memory_engine(self.clock)),
             tasks=providers.Object(file.tasks),
             runner=providers.Object(self.runner),
-            bell=providers.Object(NoBell()),
-            background_bell=providers.Object(NoBell()),
+            bell=providers.Object(SilentBell()),
+            background_bell=providers.Object(SilentBell()),
             random_fraction=providers.Object(lambda: 0.0),
             **dict.fromkeys(
                 ("ledger_threads", "waiting_threads", "chores_thread", "publishing_threads"),
@@ -297,8 +295,8 @@ class _Parts:
         for _ in range(_MOST_TURNS):
             tick = self._dispatcher.tick(now)
             more = self._look(now) or bool(tick.claimed or tick.skipped)
-            while self._run(self._handle()):
-                self.runner.call_next()
+            while (asked := self._run(self._handle())) is not None:
+                self.runner.perform(*asked)
                 more = True  # a task may have enqueued others
             if not more:
                 return
@@ -364,8 +362,8 @@ class _Parts:
         await self._connection.consume(sorted(queues), prefetch=_ALL, on_delivery=accept)
         self._queues |= queues
 
-    async def _handle(self) -> bool:
-        """Handle deliveries until a task is to be called; or until none is left: then False."""
+    async def _handle(self) -> Asked | None:
+        """Handle deliveries until a task is to be called; or until none is left: then None."""
         while True:
             for _ in range(3):  # what was published arrives
                 await asyncio.sleep(0)
@@ -373,19 +371,46 @@ class _Parts:
                 if not self._deliveries:
                     await self._worker.settled()
                 if not self._deliveries:
-                    return False
+                    return None
                 handle = self._worker.handle(self._deliveries.popleft())
                 self._handled = asyncio.create_task(handle)
-            wanted = asyncio.create_task(self.runner.wanted())
-            await asyncio.wait({self._handled, wanted}, return_when=asyncio.FIRST_COMPLETED)
-            if wanted.done():
-                return True
-            wanted.cancel()
+            asked = asyncio.create_task(self.runner.asked.get())
+            await asyncio.wait({self._handled, asked}, return_when=asyncio.FIRST_COMPLETED)
+            if asked.done():
+                return asked.result()
+            asked.cancel()
             self._handled.result()
             self._handled = None
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return outside_of_loops(self._loop.run_until_complete, work)
+
+
+class _InTest(Client):
+    """The client of all apps while a test runs, whose system begins when it is needed.
+
+    Transactions of the application are of another database: what is enqueued in one is there at
+    once, and stays after a rollback.
+    """
+
+    def __init__(self, begun: Callable[[], _Parts]) -> None:
+        self._begun = begun
+
+    @property
+    def container(self) -> Container:  # type: ignore[override] # it is not set
+        return self._begun().container
+
+    def part_of(self, on: object) -> Any:  # noqa: ANN401, ARG002 - as the base has it
+        return None
+
+    def waits_for(self, execution_id: int) -> None:
+        self._begun().wait_for(execution_id)
+
+    def draft_of(self, task: Task[..., Any] | RemoteTask[Any]) -> ScheduleDraft:
+        """Draft also what a ledger has of a task whose code is elsewhere."""
+        ref = TaskRef("worker", assigned_number(task.app.name, task.name))
+        remote = ScheduleDraft(name=task.own_schedule, task=ref, task_name=task.name)
+        return super().draft_of(task) or remote
 
 
 def _looks(row: Any) -> Iterator[datetime]:  # noqa: ANN401 - as it was selected

@@ -63,8 +63,7 @@ class Program:
 
     def all(self, *wanted: Wanted, on: object | None = None) -> Sequence[Enqueued]:
         """Enqueue several."""
-        found = self.enqueuer.find(wanted, {MAIL: DRAFT}.get, on=on)
-        return self.enqueuer.enqueue(wanted, found, on=on)
+        return self.enqueuer.enqueue(wanted, {MAIL: DRAFT}.get, on=on)
 
     def one(self, key: str = "order-7", *, on: object | None = None, **said: Any) -> int:  # noqa: ANN401
         """Enqueue one, and give its id."""

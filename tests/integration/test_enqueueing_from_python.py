@@ -417,8 +417,8 @@ def test_a_schedule_is_there_with_the_callers_commit(shop: Shop, tmp_path: Path)
 
 def test_a_name_of_a_file_is_left_to_it(shop: Shop) -> None:
     container = shop.client.container
-    draft = shop.client.draft(shop.app, "nightly", {"task": "refresh", "every": "30s"})
-    container.schedules().save([draft], source="shop", now=container.clock().now())
+    drafts = shop.client.drafts(shop.app, {"nightly": {"task": "refresh", "every": "30s"}})
+    container.schedules().save(drafts, source="shop", now=container.clock().now())
 
     with pytest.raises(ValueError, match="nightly is of shop"):
         shop.app.schedules.put("nightly", shop.refresh.bind("us"), every("30s"))

@@ -49,15 +49,7 @@ def test_a_task_is_run_by_its_name(web: Site, ledger: Ledger) -> None:
     assert (run.state, run.due_at) == (State.CLAIMED, NOON + HOUR)
 
 
-def test_the_name_alone_is_enough_where_one_source_has_it(web: Site, ledger: Ledger) -> None:
-    assert web.post("/tasks/send/runs", {}).status == 202
-
-    depot = ScheduleDraft(name="depot:send", task=TaskRef("worker", 8), task_name="send")
-    ledger.schedules.save([depot], source="depot", now=NOON)
-    answer = web.post("/tasks/send/runs", {})
-    assert answer.status == 404
-    assert "several tasks: depot:send, shop:send" in answer.text
-    assert web.post("/tasks/other/runs", {}).status == 404
+def test_a_task_that_the_ledger_does_not_know_is_told(web: Site) -> None:
     assert web.post("/tasks/shop:other/runs", {}).status == 404
 
 

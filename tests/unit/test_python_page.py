@@ -11,7 +11,7 @@ import cronhare
 from cronhare import App, Call, Context, Handle, Retry, at, cron, every
 from cronhare.domain.schedules.python_call import Executor
 from cronhare.entrypoints.python.schedules import AppSchedules
-from cronhare.entrypoints.python.tasks import Options
+from cronhare.entrypoints.python.tasks import Options, TaskDecorator
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
 
@@ -32,9 +32,9 @@ def public(names: Iterable[str]) -> set[str]:
 
 
 def task_options() -> set[str]:
-    """Those that `App.task` names itself; its overloads are in its source alone."""
-    source = inspect.getsource(App)
-    [said] = re.findall(r"def task\(\n\s+self,\n\s+\*,\n(.*?)\*\*words", source, re.DOTALL)
+    """Those that `App.task` names; its overloads are in its source alone."""
+    source = inspect.getsource(TaskDecorator)
+    [said] = re.findall(r"def __call__\(\n\s+self,\n\s+\*,\n(.*?)\*\*words", source, re.DOTALL)
     return set(re.findall(r"(\w+): ", said))
 
 
@@ -70,4 +70,8 @@ def test_each_method_of_schedules_is_named() -> None:
     [row] = [line for line in PAGE.splitlines() if line.startswith("| `schedules` |")]
 
     assert set(re.findall(r"`(\w+)`", row)) - {"schedules"} == public(vars(AppSchedules))
-    assert {"bind", "enqueue", "aenqueue", "options"} >= public(vars(Call)) - {"task", "params"}
+    assert {"bind", "enqueue", "aenqueue", "options"} >= public(vars(Call)) - {
+        "task",
+        "params",
+        "asked",
+    }

@@ -19,7 +19,7 @@ import attrs
 import sqlalchemy as sa
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.enqueue import refuse_other, schedule_of_task
+from cronhare.domain.lifecycle.enqueue import refuse_other
 from cronhare.domain.schedules.draft import ScheduleDraft, compile_schedule
 from cronhare.domain.schedules.schedule import OWNER_FIELDS, BrokenSchedule, Schedule
 from cronhare.ports import LedgerRefused
@@ -37,9 +37,6 @@ _ROWS: Final = 500
 
 _NAMED: Final[sa.Select[Any]] = sa.select(*READ).where(
     schedulers.c.name.in_(sa.bindparam("names", expanding=True))
-)
-_OF_TASK: Final = sa.select(schedulers.c.name, schedulers.c.source).where(
-    schedulers.c.task_name == sa.bindparam("task")
 )
 
 #: What a database is called, and how parameters are written, by the module of its driver.
@@ -65,9 +62,6 @@ _WHICH: Final = {
     "CAST(to_regclass('SchedulerExecution') AS oid)",
 }
 
-#: MySQL's flag with which rows count that were left as they are.
-_FOUND_ROWS: Final = 2
-
 T = TypeVar("T")
 
 Values = tuple[Any, ...]
@@ -85,7 +79,6 @@ class Link:
     style: str
     run: Callable[[str, Values], tuple[list[Any], int, int]]
     engine: object
-    raw: object
     commits: Callable[[Callable[[], None]], None] | None = None
 
     def execute(self, statement: str, values: Values = ()) -> tuple[list[Any], int, int]:
@@ -105,7 +98,7 @@ class Link:
         rows = self.execute("PRAGMA database_list")[0]
         path = next((row[2] for row in rows if row[1] == "main"), "")
         if not path:
-            return "a database in memory", str(id(self.raw))
+            return "a database in memory", ""
         file = Path(path).stat()
         return f"the file {path}", f"{file.st_dev}:{file.st_ino}"
 
@@ -144,7 +137,6 @@ def _sqlalchemy(connection: sa.Connection) -> Link:
         connection.dialect.paramstyle,
         run,
         connection.engine,
-        connection.connection.dbapi_connection,
         lambda call: _at_commit(connection, call),
     )
 
@@ -180,7 +172,7 @@ def _driver(connection: Any) -> Link:  # noqa: ANN401 - any driver's
         finally:
             cursor.close()
 
-    return Link(*found, run, connection, connection)
+    return Link(*found, run, connection)
 
 
 def _django(alias: str) -> Link:
@@ -192,7 +184,7 @@ def _django(alias: str) -> Link:
     def commits(call: Callable[[], None]) -> None:
         transaction.on_commit(call, using=alias)
 
-    return attrs.evolve(_driver(wrapper.connection), commits=commits)
+    return attrs.evolve(_driver(wrapper.connection), engine=wrapper, commits=commits)
 
 
 # Statements
@@ -209,10 +201,6 @@ def _insert(table: str, unique: str, kind: str, columns: tuple[str, ...], rows: 
     }[kind]
     values = ", ".join([row] * rows)
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {values} {taken}"  # noqa: S608
-
-
-def _flags(raw: object) -> int:
-    return int(getattr(raw, "client_flag", _FOUND_ROWS))
 
 
 def _having(kind: str, keys: int) -> str:
@@ -257,8 +245,8 @@ def insert_executions(link: Link, runs: Sequence[Execution]) -> Iterator[Enqueue
     if link.kind == "postgresql":
         ids = {key: id_ for id_, _, key in found}
     else:
-        is_sure = not (link.kind == "mysql" and _flags(link.raw) & _FOUND_ROWS)
-        ids = {runs[0].key: last} if is_sure and len(runs) == 1 == count else {}
+        # MySQL may count a row that it left as it was.
+        ids = {runs[0].key: last} if link.kind == "sqlite" and len(runs) == 1 == count else {}
     if len(ids) == len(runs):
         yield from (Enqueued(id=ids[run.key], new=True) for run in runs)
         return
@@ -311,13 +299,6 @@ class SqlEnqueueStore:
             rows = connection.execute(_NAMED, {"names": list(names)})
             return {row.name: schedule_of(row) for row in rows}
 
-    @repeatable
-    def named(self, task: str) -> Sequence[str]:
-        with self._database.read("looking for tasks by a name") as connection:
-            rows = connection.execute(_OF_TASK, {"task": task}).all()
-        own = ((row.name, schedule_of_task(row.source, task)) for row in rows if row.source)
-        return [name for name, expected in own if name == expected]
-
     def check(self, on: object) -> None:
         link = link_to(on)
         with suppress(TypeError):  # a driver's connection that cannot be referred to weakly
@@ -368,8 +349,6 @@ class SqlEnqueueStore:
         with self._database.read("looking for what was enqueued") as connection:
             return find_executions(connection, BY_IDS, ids)
 
-    def after_commit(self, on: object, call: Callable[[], None]) -> bool:
-        commits = link_to(on).commits
-        if commits is not None:
+    def after_commit(self, on: object, call: Callable[[], None]) -> None:
+        if (commits := link_to(on).commits) is not None:
             commits(call)
-        return commits is not None

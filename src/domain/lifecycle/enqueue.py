@@ -9,9 +9,9 @@ import attrs
 from ..execution import Execution, Graces
 from ..reading import Fault, Invalid
 from ..schedules.keys import fault_of_own_key, is_standalone, own_key, task_key
-from ..schedules.schedule import LONGEST_NAME, BrokenSchedule, Schedule
+from ..schedules.schedule import BrokenSchedule, Schedule
 from ..schedules.task import fault_of_params, same_params
-from ..texts.moments import say_moment
+from ..texts.moments import parse_duration, say_moment
 from ..texts.printable import shortened
 from ..topology import LONGEST_LANE_DELAY, fault_of_queue
 from .claims import claim_by_hand
@@ -22,11 +22,6 @@ COLON: Final = ":"
 
 #: So many characters of params are shown.
 _SHOWN: Final = 200
-
-
-def schedule_of_task(source: str, task: str) -> str:
-    """Name the schedule by hand whose runs are those of a task that programs enqueue."""
-    return f"{source}{COLON}{task}"
 
 
 class KeyTaken(ValueError):
@@ -47,20 +42,27 @@ class EnqueueInvalid(Invalid):
     """What is asked for cannot be enqueued; *faults* has all that is wrong with it."""
 
 
+def _span(span: datetime | timedelta | str | float | None) -> datetime | timedelta | None:
+    if isinstance(span, str):
+        return parse_duration(span)
+    return timedelta(seconds=span) if isinstance(span, int | float) else span
+
+
 @attrs.frozen(kw_only=True)
 class Wanted:
     """A run that a program asks for, of the *schedule* by hand of its task.
 
     *key* is unique for the task, *params* JSON text. It begins *at* a time, or after a *delay*, or
-    at once; *expires* is a time, or counts from then. *queue* replaces the schedule's.
+    at once; *expires* is a time, or counts from then. *queue* replaces the schedule's. Spans may be
+    texts, or seconds.
     """
 
     schedule: str
     key: str
     params: str = "{}"
     at: datetime | None = None
-    delay: timedelta | None = None
-    expires: datetime | timedelta | None = None
+    delay: Any = attrs.field(default=None, converter=_span)
+    expires: Any = attrs.field(default=None, converter=_span)
     queue: str | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -68,29 +70,21 @@ class Wanted:
             raise EnqueueInvalid(faults)
 
     def _faults(self) -> Iterator[Fault]:
-        if len(self.schedule) > LONGEST_NAME:
-            yield Fault("task", f"its name with its source has more than {LONGEST_NAME} characters")
         if why := fault_of_own_key(self.key):
             yield Fault("key", why)
         if why := fault_of_params(self.params):
             yield Fault("params", why)
-        yield from self._faults_of_times()
-        if self.queue is not None and (why := fault_of_queue(self.queue)):
-            yield Fault("queue", why)
-        elif self.queue is not None and is_standalone(self.queue):
-            yield Fault("queue", f"{self.queue} is that of a schedule that stays alive")
-
-    def _faults_of_times(self) -> Iterator[Fault]:
         if self.delay is not None and self.delay < timedelta(0):
             yield Fault("delay", "must not be negative")
         if self.at is not None and self.delay is not None:
             yield Fault("at", "a run begins after a delay, or at a time: give one of them")
-        for name in ("at", "expires"):
-            moment = getattr(self, name)
+        for name, moment in (("at", self.at), ("expires", self.expires)):
             if isinstance(moment, datetime) and moment.tzinfo is None:
                 yield Fault(name, f"{moment} has no time zone: add one, as datetime.now(UTC) has")
-        if isinstance(self.expires, timedelta) and self.expires <= timedelta(0):
-            yield Fault("expires", "has to be longer than nothing")
+        if self.queue is not None and (why := fault_of_queue(self.queue)):
+            yield Fault("queue", why)
+        elif self.queue is not None and is_standalone(self.queue):
+            yield Fault("queue", f"{self.queue} is that of a schedule that stays alive")
 
 
 def enqueue(
@@ -114,7 +108,7 @@ def enqueue(
     begins = wanted.at or now + (wanted.delay or timedelta(0))
     expires = wanted.expires
     if isinstance(expires, timedelta):
-        expires = begins + expires
+        expires += begins
     if expires is not None and expires <= max(begins, now):
         why = f"{say_moment(expires)} is over when it begins, at {say_moment(max(begins, now))}"
         raise EnqueueInvalid([Fault("expires", why)])
@@ -139,10 +133,6 @@ def enqueue(
 
 
 def refuse_other(run: Execution, *, execution: int | None, params: str) -> None:
-    """Refuse a run whose key is that of an *execution* with other *params*.
-
-    Raises:
-        KeyTaken: it is.
-    """
+    """Raise `KeyTaken` for a run whose key is that of an *execution* with other *params*."""
     if not same_params(run.params, params):
         raise KeyTaken(run, execution=execution, params=params)

@@ -13,26 +13,22 @@ app's name is its source in the ledger. Nothing connects before something is enq
 
 import inspect
 import re
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 from weakref import WeakSet
 
 from cronhare.domain.texts.words import LONGEST_NAME, NAME
 
-from .context import Context
 from .tasks import Call, RemoteTask, Task, TaskDecorator
-from .words import Duration, Retry, ScheduleWords, Table, TaskWords, When, written
+from .words import ScheduleWords, Table, When, written
 
 if TYPE_CHECKING:
     from .schedules import AppSchedules
-    from .tasks import AsyncContextTask, AsyncTask, ContextTask, PlainTask
 
-P = ParamSpec("P")
-R = TypeVar("R")
 K = TypeVar("K")
 
 #: What `App.task` takes for the schedules of a task: they may say otherwise.
@@ -69,11 +65,8 @@ class App:
         self._queues = tuple(queues)
         self._defaults = written(defaults or {})
         self._tasks: dict[str, Task[..., Any]] = {}
-        self._tables: dict[str, dict[str, Table]] = {
-            "schedules": {},
-            "notify": {},
-            "calendars": {},
-        }
+        self._tables: dict[str, dict[str, Table]]
+        self._tables = {"schedules": {}, "notify": {}, "calendars": {}}
         APPS.add(self)
 
     @property
@@ -81,37 +74,8 @@ class App:
         """The tasks that are registered by now, by their names."""
         return MappingProxyType(self._tasks)
 
-    @overload
-    def task(  # type: ignore[overload-overlap]
-        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
-    ) -> "AsyncContextTask[P, R]": ...
-    @overload
-    def task(  # type: ignore[overload-overlap]
-        self, function: Callable[P, Coroutine[Any, Any, R]], /
-    ) -> "AsyncTask[P, R]": ...
-    @overload
-    def task(self, function: Callable[Concatenate[Context, P], R], /) -> "ContextTask[P, R]": ...
-    @overload
-    def task(self, function: Callable[P, R], /) -> "PlainTask[P, R]": ...
-    @overload
-    def task(
-        self,
-        *,
-        name: str | None = None,
-        aliases: Sequence[str] = (),
-        timeout: Duration | None = None,
-        retry: Retry | str | Mapping[str, Any] | None = None,
-        queue: str | None = None,
-        executor: Literal["process", "fork", "pool", "async"] | None = None,
-        per_child: int | None = None,
-        memory: int | str | None = None,
-        concurrency: Mapping[str, Any] | None = None,
-        **words: Unpack[TaskWords],
-    ) -> TaskDecorator: ...
-
-    def task(  # type: ignore[misc] # the words are of several types
-        self, function: Callable[..., Any] | None = None, /, **words: Any
-    ) -> Any:
+    @property
+    def task(self) -> TaskDecorator:
         """Register a function, plain or async; it stays callable.
 
         *name* is how ledger, messages and people call it: the function's own, unless it is given.
@@ -127,7 +91,9 @@ class App:
             TypeError: a parameter of the function cannot be given by its name, or executor
                 `async` is asked for a plain function.
         """
+        return cast("TaskDecorator", self._decorate)
 
+    def _decorate(self, function: Callable[..., Any] | None = None, /, **words: Any) -> Any:  # noqa: ANN401 - see TaskDecorator
         def register(function: Callable[..., Any]) -> Task[..., Any]:
             said = written(words)
             own = said.pop("name", getattr(function, "__name__", ""))
@@ -148,14 +114,11 @@ class App:
         return register if function is None else register(function)
 
     def _register(self, task: Task[..., Any]) -> None:
-        taken = {
-            alias: each for each in self._tasks.values() for alias in (each.name, *each.aliases)
-        }
-        for each in (task.name, *task.aliases):
-            if (other := taken.get(each)) is not None:
+        for other in self._tasks.values():
+            if taken := {other.name, *other.aliases} & {task.name, *task.aliases}:
                 raise ValueError(
-                    f"task {each!r} of {self.name} is taken, by the function at {other.place}; "
-                    f"the one at {task.place} needs another: @app.task(name=…)"
+                    f"task {taken.pop()!r} of {self.name} is taken, by the function at "
+                    f"{_place(other)}; the one at {_place(task)} needs another: @app.task(name=…)"
                 )
         self._tasks[task.name] = task
 
@@ -175,12 +138,7 @@ class App:
     def schedule_table(
         self, call: Call[Any], when: When | None, words: Mapping[str, object]
     ) -> Table:
-        """Say a schedule as a jobs file does.
-
-        Raises:
-            ValueError: the task is another app's.
-            TypeError: *call* is not bound, or *when* says no times.
-        """
+        """Say a schedule as a jobs file does; raises as `schedule`."""
         if not isinstance(call, Call):
             raise TypeError(f"{call!r} is no call of a task: give TASK.bind(…)")
         if not isinstance(when, When | None):
@@ -224,9 +182,7 @@ class App:
     async def lifespan(self, _application: object = None) -> AsyncIterator[None]:
         """Connect to the ledger at the start, and let go of it: `FastAPI(lifespan=app.lifespan)`.
 
-        Raises:
-            ValueError: settings that cannot be used, with every fault at once.
-            LedgerUnavailable: the ledger is away, or not made yet; the text says what to do.
+        What cannot be used fails there, as in `client_of`.
         """
         from asyncio import to_thread  # noqa: PLC0415 - what is not asynchronous does without
 
@@ -247,13 +203,14 @@ class App:
         """Say all of it as a jobs file does; *place* is where the app is found, `shop.jobs:app`."""
         self.load()
         tasks = {
-            name: {"python": place, **_context_of(task), **task.words}
+            name: {
+                "python": place,
+                **({"context": True} if task.signature.takes_context else {}),
+                **task.words,
+            }
             for name, task in self._tasks.items()
         }
-        own = {
-            task.own_schedule: {"task": name, "manual": True, **task.run_words}
-            for name, task in self._tasks.items()
-        }
+        own = {task.own_schedule: task.own_table for task in self._tasks.values()}
         return {
             "source": self.name,
             "queues": list(self._queues),
@@ -267,8 +224,10 @@ class App:
         return f"<app {self.name}>"
 
 
-def _context_of(task: Task[..., Any]) -> Table:
-    return {"context": True} if task.signature.takes_context else {}
+def _place(task: Task[..., Any]) -> str:
+    """Say where its function begins, for people: `shop/jobs.py:12`."""
+    code = getattr(task.function, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(task.function)
 
 
 def _checked(name: str, what: str) -> str:

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 if TYPE_CHECKING:
@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from ..container import Container
     from .app import App
     from .handles import Handle
-    from .tasks import Call
+    from .tasks import Call, RemoteTask, Task
     from .words import Table
-
-T = TypeVar("T")
 
 _lock: Final = threading.RLock()
 _clients: Final = dict[str | None, "Client"]()
@@ -89,12 +87,7 @@ class Client:
 
     @classmethod
     def open(cls, ledger: str | None) -> "Client":
-        """Read the settings, and make sure that the ledger can be used.
-
-        Raises:
-            ValueError: an URL cannot be used, or settings cannot: all faults at once.
-            LedgerUnavailable: see `client_of`.
-        """
+        """Read the settings, and make sure that the ledger can be used; raises as `client_of`."""
         import attrs
 
         from cronhare.adapters.sql.migrations.upgrade import check_schema
@@ -144,10 +137,8 @@ class Client:
         """Enqueue calls, all or none; see `Call.enqueue`."""
         from .handles import Handle
 
-        on, wanted = self.part_of(on), _wanted(calls)
-        enqueuer = self.container.enqueuer()
-        found = enqueuer.find(wanted, self._make(calls), on=on)
-        answers = enqueuer.enqueue(wanted, found, on=on)
+        wanted = _wanted(calls)
+        answers = self.container.enqueuer().enqueue(wanted, self._maker(calls), on=self.part_of(on))
         return [
             Handle(answer.id, key=each.key, client=self, task=call.task)
             for call, each, answer in zip(calls, wanted, answers, strict=True)
@@ -167,23 +158,22 @@ class Client:
         if not hasattr(on, "run_sync"):
             return self.enqueue(calls, on=on)
         # Whatever has to be asked of the ledger is known before the loop is kept by it.
-        wanted = _wanted(calls)
-        await to_thread(self.container.enqueuer().find, wanted, self._make(calls))
+        await to_thread(self.container.enqueuer().find, _wanted(calls), self._maker(calls))
         handles: list[Handle[Any]] = await on.run_sync(lambda sync: self.enqueue(calls, on=sync))
         return handles
 
-    def _make(self, calls: "Sequence[Call[Any]]") -> "Callable[[str], ScheduleDraft | None]":
-        """Draft the schedules by hand of tasks whose functions this process has."""
-        apps = {call.task.own_schedule: call.task.app for call in calls if call.task.is_here}
+    def _maker(self, calls: "Sequence[Call[Any]]") -> "Callable[[str], ScheduleDraft | None]":
+        tasks = {call.task.own_schedule: call.task for call in calls}
+        return lambda name: self.draft_of(tasks[name])
 
-        def make(name: str) -> "ScheduleDraft | None":
-            app = apps.get(name)
-            return None if app is None else self.draft(app, name)
+    def draft_of(self, task: "Task[..., Any] | RemoteTask[Any]") -> "ScheduleDraft | None":
+        """Draft the own schedule of a task whose function this process has."""
+        if task.function is None:
+            return None
+        return self.drafts(task.app, {task.own_schedule: task.own_table})[0]
 
-        return make
-
-    def draft(self, app: "App", name: str, table: "Table | None" = None) -> "ScheduleDraft":
-        """Read a schedule of an app as `apply` does: one of its own, or another *table*.
+    def drafts(self, app: "App", schedules: "Table") -> "Sequence[ScheduleDraft]":
+        """Read tables of schedules of an app's tasks, as `apply` does.
 
         Raises:
             JobsFileInvalid: with every fault at once.
@@ -193,15 +183,13 @@ class Client:
         from cronhare.adapters.jobs.reader import read_content
         from cronhare.domain.schedules.python_call import AppPlace
 
-        tables = app.tables("app:app")
-        schedules = {name: tables["schedules"][name] if table is None else table}
         file = read_content(
-            {**tables, "schedules": schedules},
+            {**app.tables("app:app"), "schedules": schedules},
             AppPlace(app.name),
             folder=Path.cwd(),
             policy=self.container.settings().policy,
         )
-        return file.drafts[0]
+        return file.drafts
 
 
 def _wanted(calls: "Sequence[Call[Any]]") -> "list[Wanted]":
@@ -210,16 +198,9 @@ def _wanted(calls: "Sequence[Call[Any]]") -> "list[Wanted]":
 
     from cronhare.domain.lifecycle.enqueue import Wanted
 
-    unique = uuid4()
-    return [
-        Wanted(
-            schedule=call.task.own_schedule,
-            key=f"{unique}-{place:06}" if call.asked.key is None else call.asked.key,
-            params=msgspec.json.encode(call.params).decode(),
-            at=call.asked.at,
-            delay=call.asked.delay,
-            expires=call.asked.expires,
-            queue=call.asked.queue,
-        )
-        for place, call in enumerate(calls)
-    ]
+    unique, wanted = uuid4(), list[Wanted]()
+    for place, call in enumerate(calls):
+        asked: dict[str, Any] = {"key": f"{unique}-{place:06}", **call.asked}
+        params = msgspec.json.encode(call.params).decode()
+        wanted.append(Wanted(schedule=call.task.own_schedule, params=params, **asked))
+    return wanted

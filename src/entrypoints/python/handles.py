@@ -1,21 +1,22 @@
 """What became of a run that was enqueued."""
 
-# ruff: noqa: PLC0415 - as in client.py
-
 import time
+from asyncio import sleep, to_thread
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+
+import msgspec
+
+from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.ports.records import RecordsPort
 
 from .signatures import converted_result
 
 if TYPE_CHECKING:
-    from cronhare.domain.execution import Execution, State
-
     from .client import Client
     from .tasks import RemoteTask, Task
 
 R_co = TypeVar("R_co", covariant=True)
-T = TypeVar("T")
 
 #: Seconds between looks: the first, twice as long each time, and at most.
 _FIRST_LOOK: Final = 0.02
@@ -25,7 +26,7 @@ _LAST_LOOK: Final = 1.0
 class RunFailed(Exception):
     """A run has no result: it failed, or was cancelled or skipped. *state* says which."""
 
-    def __init__(self, text: str, state: "State") -> None:
+    def __init__(self, text: str, state: State) -> None:
         self.state = state
         super().__init__(text)
 
@@ -46,22 +47,21 @@ class Handle(Generic[R_co]):
         self._client = client
         self._task = task
 
-    def state(self) -> "State":
+    def state(self) -> State:
         """Say where it is: `claimed`, `running`, `retrying`, `succeeded`, `failed`, and others."""
         return self._execution().state
 
-    def wait(self, timeout: float | None = None) -> "State":
+    def wait(self, timeout: float | None = None) -> State:
         """Wait until it has ended, for *timeout* seconds at most, and say how.
 
         Raises:
             TimeoutError: it has not.
         """
-        self._client.waits_for(self.id)
         for pause in self._looks(timeout):
-            if (ended := self._ended()) is not None:
-                return ended
+            if (state := self.state()) not in UNFINISHED:
+                break
             time.sleep(pause)
-        raise self._late(timeout)
+        return state
 
     def result(self, timeout: float | None = None) -> R_co:
         """Wait until it has ended, and give what the task returned, as its annotation says.
@@ -73,7 +73,7 @@ class Handle(Generic[R_co]):
         self.wait(timeout)
         return self._result()
 
-    def cancel(self) -> "State":
+    def cancel(self) -> State:
         """Ask for its end. What waits is cancelled at once, what runs is stopped soon."""
         container = self._client.container
         now = container.ledger_time().now()
@@ -84,52 +84,35 @@ class Handle(Generic[R_co]):
         view = self._client.container.explanations().of_execution(self.id)
         return "\n".join((view.answer, *view.because))
 
-    async def astate(self) -> "State":
-        """See `state`."""
-        return await _in_thread(self.state)
+    async def astate(self) -> State:
+        return await to_thread(self.state)
 
-    async def awaited(self, timeout: float | None = None) -> "State":  # noqa: ASYNC109 - as `wait`
-        """See `wait`."""
-        from asyncio import sleep
-
-        self._client.waits_for(self.id)
+    async def awaited(self, timeout: float | None = None) -> State:  # noqa: ASYNC109 - as `wait`
         for pause in self._looks(timeout):
-            if (ended := await _in_thread(self._ended)) is not None:
-                return ended
+            if (state := await self.astate()) not in UNFINISHED:
+                break
             await sleep(pause)
-        raise self._late(timeout)
+        return state
 
     async def aresult(self, timeout: float | None = None) -> R_co:  # noqa: ASYNC109 - likewise
-        """See `result`."""
         await self.awaited(timeout)
-        return await _in_thread(self._result)
+        return await to_thread(self._result)
 
-    async def acancel(self) -> "State":
-        """See `cancel`."""
-        return await _in_thread(self.cancel)
+    async def acancel(self) -> State:
+        return await to_thread(self.cancel)
 
     def _looks(self, timeout: float | None) -> Iterator[float]:
-        """Give the pause after each look, until it is too late; then there is a last look."""
+        """Give the pause after each look; after the last one that there is time for, raise."""
+        self._client.waits_for(self.id)
         until = None if timeout is None else time.monotonic() + timeout
         pause = _FIRST_LOOK
-        while True:
-            left = pause if until is None else until - time.monotonic()
-            if left <= 0:
-                yield 0.0
-                return
-            yield min(pause, left)
+        while until is None or (left := until - time.monotonic()) > 0:
+            yield pause if until is None else min(pause, left)
             pause = min(2 * pause, _LAST_LOOK)
+        yield 0.0
+        raise TimeoutError(f"{self} has not ended within {timeout} s")
 
-    def _late(self, timeout: float | None) -> TimeoutError:
-        return TimeoutError(f"{self} has not ended within {timeout} s")
-
-    def _ended(self) -> "State | None":
-        from cronhare.domain.execution import UNFINISHED
-
-        state = self.state()
-        return None if state in UNFINISHED else state
-
-    def _execution(self) -> "Execution":
+    def _execution(self) -> Execution:
         found = self._client.container.records().execution(self.id)
         if found is None:
             raise LookupError(
@@ -139,27 +122,19 @@ class Handle(Generic[R_co]):
         return found
 
     def _result(self) -> R_co:
-        from cronhare.domain.execution import State
-
         run = self._execution()
         if run.state is not State.SUCCEEDED:
             why = f": {run.last_error}" if run.last_error else ""
             raise RunFailed(f"{self} is {run.state}{why}", run.state)
-        reported = self._client.container.records().reported([self.id])
-        text = next((each.report.result for each in reversed(reported) if each.report.result), None)
-        if text is None:
-            return cast("R_co", None)
-        import msgspec
-
-        value = msgspec.json.decode(text)
-        function = self._task.function
-        return cast("R_co", value if function is None else converted_result(function, value))
+        records, function = self._client.container.records(), self._task.function
+        return cast("R_co", result_of(records, self.id, function))
 
     def __repr__(self) -> str:
         return f"<run {self.id} of {self._task.own_schedule}>"
 
 
-async def _in_thread(ask: Callable[[], T]) -> T:
-    from asyncio import to_thread
-
-    return await to_thread(ask)
+def result_of(records: RecordsPort, run: int, function: Callable[..., object] | None) -> Any:  # noqa: ANN401
+    """Give what a run has returned, as its *function* is annotated."""
+    reported = [each.report.result for each in records.reported([run]) if each.report.result]
+    value = msgspec.json.decode(reported[-1]) if reported else None
+    return value if function is None or value is None else converted_result(function, value)

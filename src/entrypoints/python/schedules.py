@@ -6,7 +6,7 @@ them alone, and people see, pause and edit them. A worker finds their task by it
 
 # ruff: noqa: PLC0415 - as in client.py
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
@@ -18,11 +18,10 @@ from .words import ScheduleWords, When
 if TYPE_CHECKING:
     from cronhare.application.administration.views.schedules import ScheduleView
     from cronhare.domain.schedules.draft import ScheduleDraft
-    from cronhare.domain.schedules.task import TaskRef
     from cronhare.ports.schedules import StoredSchedule
 
     from .app import App
-    from .tasks import Call, Task
+    from .tasks import Call
 
 
 class AppSchedules:
@@ -56,37 +55,38 @@ class AppSchedules:
             EditedMeanwhile: it is not what was seen.
         """
         client = client_of(self._app)
-        on = client.part_of(on)
+        container, on = client.container, client.part_of(on)
         said = {"manual": True, **words} if when is None else words
-        _refuse_words_of_files(said)
-        table = self._app.schedule_table(call, when, said)
-        draft = attrs.evolve(client.draft(self._app, name, table), task_name=None)
-        container = client.container
+        if named := sorted(_OF_FILES & said.keys()):
+            raise ValueError(
+                f"{', '.join(named)}: only app.schedule(…) and jobs files can say that; of a "
+                "schedule that is made while the app runs nobody would read it"
+            )
+        [draft] = client.drafts(self._app, {name: self._app.schedule_table(call, when, said)})
+        draft = attrs.evolve(draft, task_name=None)
         stored = next(iter(container.schedules().schedules([name])), None)
         if stored is not None and stored.source is not None:
             raise ValueError(f"schedule {name} is of {stored.source}: change it there")
-        if if_match is not None and not _is_as_seen(stored, if_match):
+        if if_match is not None and (stored is None or stored.updated_at != if_match.updated_at):
             from cronhare.application.administration.changing.schedules import EditedMeanwhile
 
             raise EditedMeanwhile(if_match)
 
-        def keeping(old: "ScheduleDraft | None") -> "ScheduleDraft":
-            """Keep whether it is on, unless that is said; of a broken row nothing is kept."""
-            keeps = old is not None and "status" not in words
-            return attrs.evolve(draft, status=old.status) if old is not None and keeps else draft
+        def change(_: "StoredSchedule", old: "ScheduleDraft") -> "ScheduleDraft":
+            return draft if "status" in words else attrs.evolve(draft, status=old.status)
 
-        now = container.ledger_time().now()
+        now, old = container.ledger_time().now(), stored and stored.draft
         if on is not None:
             container.enqueue_store().check(on)
-            if stored is None or stored.draft != keeping(stored.draft):
-                new = draft if stored is None else keeping(stored.draft)
+            new = change(stored, old) if stored and old else draft
+            if new != old:
                 container.enqueue_store().put(new, now=now, on=on)
         elif stored is None:
             container.schedule_desk().create(draft, now=now, actor=client.actor)
         else:
             container.schedule_editor().edit(
                 stored.id,
-                draft if stored.draft is None else lambda _, old: keeping(old),
+                draft if old is None else change,  # of a broken row nothing is kept
                 seen=_seen(if_match),
                 actor=client.actor,
             )
@@ -97,14 +97,15 @@ class AppSchedules:
 
     def list(self) -> "Sequence[ScheduleView]":
         """List the schedules of this app's tasks that are of no source, by name."""
-        container = client_of(self._app).container
-        numbers = {_ref(task) for task in self._app.tasks.values()}
+        client, tasks = client_of(self._app), self._app.tasks.values()
+        own = client.drafts(self._app, {task.own_schedule: task.own_table for task in tasks})
+        refs = {draft.task for draft in own}
         found = [
             each
-            for each in container.schedules().schedules()
-            if each.source is None and each.draft is not None and each.draft.task in numbers
+            for each in client.container.schedules().schedules()
+            if each.source is None and each.draft is not None and each.draft.task in refs
         ]
-        return container.schedule_views().of(found)
+        return client.container.schedule_views().of(found)
 
     def pause(self, name: str, *, until: datetime | None = None, reason: str | None = None) -> None:
         """Let its due instants be skipped, until a time or a resume."""
@@ -124,11 +125,7 @@ class AppSchedules:
         client.container.administrator().resume([name], now=now, actor=client.actor)
 
     def delete(
-        self,
-        name: str,
-        *,
-        if_match: "ScheduleView | None" = None,
-        with_history: bool = False,
+        self, name: str, *, if_match: "ScheduleView | None" = None, with_history: bool = False
     ) -> None:
         """Delete a schedule that has had no run, or *with_history* its runs as well.
 
@@ -136,12 +133,9 @@ class AppSchedules:
             CannotEdit: it has runs, or one may still run, or it is of a file or of an app's code.
             EditedMeanwhile: it is not what was seen.
         """
-        client = client_of(self._app)
+        client, seen = client_of(self._app), _seen(if_match)
         client.container.schedule_editor().delete(
-            self.get(name).id,
-            seen=_seen(if_match),
-            actor=client.actor,
-            with_history=with_history,
+            self.get(name).id, seen=seen, actor=client.actor, with_history=with_history
         )
 
 
@@ -154,26 +148,5 @@ _OF_FILES: Final = frozenset(
 )
 
 
-def _refuse_words_of_files(words: Mapping[str, object]) -> None:
-    if named := sorted(_OF_FILES & words.keys()):
-        raise ValueError(
-            f"{', '.join(named)}: only app.schedule(…) and jobs files can say that; of a schedule "
-            "that is made while the app runs nobody would read it"
-        )
-
-
-def _is_as_seen(stored: "StoredSchedule | None", view: "ScheduleView") -> bool:
-    return stored is not None and stored.updated_at == view.updated_at
-
-
 def _seen(view: "ScheduleView | None") -> "Callable[[StoredSchedule], bool] | None":
-    return None if view is None else lambda stored: _is_as_seen(stored, view)
-
-
-def _ref(task: "Task[..., Any]") -> "TaskRef":
-    """Give the number by which the rows of a task name it."""
-    from cronhare.domain.schedules.task import TaskRef, TaskType, assigned_number
-
-    said = task.words
-    number = said.get("id") or assigned_number(task.app.name, task.name)
-    return TaskRef(said.get("type", TaskType.WORKER.value), number)
+    return None if view is None else lambda stored: stored.updated_at == view.updated_at

@@ -1,13 +1,14 @@
 """A task of an app: its function with a name, and calls of it with parameters."""
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import update_wrapper
 from typing import (
     TYPE_CHECKING,
     Any,
     Concatenate,
     Generic,
+    Literal,
     ParamSpec,
     Protocol,
     TypeAlias,
@@ -17,11 +18,9 @@ from typing import (
     overload,
 )
 
-from cronhare.domain.texts.moments import parse_duration
-
 from .context import Context
 from .signatures import Signature, json_params
-from .words import Table
+from .words import Duration, Retry, Table, TaskWords
 
 if TYPE_CHECKING:
     from .app import App
@@ -40,10 +39,11 @@ Span: TypeAlias = timedelta | str | float
 class Task(Generic[P, R]):
     """A function that workers may run under a *name*. Called, it is the plain function.
 
-    *aliases* are names that it had before: runs that were begun under them find it.
+    *words* are those of `[tasks.NAME]`, *run_words* those of the schedules that run it. The runs
+    that are enqueued are of its *own_schedule*.
     """
 
-    is_here = True
+    __name__: str
 
     def __init__(
         self,
@@ -54,36 +54,24 @@ class Task(Generic[P, R]):
         words: Table,
         run_words: Table,
     ) -> None:
-        """*words* are those of `[tasks.NAME]`, *run_words* those of the schedules that run it.
-
-        Raises:
-            TypeError: a parameter cannot be given by name.
-        """
+        update_wrapper(self, function)
         self.function = function
         self.app = app
         self.name = name
         self.words = words
         self.run_words = run_words
         self.signature = Signature(function)
-        self.__doc__ = function.__doc__
-        self.__name__ = getattr(function, "__name__", name)
-        self.__module__ = function.__module__
-        self.__wrapped__ = function
-
-    @property
-    def own_schedule(self) -> str:
-        """The schedule of the runs that are enqueued."""
-        return f"{self.app.name}:{self.name}"
+        self.own_schedule = f"{app.name}:{name}"
 
     @property
     def aliases(self) -> tuple[str, ...]:
+        """Names that it had before: runs that were begun under them find it."""
         return tuple(self.words.get("aliases", ()))
 
     @property
-    def place(self) -> str:
-        """Where its function begins, for people: `shop/jobs.py:12`."""
-        code = getattr(self.function, "__code__", None)
-        return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(self.function)
+    def own_table(self) -> Table:
+        """Its own schedule, as a jobs file would say it."""
+        return {"task": self.name, "manual": True, **self.run_words}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - see `PlainTask` and others
         return self.function(*args, **kwargs)
@@ -107,17 +95,12 @@ class RemoteTask(Generic[K]):
     """
 
     function: None = None
-    is_here = False
 
     def __init__(self, name: str, app: "App", kind: "type[K] | None") -> None:
         self.name = name
         self.app = app
+        self.own_schedule = f"{app.name}:{name}"
         self._kind = kind
-
-    @property
-    def own_schedule(self) -> str:
-        """See `Task.own_schedule`."""
-        return f"{self.app.name}:{self.name}"
 
     def bind(self, params: "K | None" = None, /, **said: Any) -> "Call[Any]":  # noqa: ANN401
         """Give a call with *params*, or with the parameters that are *said*.
@@ -131,15 +114,14 @@ class RemoteTask(Generic[K]):
         return f"<remote task {self.name} of {self.app.name}>"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """How a call is to be enqueued: see `Call.enqueue`."""
+class Options(TypedDict, total=False):
+    """The options of `Call.enqueue`."""
 
-    key: str | None = None
-    delay: timedelta | None = None
-    at: datetime | None = None
-    expires: timedelta | datetime | None = None
-    queue: str | None = None
+    key: str | None
+    delay: Span | None
+    at: datetime | None
+    expires: Span | datetime | None
+    queue: str | None
 
 
 class Call(Generic[R_co]):
@@ -149,29 +131,19 @@ class Call(Generic[R_co]):
         self,
         task: "Task[..., R_co] | RemoteTask[Any]",
         params: Mapping[str, Any],
-        asked: Asked = Asked(),
+        **asked: Unpack[Options],
     ) -> None:
         """*params* have been checked."""
         self.task = task
         self.params = dict(params)
         self.asked = asked
 
-    def options(
-        self,
-        *,
-        key: str | None = None,
-        delay: Span | None = None,
-        at: datetime | None = None,
-        expires: Span | datetime | None = None,
-        queue: str | None = None,
-    ) -> "Call[R_co]":
+    def options(self, **options: Unpack[Options]) -> "Call[R_co]":
         """Give the same call with these options of `enqueue` as well, for `enqueue_many`."""
-        until = expires if isinstance(expires, datetime) else _span(expires)
-        given = {"key": key, "delay": _span(delay), "at": at, "expires": until, "queue": queue}
-        said: dict[str, Any] = {name: it for name, it in given.items() if it is not None}
-        return Call(self.task, self.params, replace(self.asked, **said))
+        said: Any = {name: it for name, it in options.items() if it is not None}
+        return Call(self.task, self.params, **{**self.asked, **said})
 
-    def enqueue(self, *, on: object | None = None, **options: Unpack["Options"]) -> "Handle[R_co]":
+    def enqueue(self, *, on: object | None = None, **options: Unpack[Options]) -> "Handle[R_co]":
         """Have a worker run it, once, at once.
 
         *key* makes it one run however often it is enqueued: with the same parameters that run is
@@ -189,28 +161,18 @@ class Call(Generic[R_co]):
             NotFound: the ledger has no such task, and its code is elsewhere.
             LedgerUnavailable: the ledger is away, or not made yet; the text says what to do.
         """
-        [handle] = enqueue_many([self.options(**options) if options else self], on=on)
+        [handle] = enqueue_many([self.options(**options)], on=on)
         return handle
 
     async def aenqueue(
-        self, *, on: object | None = None, **options: Unpack["Options"]
+        self, *, on: object | None = None, **options: Unpack[Options]
     ) -> "Handle[R_co]":
         """Enqueue without keeping the event loop waiting; *on* may be asynchronous."""
-        [handle] = await aenqueue_many([self.options(**options) if options else self], on=on)
+        [handle] = await aenqueue_many([self.options(**options)], on=on)
         return handle
 
     def __repr__(self) -> str:
         return f"<{self.task.name}({', '.join(f'{k}={v!r}' for k, v in self.params.items())})>"
-
-
-class Options(TypedDict, total=False):
-    """The options of `Call.enqueue`."""
-
-    key: str | None
-    delay: Span | None
-    at: datetime | None
-    expires: Span | datetime | None
-    queue: str | None
 
 
 def enqueue_many(calls: "Iterable[Call[R]]", *, on: object | None = None) -> "list[Handle[R]]":
@@ -240,12 +202,6 @@ def _client_of(calls: "list[Call[R]]") -> "Client":
     return client_of(*apps.values())
 
 
-def _span(span: Span | None) -> timedelta | None:
-    if isinstance(span, str):
-        return parse_duration(span)
-    return span if span is None or isinstance(span, timedelta) else timedelta(seconds=span)
-
-
 # What the decorator gives, by the kind of its function: they differ in what a plain call takes.
 if TYPE_CHECKING:
 
@@ -273,7 +229,7 @@ if TYPE_CHECKING:
 
 
 class TaskDecorator(Protocol):
-    """What `App.task` gives where it is called with options."""
+    """What `App.task` is, with options or without."""
 
     @overload
     def __call__(  # type: ignore[overload-overlap]
@@ -289,3 +245,18 @@ class TaskDecorator(Protocol):
     ) -> "ContextTask[P, R]": ...
     @overload
     def __call__(self, function: Callable[P, R], /) -> "PlainTask[P, R]": ...
+    @overload
+    def __call__(
+        self,
+        *,
+        name: str | None = None,
+        aliases: Sequence[str] = (),
+        timeout: Duration | None = None,
+        retry: Retry | str | Mapping[str, Any] | None = None,
+        queue: str | None = None,
+        executor: Literal["process", "fork", "pool", "async"] | None = None,
+        per_child: int | None = None,
+        memory: int | str | None = None,
+        concurrency: Mapping[str, Any] | None = None,
+        **words: Unpack[TaskWords],
+    ) -> "TaskDecorator": ...

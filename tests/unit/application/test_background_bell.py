@@ -52,7 +52,7 @@ def test_nobody_waits_and_what_comes_meanwhile_is_rung_for_together() -> None:
     bell = bell_of(door)
 
     bell.ring([execution(id=1)], now=NOON)
-    while bell._ready:
+    while not bell._asked.empty():
         pass
     bell.ring([execution(id=2)], now=NOON)
     bell.ring([execution(id=3)], now=NOON)
@@ -104,7 +104,7 @@ def test_a_ledger_that_is_away_does_not_end_the_thread() -> None:
     bell = bell_of(door, Away())
 
     bell.ring_once_there([7])
-    while bell._awaited:
+    while not bell._asked.empty():
         pass
     bell.ring([execution(id=1)], now=NOON)
 

@@ -12,10 +12,9 @@ from cronhare.domain.access import Actor
 from cronhare.domain.audit import Action
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.claims import NotToBeRun
-from cronhare.domain.lifecycle.enqueue import COLON, Wanted, enqueue, refuse_other
+from cronhare.domain.lifecycle.enqueue import Wanted, enqueue, refuse_other
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
-from cronhare.domain.texts.words import listed
 from cronhare.ports import LedgerRefused
 from cronhare.ports.claims import Enqueued, EnqueuePort
 from cronhare.ports.records import RecordsPort
@@ -26,14 +25,13 @@ from ..reading.lookup import NotFound, find_execution
 from ..views.values import json_value
 from .runs import CannotRun
 
-#: Seconds for which a schedule is known as it was read: so late an edit of it counts.
+#: Seconds for which schedules and the ledger's clock are known: so late an edit counts.
 KNOWN_FOR: Final = 5.0
 
-#: And so often the ledger's clock is asked anew, as a worker does.
-MEASURED_EVERY: Final = 30.0
+#: Drafts the schedule of a task, if that is known here.
+Make: TypeAlias = Callable[[str], ScheduleDraft | None]
 
-#: What each run is of: a schedule, or a draft of one that is made with the first run.
-Found: TypeAlias = Mapping[str, Schedule | BrokenSchedule | ScheduleDraft]
+Found: TypeAlias = Schedule | BrokenSchedule | ScheduleDraft
 
 
 class CannotEnqueue(CannotRun):
@@ -53,50 +51,30 @@ class Enqueuer:
     _node: str
     _now: Callable[[], datetime]
     _measure: Callable[[], object]  # it asks the ledger's clock
-    _measured_at: float = attrs.field(init=False, default=0.0)
-    _known: dict[str, tuple[float, Schedule | BrokenSchedule]] = attrs.field(
-        init=False, factory=dict[str, tuple[float, Schedule | BrokenSchedule]]
-    )
+    _known: dict[str, Schedule | BrokenSchedule] = attrs.field(init=False, factory=dict)
+    _known_until: float = attrs.field(init=False, default=0.0)
 
-    def find(
-        self,
-        wanted: Sequence[Wanted],
-        make: Callable[[str], ScheduleDraft | None],
-        *,
-        on: object | None = None,
-    ) -> Found:
-        """Find the schedules of runs: all that has to be asked of the ledger before.
-
-        *make* drafts a schedule that is missing; None if nobody knows that task. *on* is as in
-        `EnqueuePort`, and looked at here already.
+    def find(self, wanted: Sequence[Wanted], make: Make) -> Mapping[str, Found]:
+        """Find the schedules of runs, or draft them: all that has to be asked of the ledger before.
 
         Raises:
-            NotFound: a task is not in the ledger, and nobody knows it.
-            OtherDatabase: *on* is not the ledger's database.
+            NotFound: a task is not in the ledger, and *make* does not know it.
         """
-        if on is not None:
-            self._store.check(on)
-        names = {each.schedule for each in wanted}
-        since = time.monotonic() - KNOWN_FOR
-        known = dict(self._known)
-        found: dict[str, Schedule | BrokenSchedule | ScheduleDraft] = {
-            name: known[name][1] for name in names if name in known and known[name][0] > since
-        }
-        if asked := names - found.keys():
-            if time.monotonic() - self._measured_at > MEASURED_EVERY:
-                self._measured_at = time.monotonic()
-                self._measure()
-            read = self._store.schedules(asked)
-            found.update(read)
-            self._known.update((name, (time.monotonic(), each)) for name, each in read.items())
-            for name in asked - read.keys():
-                if (draft := make(name)) is None:
-                    raise NotFound(f"the ledger has no task {name}: apply the app or file it is of")
-                found[name] = draft
-        return found
+        names, now = {each.schedule for each in wanted}, time.monotonic()
+        if now > self._known_until:
+            self._known, self._known_until = {}, now + KNOWN_FOR
+            self._measure()
+        known = self._known
+        if asked := names - known.keys():
+            known.update(self._store.schedules(asked))
+        found = {name: known.get(name) or make(name) for name in names}
+        for name, schedule in found.items():
+            if schedule is None:
+                raise NotFound(f"the ledger has no task {name}: apply the app or file it is of")
+        return {name: each for name, each in found.items() if each is not None}
 
     def enqueue(
-        self, wanted: Sequence[Wanted], found: Found, *, on: object | None = None
+        self, wanted: Sequence[Wanted], make: Make, *, on: object | None = None
     ) -> Sequence[Enqueued]:
         """Claim all of the runs or none, and have them published at once.
 
@@ -105,60 +83,49 @@ class Enqueuer:
         later where it does not.
 
         Raises:
+            NotFound: see `find`.
+            OtherDatabase: *on* is not the ledger's database.
             EnqueueInvalid: a run would have expired before it begins.
             KeyTaken: a key names an execution with other params. In a transaction of the caller's
                 the runs are there all the same: roll it back.
             CannotEnqueue: see there.
         """
-        now, by_key = self._now(), dict[tuple[int, str], Execution]()
+        if on is not None:
+            self._store.check(on)
+        found, now = self.find(wanted, make), self._now()
         schedules = {
             name: self._made(each, now, on) if isinstance(each, ScheduleDraft) else each
             for name, each in found.items()
         }
+        head_start, by_key = self._bell.head_start, dict[tuple[int, str], Execution]()
         try:
-            runs = [self._claim(each, schedules[each.schedule], now) for each in wanted]
-        except NotToBeRun as error:
+            runs = [
+                enqueue(
+                    schedules[each.schedule], each, now=now, node=self._node, head_start=head_start
+                )
+                for each in wanted
+            ]
+            for run in runs:
+                same = by_key.setdefault((run.scheduler_id, run.key), run)
+                refuse_other(run, execution=None, params=same.params)
+            answers = self._store.enqueue(list(by_key.values()), on=on)
+        except (NotToBeRun, LedgerRefused) as error:
             raise CannotEnqueue(str(error)) from error
-        for run in runs:
-            same = by_key.setdefault((run.scheduler_id, run.key), run)
-            refuse_other(run, execution=None, params=same.params)
-        distinct = list(by_key.values())
-        try:
-            answers = self._store.enqueue(distinct, on=on)
-        except LedgerRefused as error:
-            raise CannotEnqueue(str(error)) from error
-        self._ring(
-            [
-                msgspec.structs.replace(run, id=answer.id)
-                for run, answer in zip(distinct, answers, strict=True)
-                if answer.new
-            ],
-            now,
-            on,
-        )
         by_answer = dict(zip(by_key, answers, strict=True))
+        new = {answer.id: by_key[key] for key, answer in by_answer.items() if answer.new}
+        if new and on is not None:
+            self._store.after_commit(on, lambda: self._bell.ring_once_there(new.keys()))
+        elif new:
+            sent = [msgspec.structs.replace(run, id=id_) for id_, run in new.items()]
+            self._bell.ring(sent, now=now)
         return [by_answer[run.scheduler_id, run.key] for run in runs]
 
     def _made(self, draft: ScheduleDraft, now: datetime, on: object | None) -> Schedule:
-        source, _, _ = draft.name.partition(COLON)
+        source, _, _ = draft.name.partition(":")
         made = self._store.make(draft, source=source, now=now, on=on)
         if on is None:  # else their rollback would take it away
-            self._known[draft.name] = time.monotonic(), made
+            self._known[draft.name] = made
         return made
-
-    def _claim(
-        self, wanted: Wanted, schedule: Schedule | BrokenSchedule, now: datetime
-    ) -> Execution:
-        return enqueue(schedule, wanted, now=now, node=self._node, head_start=self._bell.head_start)
-
-    def _ring(self, runs: Sequence[Execution], now: datetime, on: object | None) -> None:
-        if not runs:
-            return
-        if on is None:
-            self._bell.ring(runs, now=now)
-        else:
-            ids = [run.id for run in runs]
-            self._store.after_commit(on, lambda: self._bell.ring_once_there(ids))
 
 
 @attrs.frozen(kw_only=True)
@@ -166,36 +133,22 @@ class TaskDesk:
     """Enqueues runs for people and other programs, with an entry of the audit for each."""
 
     _enqueuer: Enqueuer
-    _store: EnqueuePort
     _records: RecordsPort
     _trail: AuditTrail
     _now: Callable[[], datetime]
 
-    def run(self, task: str, wanted: Callable[[str], Wanted], *, actor: Actor) -> Execution:
-        """Enqueue what is *wanted* of the schedule of a task, `SOURCE:TASK` or its name alone.
-
-        Raises:
-            NotFound: no task is enqueued under that name, or several are.
-            EnqueueInvalid, KeyTaken, CannotEnqueue: see `Enqueuer.enqueue`.
-        """
-        one = wanted(self._schedule_of(task))
-        found = self._enqueuer.find([one], lambda _: None)
-        asked = {"key": one.key, "params": json_value(one.params)}
+    def run(self, wanted: Wanted, *, actor: Actor) -> Execution:
+        """Enqueue a run of a task that the ledger has; raises as `Enqueuer.enqueue`."""
+        self._enqueuer.find([wanted], _nobody)
+        asked = {"key": wanted.key, "params": json_value(wanted.params)}
         with self._trail.change(
-            actor, Action.RUN, one.schedule, now=self._now(), after=asked
+            actor, Action.RUN, wanted.schedule, now=self._now(), after=asked
         ) as note:
-            [answer] = self._enqueuer.enqueue([one], found)
+            [answer] = self._enqueuer.enqueue([wanted], _nobody)
             note.after = {"execution": answer.id, **asked}
             note.unless(changed=answer.new)
         return find_execution(self._records, answer.id)
 
-    def _schedule_of(self, task: str) -> str:
-        if COLON in task:
-            return task
-        match self._store.named(task):
-            case [schedule]:
-                return schedule
-            case []:
-                raise NotFound(f"no task is enqueued under the name {task}")
-            case several:
-                raise NotFound(f"{task} is the name of several tasks: {listed(sorted(several))}")
+
+def _nobody(_: str) -> None:
+    """Nobody makes the schedule of a task that the ledger does not know."""

@@ -1,6 +1,5 @@
 """`/tasks/{name}/runs`: runs of an app's tasks, as code enqueues them."""
 
-from datetime import timedelta
 from typing import Annotated
 from uuid import UUID, uuid4
 
@@ -58,21 +57,17 @@ class Tasks(Asking):
     def run_task(
         self, name: Named, body: TaskRun, call: Call, key: UUID | None
     ) -> Reply[ExecutionView]:
-        """Enqueue a run of a task: `SOURCE:TASK`, or the task's name where one source has it."""
+        """Enqueue a run of the task `SOURCE:TASK`."""
         params = body.params or ("null" if "params" in call.content else "{}")
-        delay: timedelta | None = body.delay
-
-        def wanted(schedule: str) -> Wanted:
-            return Wanted(
-                schedule=schedule,
-                key=body.key or str(key or uuid4()),
-                params=params,
-                delay=delay,
-                at=body.at,
-                expires=body.expires,
-                queue=body.queue,
-            )
-
-        run = self._container.task_desk().run(name, wanted, actor=call.actor)
+        wanted = Wanted(
+            schedule=name,
+            key=body.key or str(key or uuid4()),
+            params=params,
+            delay=body.delay,
+            at=body.at,
+            expires=body.expires,
+            queue=body.queue,
+        )
+        run = self._container.task_desk().run(wanted, actor=call.actor)
         view = ExecutionView.of(run, now=run.executed_at)
         return Reply(view, headers={"Location": f"/executions/{view.id}"})
