@@ -25,8 +25,8 @@ from .warden import Frame, Unpacker, pack
 log = logging.getLogger(__name__)
 
 _RECEIVE = 1 << 16
-#: Seconds that a run waits for a child where none gets free, and where some do.
-_MOMENT, _LONG = 0.01, 0.05
+#: Seconds within which short runs end; and that a run waits where some end, but waited themselves.
+_MOMENT, _LONG = 0.025, 0.05
 
 #: Asks the interpreter for a child; gives what sends a signal to it.
 Fork = Callable[["KeptChild", Frame, Sequence[int]], Callable[[int], None]]
@@ -227,6 +227,7 @@ class PoolChild(KeptChild):
             self._close_line()
             return
         self._attempt = None
+        self._pool.waits |= frame["waited"]
         if frame["last"]:
             self.retire()
         try:
@@ -267,7 +268,8 @@ class Pool:
     """Children for tasks of one app that run one at a time in each; one is always ready.
 
     Short runs are over before another child is forked, and fewer children are warmer. So beyond
-    one for each processor a run waits a moment for one that gets free.
+    one for each processor a run waits a moment for one that gets free. Others are forked if none
+    does, or where runs have not worked all the time but waited, as for a server.
     """
 
     def __init__(self, fork: Fork, work: Frame) -> None:
@@ -279,7 +281,7 @@ class Pool:
         self._free: list[PoolChild] = []
         self._waiting: deque[_Run] = deque()
         self._timer: asyncio.TimerHandle | None = None
-        self._was_freed = False
+        self._was_freed = self.waits = False
         self._warned: set[tuple[str | None, str]] = set()
 
     def begin(self, id_: int, attempt: Attempt, frame: Frame) -> Callable[[int], None]:  # noqa: ARG002 - see Host
@@ -322,19 +324,21 @@ class Pool:
         child.begin(run.attempt, run.frame)
 
     def _look(self) -> None:
-        """Fork for those that wait: all if no run ends, one if it takes long; and a spare."""
-        self._timer, was_freed, self._was_freed = None, self._was_freed, False
-        self._waiting = deque(run for run in self._waiting if not run.attempt.over.done())
+        """Fork for all that wait if no run has ended; for some if runs wait; and a spare."""
+        waits, was_freed = self.waits, self._was_freed
+        self._timer, self.waits, self._was_freed = None, False, False
+        waiting = self._waiting = deque(run for run in self._waiting if not run.attempt.over.done())
         with contextlib.suppress(OSError):  # no descriptors are left: they go on waiting
-            if self._waiting and not was_freed:
-                while self._waiting:
-                    child = self._new()
-                    self._give(self._waiting.popleft(), child)
-            elif self._waiting and self._loop.time() - self._waiting[0].since > _LONG:
-                self.has_freed(self._new())
-            elif not self._waiting and self._free_child(keep=True) is None:
-                self._free.append(self._new())
-        if self._waiting:
+            if not waiting:
+                if self._free_child(keep=True) is None:
+                    self._free.append(self._new())
+                return
+            takes_long = self._loop.time() - waiting[0].since > _LONG
+            most = len(waiting) if not was_freed else len(self._children) * (waits and takes_long)
+            for _ in range(min(most, len(waiting))):
+                child = self._new()
+                self._give(waiting.popleft(), child)
+        if waiting:
             self._timer = self._loop.call_later(_MOMENT, self._look)
 
     def _free_child(self, *, keep: bool = False) -> PoolChild | None:

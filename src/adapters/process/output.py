@@ -115,6 +115,9 @@ _decoder = codecs.getincrementaldecoder("utf-8")
 _CONTINUATION = bytes(range(0x80, 0xC0))
 
 
+_NOTHING = Captured(lines=0)
+
+
 class Capture:
     """Keeps the first and the last *kept* bytes of what it is fed, and counts them all.
 
@@ -145,6 +148,8 @@ class Capture:
 
     def result(self) -> Captured:
         """What was kept, as text. Bytes that are not UTF-8 are replaced, cut characters dropped."""
+        if not self.bytes:  # as of most
+            return _NOTHING
         decoder, tail = _decoder("replace"), bytes(self._tail[-self._kept :])
         head = decoder.decode(self._head)
         if self.bytes > 2 * self._kept:

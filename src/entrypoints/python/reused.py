@@ -6,7 +6,8 @@ Descriptor 0 is a socket to the worker. Frames are written as a warden's:
     child → worker   {"pid": n}, at first
                      {"report": id, "lines": messages as of an IPC pipe}
                      {"ended": id, …} as a warden says of a process, with the last "lines";
-                     "dirt" is what the run has left behind, and after "last" no run is taken
+                     "dirt" is what the run has left behind, "waited" that it did not work all
+                     the time; after "last" no run is taken
 
 A run that is to end is sent a SIGTERM, and its child takes no other: a signal may come late.
 """
@@ -20,7 +21,7 @@ import socket
 import sys
 import threading
 import time
-from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage, struct_rusage
 from typing import Any
 
 from cronhare import task
@@ -83,7 +84,7 @@ class ReusedChild:
         self._given = task.Given(frame["env"], frame["params"], self._report)
         with contextlib.suppress(OSError):
             os.write(self._peak, b"5")  # its peak of memory is counted from here
-        cpu, waited = time.process_time(), getrusage(RUSAGE_CHILDREN)
+        before = getrusage(RUSAGE_SELF), getrusage(RUSAGE_CHILDREN)
         status = calling.perform(lambda: self._app, frame["task"], task.params)
         if os.getpid() != self._pid or status < 0:  # a fork that the task let go on; or its end
             return status, False
@@ -93,8 +94,7 @@ class ReusedChild:
                 stream.flush()
         sys.stdout, sys.stderr = self._streams
         left_running, dirt, grown = self._remains.settle(frame["task"])
-        used, children = getrusage(RUSAGE_SELF), getrusage(RUSAGE_CHILDREN)
-        cpu = time.process_time() - cpu + children.ru_utime + children.ru_stime
+        after = used, _ = getrusage(RUSAGE_SELF), getrusage(RUSAGE_CHILDREN)
         is_last = (
             dirt is not None
             or grown > MOST_GROWTH
@@ -107,10 +107,11 @@ class ReusedChild:
             "signalled": False,
             "left_running": left_running,
             "max_rss": used.ru_maxrss * 1024,
-            "cpu": cpu - waited.ru_utime - waited.ru_stime,
+            "cpu": sum(_cpu(now) - _cpu(was) for now, was in zip(after, before, strict=True)),
             "failure": None,
             "lines": self._lines,
             "dirt": dirt,
+            "waited": used.ru_nvcsw > before[0].ru_nvcsw,
             "last": is_last,
         }
         try:
@@ -202,6 +203,10 @@ class Remains:
 
     def _handlers(self) -> list[Any]:
         return [_signal.getsignal(number) for number in self._numbers]
+
+
+def _cpu(used: struct_rusage) -> float:
+    return used.ru_utime + used.ru_stime
 
 
 def _identity(fd: int) -> tuple[int, int] | None:
