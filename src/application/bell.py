@@ -33,8 +33,7 @@ MOST_AT_ONCE: Final = 100
 #: After a broker that gave no answer, it is left alone for so long.
 PAUSE: Final = timedelta(seconds=10)
 
-#: For so long a bell that lasts takes a queue for served, and says a fault only once.
-SERVED_FOR: Final = timedelta(seconds=5)
+#: So often a bell that lasts says a fault.
 SAID_FOR: Final = timedelta(minutes=1)
 
 
@@ -56,7 +55,6 @@ class SendingBell:
     #: Whether it keeps its connection for the next call, as a program that rings all day needs.
     _lasts: bool = False
     _broker: BrokerPort | None = attrs.field(init=False, default=None)
-    _served: tuple[datetime, frozenset[str]] | None = attrs.field(init=False, default=None)
     _silent_since: datetime | None = attrs.field(init=False, default=None)
     _said_at: datetime | None = attrs.field(init=False, default=None)
 
@@ -93,20 +91,11 @@ class SendingBell:
         if broker is not None:
             broker.close()
 
-    def _queues_at_work(self, wanted: set[str], now: datetime) -> Collection[str]:
-        known = self._served
-        if known is not None and not has_passed(SERVED_FOR, known[0], now) and known[1] >= wanted:
-            return known[1]
-        reports = self._nodes.nodes(now=now, limit=MOST_REPORTS).reports
-        at_work = served(alive(reports, now), now)
-        self._served = (now, at_work) if self._lasts else None
-        return at_work
-
     def _send(self, executions: Sequence[Execution], now: datetime) -> Iterator[str]:
         """Send them, and say what could not be."""
-        wanted = {each.queue for each in executions}
-        at_work = self._queues_at_work(wanted, now)
-        if unserved := wanted.difference(at_work):
+        reports = self._nodes.nodes(now=now, limit=MOST_REPORTS).reports
+        at_work = served(alive(reports, now), now)
+        if unserved := {each.queue for each in executions} - at_work:
             yield f"no worker reports itself that serves queue {_named(sorted(unserved))}"
         sendable = [each for each in executions if each.queue in at_work]
         if not sendable:

@@ -5,12 +5,13 @@ types, nor the isolation, nor the time zone. It does not break their transaction
 taken is no error.
 """
 
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import datetime
-from functools import lru_cache
-from itertools import groupby
+from functools import lru_cache, partial
+from itertools import count, groupby
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
@@ -71,39 +72,38 @@ Values = tuple[Any, ...]
 class Link:
     """A connection of anybody's: which *kind* of database, and how its parameters are written.
 
-    *engine* stands for all connections to the same database, where that is known; *commits* takes
-    what is to be called when its transaction commits, where it can.
+    *run* executes a statement, and answers its rows. *engine* stands for all connections to the
+    same database, where that is known; *commits* takes what is to be called when its transaction
+    commits, where it can.
     """
 
     kind: str
     style: str
-    run: Callable[[str, Values], tuple[list[Any], int, int]]
+    run: Callable[[str, Values], list[Any]]
     engine: object
     commits: Callable[[Callable[[], None]], None] | None = None
 
-    def execute(self, statement: str, values: Values = ()) -> tuple[list[Any], int, int]:
-        """Execute; answers rows, how many were affected, and the number given last."""
+    def execute(self, statement: str, values: Values = ()) -> list[Any]:
         if self.style in {"format", "pyformat"}:
             statement = statement.replace("?", "%s")
         elif self.style == "numeric_dollar":
-            parts = statement.split("?")
-            numbered = (f"{part}${place}" for place, part in enumerate(parts[:-1], 1))
-            statement = "".join((*numbered, parts[-1]))
+            places = count(1)
+            statement = re.sub(r"\?", lambda _: f"${next(places)}", statement)
         return self.run(statement, values)
 
     def database(self) -> tuple[str, ...]:
         """Ask which database it is: what people call it comes first."""
         if self.kind != "sqlite":
-            return tuple(map(str, self.execute(_WHICH[self.kind])[0][0]))
-        rows = self.execute("PRAGMA database_list")[0]
+            return tuple(map(str, self.execute(_WHICH[self.kind])[0]))
+        rows = self.execute("PRAGMA database_list")
         path = next((row[2] for row in rows if row[1] == "main"), "")
         if not path:
-            return "a database in memory", ""
+            return ("a database in memory",)
         file = Path(path).stat()
         return f"the file {path}", f"{file.st_dev}:{file.st_ino}"
 
 
-def link_to(on: object) -> Link:
+def link_to(on: Any) -> Link:  # noqa: ANN401 - whatever was given
     """Find out what was given as `on=`.
 
     Raises:
@@ -112,13 +112,9 @@ def link_to(on: object) -> Link:
     if isinstance(on, str):
         return _django(on)
     orm: Any = sys.modules.get("sqlalchemy.orm")
-    if orm is not None and isinstance(on, orm.scoped_session):
-        on = on()
-    if orm is not None and isinstance(on, orm.Session):
+    if orm is not None and isinstance(on, orm.scoped_session | orm.Session):
         on = on.connection()
-    if isinstance(on, sa.Connection):
-        return _sqlalchemy(on)
-    return _driver(on)
+    return _sqlalchemy(on) if isinstance(on, sa.Connection) else _driver(on)
 
 
 def _sqlalchemy(connection: sa.Connection) -> Link:
@@ -126,32 +122,22 @@ def _sqlalchemy(connection: sa.Connection) -> Link:
     if kind not in {"sqlite", *_WHICH}:
         raise OtherDatabase(f"{kind} keeps no ledger of cronhare, so that on= cannot be used there")
 
-    def run(statement: str, values: Values) -> tuple[list[Any], int, int]:
+    def run(statement: str, values: Values) -> list[Any]:
         result = connection.exec_driver_sql(statement, values or None)
-        if result.returns_rows:
-            return list(result), 0, 0
-        return [], result.rowcount, result.lastrowid or 0
+        return list(result) if result.returns_rows else []
 
-    return Link(
-        kind,
-        connection.dialect.paramstyle,
-        run,
-        connection.engine,
-        lambda call: _at_commit(connection, call),
-    )
+    def commits(call: Callable[[], None]) -> None:
+        if connection not in _waiting:
+            sa.event.listen(connection, "commit", _committing)  # SQLAlchemy tells just before
+        _waiting.setdefault(connection, []).append(call)
+
+    return Link(kind, connection.dialect.paramstyle, run, connection.engine, commits)
 
 
 _waiting: Final = WeakKeyDictionary[sa.Connection, list[Callable[[], None]]]()
 
 
-def _at_commit(connection: sa.Connection, call: Callable[[], None]) -> None:
-    """Call at the next commit: SQLAlchemy tells of it just before."""
-    if connection not in _waiting:
-        sa.event.listen(connection, "commit", _commits)
-    _waiting.setdefault(connection, []).append(call)
-
-
-def _commits(connection: sa.Connection) -> None:
+def _committing(connection: sa.Connection) -> None:
     calls = _waiting.get(connection, [])
     while calls:
         calls.pop()()
@@ -163,14 +149,10 @@ def _driver(connection: Any) -> Link:  # noqa: ANN401 - any driver's
     if found is None or not hasattr(connection, "cursor"):
         raise OtherDatabase(f"{type(connection).__qualname__} is none that can be used: {_USABLE}")
 
-    def run(statement: str, values: Values) -> tuple[list[Any], int, int]:
-        cursor = connection.cursor()
-        try:
+    def run(statement: str, values: Values) -> list[Any]:
+        with closing(connection.cursor()) as cursor:
             cursor.execute(statement, values)
-            rows = list(cursor.fetchall()) if cursor.description else []
-            return rows, cursor.rowcount, getattr(cursor, "lastrowid", 0) or 0
-        finally:
-            cursor.close()
+            return list(cursor.fetchall()) if cursor.description else []
 
     return Link(*found, run, connection)
 
@@ -180,10 +162,7 @@ def _django(alias: str) -> Link:
 
     wrapper = connections[alias]
     wrapper.ensure_connection()
-
-    def commits(call: Callable[[], None]) -> None:
-        transaction.on_commit(call, using=alias)
-
+    commits = partial(transaction.on_commit, using=alias)
     return attrs.evolve(_driver(wrapper.connection), engine=wrapper, commits=commits)
 
 
@@ -241,18 +220,13 @@ def insert_executions(link: Link, runs: Sequence[Execution]) -> Iterator[Enqueue
     )
     unique = "scheduler_id, execution_key"
     statement = _insert("SchedulerExecution", unique, link.kind, names, len(runs))
-    found, count, last = link.execute(statement, values)
-    if link.kind == "postgresql":
-        ids = {key: id_ for id_, _, key in found}
-    else:
-        # MySQL may count a row that it left as it was.
-        ids = {runs[0].key: last} if link.kind == "sqlite" and len(runs) == 1 == count else {}
+    ids = {key: id_ for id_, _, key in link.execute(statement, values)}  # PostgreSQL tells
     if len(ids) == len(runs):
         yield from (Enqueued(id=ids[run.key], new=True) for run in runs)
         return
     now = _written(link.kind, "executed_at", to_text(runs[0].executed_at))
     asked = (now, runs[0].scheduler_id, *(run.key for run in runs))
-    having = {row[0]: row for row in link.execute(_having(link.kind, len(runs)), asked)[0]}
+    having = {row[0]: row for row in link.execute(_having(link.kind, len(runs)), asked)}
     for run in runs:
         if run.key not in having:
             raise LedgerRefused(
@@ -282,8 +256,7 @@ def _make(link: Link, draft: ScheduleDraft, source: str | None, now: datetime) -
     said = {name: value for name, value in row.items() if value is not None}
     values = tuple(_written(link.kind, name, value) for name, value in said.items())
     link.execute(_insert("Scheduler", "name", link.kind, tuple(said), 1), values)
-    found = link.execute("SELECT id FROM Scheduler WHERE name = ?", (draft.name,))[0]
-    return int(found[0][0])
+    return int(link.execute("SELECT id FROM Scheduler WHERE name = ?", (draft.name,))[0][0])
 
 
 class SqlEnqueueStore:

@@ -3,15 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from cronhare.domain.texts.moments import parse_duration
 
 if TYPE_CHECKING:
     from logging import Logger
-
-#: Where reports go: *fraction* and text.
-OnReport: TypeAlias = "Callable[[float, str | None], None]"
 
 
 class Cancelled(BaseException):
@@ -19,10 +16,6 @@ class Cancelled(BaseException):
 
     Like `KeyboardInterrupt` it passes `except Exception`. After 5 s the process is killed.
     """
-
-
-def _nowhere(_fraction: float, _text: str | None) -> None:
-    """By hand nobody listens."""
 
 
 def _log() -> "Logger":
@@ -54,11 +47,12 @@ class Context:
     execution_id: int | None = None
     log: "Logger" = field(default_factory=_log)
     cancelled: bool = False
-    on_report: OnReport = field(default=_nowhere, repr=False)
+    on_report: Callable[[float, str | None], None] | None = field(default=None, repr=False)
 
     def progress(self, fraction: float, text: str | None = None) -> None:
         """Report how far the work is. The task's time limit begins anew."""
-        self.on_report(fraction, text)
+        if self.on_report is not None:
+            self.on_report(fraction, text)
 
 
 class Snooze:
@@ -71,6 +65,3 @@ class Snooze:
         self.seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)
         if not 0 <= self.seconds < float("inf"):
             raise ValueError(f"a task cannot be put off by {after}")
-
-    def __repr__(self) -> str:
-        return f"Snooze({self.seconds:g})"

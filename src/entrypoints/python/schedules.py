@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 import attrs
 
 from .client import client_of
-from .words import ScheduleWords, When
+from .words import AlertWords, ScheduleWords, When
 
 if TYPE_CHECKING:
     from cronhare.application.administration.views.schedules import ScheduleView
@@ -140,12 +140,7 @@ class AppSchedules:
 
 
 #: What only files and apps say of a schedule: workers read it there, and not in the ledger.
-_OF_FILES: Final = frozenset(
-    {
-        *("on_start", "on_boot", "notify", "on_failure", "late_after", "not_started_by"),
-        *("not_finished_by", "longer_than_usual", "least_output", "ping"),
-    }
-)
+_OF_FILES: Final = AlertWords.__annotations__.keys() | {"on_start", "on_boot", "ping"}
 
 
 def _seen(view: "ScheduleView | None") -> "Callable[[StoredSchedule], bool] | None":

@@ -13,8 +13,6 @@ Duration: TypeAlias = timedelta | str
 #: A table of a jobs file, as TOML would have it.
 Table: TypeAlias = dict[str, Any]
 
-_MILLISECOND = timedelta(milliseconds=1)
-
 
 class When:
     """When a schedule is due: what `cron`, `every` and `at` give."""
@@ -22,9 +20,6 @@ class When:
     def __init__(self, **words: object) -> None:
         """*words* are those of `[schedules.NAME]`."""
         self.words = written(words)
-
-    def __repr__(self) -> str:
-        return f"When({', '.join(f'{name}={value!r}' for name, value in self.words.items())})"
 
 
 def cron(
@@ -58,9 +53,6 @@ class Retry:
 
     Before the second attempt it waits *first*, and then *factor* times as long before each other
     one, at most *most*; `jitter` spreads the waits.
-
-    >>> Retry(4, first="30s").table
-    {'attempts': 4, 'backoff': {'type': 'exponential', 'delay': 30000}}
     """
 
     def __init__(
@@ -73,23 +65,31 @@ class Retry:
         jitter: Literal["none", "plus", "both", "full"] | None = None,
     ) -> None:
         """*attempts* counts the first run as well; what is not said is as the settings have it."""
-        backoff = {
-            "type": "exponential",
-            "delay": None if first is None else _milliseconds(first),
+        said = {
+            "delay": _milliseconds(first),
             "multiplier": factor,
-            "max_delay": None if most is None else _milliseconds(most),
+            "max_delay": _milliseconds(most),
             "jitter": jitter,
         }
-        said = {name: value for name, value in backoff.items() if value is not None}
+        backoff = {name: value for name, value in said.items() if value is not None}
         self.table: Table = {"attempts": attempts}
-        if len(said) > 1:
-            self.table["backoff"] = said
-
-    def __repr__(self) -> str:
-        return f"Retry({self.table})"
+        if backoff:
+            self.table["backoff"] = {"type": "exponential", **backoff}
 
 
-class ScheduleWords(TypedDict, total=False):
+class AlertWords(TypedDict, total=False):
+    """Whom to tell of what, for a task or a schedule."""
+
+    notify: Sequence[str]
+    on_failure: Sequence[str]
+    late_after: Duration
+    not_started_by: Duration
+    not_finished_by: Duration
+    longer_than_usual: float | str
+    least_output: int | str
+
+
+class ScheduleWords(AlertWords, total=False):
     """What a schedule may say beside its task and its times: docs/reference/jobs-file.md."""
 
     description: str
@@ -113,20 +113,13 @@ class ScheduleWords(TypedDict, total=False):
     skip_on: Sequence[str]
     only_on: Sequence[str]
     blackout: Sequence[str]
-    notify: Sequence[str]
-    on_failure: Sequence[str]
-    late_after: Duration
-    not_started_by: Duration
-    not_finished_by: Duration
-    longer_than_usual: float | str
-    least_output: int | str
     ping: str
     user_id: int
     group_id: int
     language_id: int
 
 
-class TaskWords(TypedDict, total=False):
+class TaskWords(AlertWords, total=False):
     """What a task may say beside what `App.task` names: docs/reference/jobs-file.md."""
 
     id: int
@@ -138,13 +131,6 @@ class TaskWords(TypedDict, total=False):
     cwd: str
     env: Mapping[str, str]
     user: str
-    notify: Sequence[str]
-    on_failure: Sequence[str]
-    late_after: Duration
-    not_started_by: Duration
-    not_finished_by: Duration
-    longer_than_usual: float | str
-    least_output: int | str
 
 
 def written(words: Mapping[str, object]) -> Table:
@@ -168,13 +154,13 @@ def _written(value: object) -> Any:  # noqa: ANN401 - what TOML can hold
             return value.table
         case Mapping():
             return {str(name): _written(inner) for name, inner in value.items()}
-        case str() | bytes():
+        case str():
             return value
         case Sequence() | set() | frozenset():
             return [_written(each) for each in value]
     return value
 
 
-def _milliseconds(duration: Duration) -> int:
+def _milliseconds(duration: Duration | None) -> int | None:
     span = parse_duration(duration) if isinstance(duration, str) else duration
-    return span // _MILLISECOND
+    return None if span is None else span // timedelta(milliseconds=1)

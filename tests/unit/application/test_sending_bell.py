@@ -8,14 +8,7 @@ import pytest
 
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.application.administration.changing.runs import Administrator
-from cronhare.application.bell import (
-    HEAD_START,
-    MOST_AT_ONCE,
-    PAUSE,
-    SAID_FOR,
-    SERVED_FOR,
-    SendingBell,
-)
+from cronhare.application.bell import HEAD_START, MOST_AT_ONCE, PAUSE, SAID_FOR, SendingBell
 from cronhare.domain.execution import Execution, Graces, State
 from cronhare.domain.nodes import DISCONNECTED_AFTER, SILENT_AFTER, NodeReport
 from cronhare.domain.retries.policy import RetryPolicy
@@ -202,18 +195,13 @@ def test_a_fault_fails_no_command(lines: Lines, monkeypatch: pytest.MonkeyPatch)
     assert "A scheduler sends 1 execution (1) within 10 s" in lines()[0]
 
 
-def test_a_bell_that_lasts_keeps_its_connection_and_looks_for_workers_now_and_then() -> None:
+def test_a_bell_that_lasts_keeps_its_connection() -> None:
     office = Office(House(), lasts=True)
 
     office.run()
-    office.report("mails")  # the worker serves another queue now: it is not asked for again yet
     office.run()
 
     assert (office.opened, office.waiting) == (1, 2)
-    office.house.clock.advance(SERVED_FOR)
-    office.report("mails")
-    office.run()
-    assert office.waiting == 2
 
 
 def test_a_bell_that_lasts_says_once_a_minute_that_nobody_hears_it(lines: Lines) -> None:
