@@ -177,7 +177,7 @@ class Attempt:
     def ended(self, report: Frame) -> None:
         """Settle it by the warden's *report*: none of its processes is left."""
         failure = report["failure"]
-        self._read_the_rest()
+        self._read_the_rest(is_printed=report.get("printed", True))
         if count := report.get("left_running"):
             self._log.warn_of_left_running(count)
         if left := report.get("left"):
@@ -254,8 +254,8 @@ class Attempt:
         for pipe in self._pipes:
             pipe.listen(self._loop)
 
-    def _read_the_rest(self) -> None:
-        for pipe in self._pipes:
+    def _read_the_rest(self, *, is_printed: bool = True) -> None:
+        for pipe in self._pipes if is_printed else ():
             pipe.drain()
         self._stdout.end()
         self._stderr.end()

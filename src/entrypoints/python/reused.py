@@ -6,6 +6,7 @@ Descriptor 0 is a socket to the worker. Frames are written as a warden's:
     child → worker   {"pid": n}, at first
                      {"report": id, "lines": messages as of an IPC pipe}
                      {"ended": id, …} as a warden says of a process, with the last "lines";
+                     "printed" if there is output that has not been read;
                      "dirt" is what the run has left behind, "waited" that it did not work all
                      the time; after "last" no run is taken
 
@@ -13,12 +14,15 @@ A run that is to end is sent a SIGTERM, and its child takes no other: a signal m
 """
 
 import _signal  # type: ignore[import-not-found] # `signal` without enums, which take longer than the rest
+import array
 import contextlib
+import fcntl
 import os
 import random
 import signal
 import socket
 import sys
+import termios
 import threading
 import time
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage, struct_rusage
@@ -33,7 +37,7 @@ from .app import App
 
 _RECEIVE = 1 << 16
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_NOW = os.WEXITED | os.WNOHANG | os.WNOWAIT
+_unread = array.array("i", [0])
 
 
 def take_socket() -> socket.socket:
@@ -110,6 +114,7 @@ class ReusedChild:
             "cpu": sum(_cpu(now) - _cpu(was) for now, was in zip(after, before, strict=True)),
             "failure": None,
             "lines": self._lines,
+            "printed": _has_unread(1) or _has_unread(2),
             "dirt": dirt,
             "waited": used.ru_nvcsw > before[0].ru_nvcsw,
             "last": is_last,
@@ -207,6 +212,15 @@ class Remains:
 
 def _cpu(used: struct_rusage) -> float:
     return used.ru_utime + used.ru_stime
+
+
+def _has_unread(fd: int) -> bool:
+    """Whether a pipe has something that the worker is to read; it need not look at an empty one."""
+    try:
+        fcntl.ioctl(fd, termios.FIONREAD, _unread)
+    except OSError:  # the task has made something else of it
+        return True
+    return _unread[0] > 0
 
 
 def _identity(fd: int) -> tuple[int, int] | None:
