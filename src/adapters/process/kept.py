@@ -324,7 +324,7 @@ class Pool:
         child.begin(run.attempt, run.frame)
 
     def _look(self) -> None:
-        """Fork for all that wait if no run has ended; for some if runs wait; and a spare."""
+        """Fork as many again as there are, if no run has ended or they wait; or else a spare."""
         waits, was_freed = self.waits, self._was_freed
         self._timer, self.waits, self._was_freed = None, False, False
         waiting = self._waiting = deque(run for run in self._waiting if not run.attempt.over.done())
@@ -334,8 +334,9 @@ class Pool:
                     self._free.append(self._new())
                 return
             takes_long = self._loop.time() - waiting[0].since > _LONG
-            most = len(waiting) if not was_freed else len(self._children) * (waits and takes_long)
-            for _ in range(min(most, len(waiting))):
+            have_begun = all(child.pid is not None for child in self._children)
+            as_many = (have_begun and not was_freed) or (waits and takes_long)
+            for _ in range(min(len(self._children) if as_many else 0, len(waiting))):
                 child = self._new()
                 self._give(waiting.popleft(), child)
         if waiting:
