@@ -46,6 +46,8 @@ from .runner import Asked, Failure, InlineRunner, outside_of_loops
 
 T = TypeVar("T")
 
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+
 #: More than the runs of any test.
 _ALL: Final = 1_000_000
 
@@ -196,16 +198,13 @@ class Cronhare:
 
     def runs(self, schedule: str | None = None) -> Runs:
         """List the runs of a schedule, or of all, without what was skipped."""
-        found = self._begun.executions(ExecutionFilter(schedule=schedule, limit=_ALL))
-        return self._seen([each for each in found if each.state is not State.SKIPPED])
+        return self._found(schedule=schedule, states=frozenset(State) - {State.SKIPPED})
 
     def enqueued(self, task: Task[..., Any] | str | None = None) -> Runs:
         """List what was enqueued, of a task or of all, and has not run."""
         name = task.name if isinstance(task, Task) else task
-        waiting = self._begun.executions(ExecutionFilter(states=WAITING, limit=_ALL))
-        own = [each for each in waiting if ":" in each.schedule_name]  # see `Task.own_schedule`
-        runs = self._seen(own)
-        return Runs(run for run in runs if not run.attempts and name in {None, run.task})
+        waiting = (run for run in self._found(states=WAITING) if name in {None, run.task})
+        return Runs(run for run in waiting if ":" in run.schedule and not run.attempts)
 
     @property
     def _begun(self) -> "_Parts":
@@ -214,12 +213,14 @@ class Cronhare:
         assert self._parts is not None
         return self._parts
 
-    def _seen(self, executions: Sequence[Execution]) -> Runs:
-        return Runs(self._run(each) for each in executions)
+    def _found(self, **wanted: Any) -> Runs:  # noqa: ANN401 - see ExecutionFilter
+        found = self._begun.container.records().executions(ExecutionFilter(**wanted, limit=_ALL))
+        return Runs(self._run(each) for each in reversed(found))
 
     def _run(self, execution: Execution) -> Run:
-        records = self._begun.container.records()
-        found = self._begun.container.catalog().find(
+        container = self._begun.container
+        records = container.records()
+        found = container.catalog().find(
             execution.task, source=execution.source, name=execution.task_name, topic=execution.topic
         )
         name = execution.task_name or "" if isinstance(found, MissingTask) else found.name
@@ -283,10 +284,6 @@ class _Parts:
             self._handled.cancel()
         self._loop.close()
 
-    def executions(self, wanted: ExecutionFilter) -> list[Execution]:
-        found = self.container.records().executions(wanted)
-        return [each for each in reversed(found) if not each.task.is_system]
-
     def settle(self) -> None:
         """Do all that is to be done now."""
         if self.runner.is_calling:
@@ -302,10 +299,10 @@ class _Parts:
                 return
         raise RuntimeError(f"{_MOST_TURNS} turns, and it is still {now:%Y-%m-%d %H:%M:%S} UTC")
 
-    def go_on(self, *, until: datetime | None = None) -> bool:
-        """Do what is to be done next, at its time; False if there is nothing, or not by then."""
-        at = self._next_instant()
-        if at is None or (until is not None and at > until):
+    def go_on(self, *, until: datetime = _NEVER) -> bool:
+        """Do what is to be done next, at its time; False if there is nothing until then."""
+        at = min(self._next_instants(), default=_NEVER)
+        if at > until or at is _NEVER:
             return False
         self.clock.move_to(at)
         self.settle()
@@ -314,44 +311,38 @@ class _Parts:
     def wait_for(self, execution_id: int) -> None:
         """Let time pass until a run has ended."""
         self.settle()
-        while self._is_open(execution_id):
+        records = self.container.records()
+        while (run := records.execution(execution_id)) is not None and run.state in UNFINISHED:
             if not self.go_on():
                 raise RuntimeError(f"run {execution_id} does not end: nothing is to be done")
 
-    def _is_open(self, execution_id: int) -> bool:
-        found = self.container.records().execution(execution_id)
-        return found is not None and found.state in UNFINISHED
-
-    def _next_instant(self) -> datetime | None:
-        """Say when there is something to do again, if ever."""
+    def _next_instants(self) -> Iterator[datetime]:
+        """Say when there may be something to do again."""
         now = self.clock.now()
         moments = [self.container.claims().next_due(after=now)]
         for row in self._waiting():
-            moments += [*_looks(row), row.next_attempt_at]
-            if row.next_attempt_at is not None:
-                moments.append(row.next_attempt_at + LANE_UNIT)  # delays are rounded up
-        return min((at for at in moments if at is not None and at > now), default=None)
+            moments += _looks(row)
+            if row.next_attempt_at is not None:  # delays are rounded up
+                moments += row.next_attempt_at, row.next_attempt_at + LANE_UNIT
+        return (at for at in moments if at is not None and at > now)
 
     def _look(self, now: datetime) -> bool:
         """Have the reconciler look if a row is late; it sends what was enqueued: no bell rings."""
         rows = self._waiting()
         if new := {row.queue for row in rows} - self._queues:
             self._run(self._consume(new))
-        if not any(at <= now for row in rows for at in _looks(row)):
-            return False
-        return self._reconciler.tick(now).republished > 0
+        is_late = any(at <= now for row in rows for at in _looks(row))
+        return is_late and self._reconciler.tick(now).republished > 0
 
     def _waiting(self) -> Sequence[Any]:
         with self.container.engine().connect() as connection:
             return connection.execute(_WAITING).all()
 
     async def _open(self) -> None:
-        container = self.container
-        self._connection = container.connection()
-        keeper = container.lease_keeper(stop=self.runner.stop)
-        self._worker = container.worker(
+        self._connection = self.container.connection()
+        self._worker = self.container.worker(
             broker=self._connection,
-            keeper=keeper,
+            keeper=self.container.lease_keeper(stop=self.runner.stop),
             places=Places(1),
             read_again=_nothing_new,
             lingers=(0.0, 0.0),

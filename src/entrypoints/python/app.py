@@ -105,22 +105,19 @@ class App:
                     "hold up all of them; make it an `async def`, or use executor fork or pool"
                 )
             of_runs = {word: said.pop(word) for word in _OF_RUNS if word in said}
-            task: Task[..., Any] = Task(
-                function, self, name=_checked(own, "a task"), words=said, run_words=of_runs
-            )
-            self._register(task)
+            own = _checked(own, "a task")
+            task = Task[..., Any](function, self, name=own, words=said, run_words=of_runs)
+            for other in self._tasks.values():
+                if taken := {other.name, *other.aliases} & {own, *task.aliases}:
+                    raise ValueError(
+                        f"task {taken.pop()!r} of {self.name} is taken, by the function at "
+                        f"{_place(other)}; the one at {_place(task)} needs another: "
+                        "@app.task(name=…)"
+                    )
+            self._tasks[own] = task
             return task
 
         return register if function is None else register(function)
-
-    def _register(self, task: Task[..., Any]) -> None:
-        for other in self._tasks.values():
-            if taken := {other.name, *other.aliases} & {task.name, *task.aliases}:
-                raise ValueError(
-                    f"task {taken.pop()!r} of {self.name} is taken, by the function at "
-                    f"{_place(other)}; the one at {_place(task)} needs another: @app.task(name=…)"
-                )
-        self._tasks[task.name] = task
 
     def schedule(
         self, name: str, call: Call[Any], when: When | None = None, **words: Unpack[ScheduleWords]

@@ -4,8 +4,11 @@ They are JSON by name. msgspec converts them; a class of Pydantic, or any other 
 `model_validate_json` and `model_dump`, checks its own.
 """
 
+# ruff: noqa: PLC0415 - an app that binds nothing does not wait for msgspec
+
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,11 +23,6 @@ class Signature:
     """The parameters of *function*, without a first one that is annotated as `Context`."""
 
     def __init__(self, function: Callable[..., object]) -> None:
-        """Read them.
-
-        Raises:
-            TypeError: one cannot be given by its name, or is a context that does not come first.
-        """
         self._function = function
         self._name = getattr(function, "__name__", repr(function))
         parameters = list(inspect.signature(function).parameters.values())
@@ -47,14 +45,10 @@ class Signature:
         Raises:
             TypeError: they do not fit; as if the function was called so.
         """
-        import msgspec  # noqa: PLC0415 - an app that binds nothing does not wait for it
-
-        try:
+        with _told(lambda said: TypeError(f"{self._name}(): {said}")):
             given = self._bare.bind(*args, **kwargs).arguments
             plain = {name: _json(name, value) for name, value in given.items()}
             self.convert(plain)
-        except (msgspec.ValidationError, ValueError, TypeError) as error:
-            raise TypeError(f"{self._name}(): {_said(error)}") from None
         return plain
 
     def arguments(self, params: object) -> dict[str, Any]:
@@ -63,40 +57,38 @@ class Signature:
         Raises:
             PermanentError: they do not fit; it names the parameter.
         """
-        import msgspec  # noqa: PLC0415 - see bind
-
-        try:
+        takes = f"{self._name} takes: {', '.join(map(str, self._parameters)) or 'none'}"
+        with _told(lambda it: PermanentError(f"params: {it}; {takes}", code="PARAMS_INVALID")):
             return self.convert(params)
-        except (msgspec.ValidationError, ValueError, TypeError) as error:
-            takes = ", ".join(map(str, self._parameters)) or "none"
-            text = f"params: {_said(error)}; {self._name} takes: {takes}"
-            raise PermanentError(text, code="PARAMS_INVALID") from error
 
-    def convert(self, params: object) -> dict[str, Any]:
+    def convert(self, params: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
         """Convert *params*; raises what msgspec, or the class of a parameter, raises."""
-        import msgspec  # noqa: PLC0415 - see bind
+        import msgspec
 
         if self._struct is None:
-            self._struct = self._make_struct()
+            hints = _hints(
+                self._function, {each.name: each.annotation for each in self._parameters}
+            )
+            fields = [
+                (each.name, hints[each.name], *([] if each.default is each.empty else [None]))
+                for each in self._parameters
+            ]
+            self._struct = msgspec.defstruct(
+                "Params", fields, kw_only=True, forbid_unknown_fields=True
+            )
         converted = msgspec.convert(params, self._struct, dec_hook=_validate, str_keys=True)
-        given = params if isinstance(params, dict) else {}
-        return {
-            each.name: getattr(converted, each.name)
-            for each in self._parameters
-            if each.name in given
-        }
+        names = (each.name for each in self._parameters)
+        return {name: getattr(converted, name) for name in names if name in params}
 
-    def _make_struct(self) -> Any:  # noqa: ANN401 - a class that is made here
-        import msgspec  # noqa: PLC0415 - see bind
 
-        hints = _hints(self._function, {each.name: each.annotation for each in self._parameters})
-        fields = [
-            (each.name, hints[each.name])
-            if each.default is each.empty
-            else (each.name, hints[each.name], msgspec.field(default_factory=lambda: None))
-            for each in self._parameters
-        ]
-        return msgspec.defstruct("Params", fields, kw_only=True, forbid_unknown_fields=True)
+@contextmanager
+def _told(error_of: Callable[[str], Exception]) -> Iterator[None]:
+    import msgspec
+
+    try:
+        yield
+    except (msgspec.ValidationError, ValueError, TypeError) as error:
+        raise error_of(_said(error)) from error
 
 
 def json_params(name: str, kind: type | None, said: object) -> dict[str, Any]:
@@ -107,14 +99,12 @@ def json_params(name: str, kind: type | None, said: object) -> dict[str, Any]:
     Raises:
         TypeError: it is not.
     """
-    import msgspec  # noqa: PLC0415 - see bind
+    import msgspec
 
-    try:
+    with _told(lambda said: TypeError(f"{name}: {said}")):
         if kind is not None and not isinstance(said, kind):
             said = msgspec.convert(_json(name, said), kind, dec_hook=_validate, str_keys=True)
         plain = _json(name, said)
-    except (msgspec.ValidationError, ValueError, TypeError) as error:
-        raise TypeError(f"{name}: {_said(error)}") from None
     if not isinstance(plain, dict):
         raise TypeError(f"{name}: {type(said).__name__} is no object of parameters by their names")
     return plain
@@ -122,7 +112,7 @@ def json_params(name: str, kind: type | None, said: object) -> dict[str, Any]:
 
 def converted_result(function: Callable[..., object], value: object) -> Any:  # noqa: ANN401
     """Give a run's result, which is JSON, as *function* is annotated to return it, if it fits."""
-    import msgspec  # noqa: PLC0415 - few ask for results
+    import msgspec
 
     try:
         kind = _hints(function, {"it": inspect.signature(function).return_annotation})["it"]
@@ -139,7 +129,7 @@ def _is_context(annotation: object) -> bool:
 
 def _hints(function: Callable[..., object], annotations: Mapping[str, object]) -> dict[str, Any]:
     """Read *annotations* of a function that may be texts; without one it is anything."""
-    from typing import get_type_hints  # noqa: PLC0415 - beside msgspec alone
+    from typing import get_type_hints
 
     known = {
         name: Any if each is inspect.Parameter.empty else each for name, each in annotations.items()
@@ -156,9 +146,9 @@ def _hints(function: Callable[..., object], annotations: Mapping[str, object]) -
 
 def _json(name: str, value: object) -> Any:  # noqa: ANN401 - what JSON can hold
     """Make a value what it is once it was JSON: a tuple is a list."""
-    import json  # noqa: PLC0415 - see bind
+    import json
 
-    import msgspec  # noqa: PLC0415 - likewise
+    import msgspec
 
     try:
         plain = msgspec.to_builtins(value, enc_hook=_dump, str_keys=True)
@@ -174,7 +164,7 @@ def _dump(value: Any) -> object:  # noqa: ANN401 - anything
 
 
 def _validate(kind: Any, value: object) -> object:  # noqa: ANN401 - a class
-    import json  # noqa: PLC0415 - see bind
+    import json
 
     if kind is object:
         return value
@@ -183,9 +173,8 @@ def _validate(kind: Any, value: object) -> object:  # noqa: ANN401 - a class
     try:
         return kind.model_validate_json(json.dumps(value))
     except ValueError as error:
-        faults: list[Any] = getattr(
-            error, "errors", list
-        )()  # Pydantic's text has each in three lines
+        # Pydantic's text has each in three lines.
+        faults: list[Any] = getattr(error, "errors", list)()
         said = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in faults]
         raise ValueError("; ".join(said) or str(error)) from error
 
