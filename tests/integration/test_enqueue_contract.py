@@ -1,6 +1,5 @@
 """What every ledger promises of runs that programs enqueue, in transactions of their own too."""
 
-import asyncio
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
@@ -11,7 +10,6 @@ from typing import Any
 import attrs
 import pytest
 from sqlalchemy import URL, Engine, create_engine, text
-from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import Session
 
 from cronhare.application.administration.changing.enqueue import CannotEnqueue, Enqueuer
@@ -93,11 +91,6 @@ def test_a_run_is_claimed_of_the_schedule_that_its_task_has(program: Program) ->
     assert (run.state, run.key, run.params) == (State.CLAIMED, "task-order-7", '{"order": 7}')
     assert (run.task, run.due_at, run.attempt) == (DRAFT.task, program.ledger.now, 1)
     assert program.bell.rung == [id_]
-
-
-def test_a_worker_may_start_it_at_once(program: Program) -> None:
-    run = program.seen(program.one())
-
     assert isinstance(program.ledger.start(run), Execution)
 
 
@@ -144,10 +137,6 @@ def test_it_expires_so_long_after_it_was_to_begin(program: Program) -> None:
     program.ledger.clock.advance(HOUR + 2 * MINUTE)
     [ended] = program.ledger.claims.end_waiting(now=program.ledger.now, limit=10)
     assert (ended.id, ended.state) == (run.id, State.SKIPPED)
-
-
-def test_it_may_go_through_another_queue(program: Program) -> None:
-    assert program.seen(program.one(queue="slow")).queue == "slow"
 
 
 def test_one_key_is_one_execution(program: Program) -> None:
@@ -343,14 +332,6 @@ def test_a_drivers_own_connection_is_as_good(shop: Shop) -> None:
     assert (shop.orders(), shop.program.bell.rung) == (1, [])
 
 
-def test_many_runs_are_one_transaction_of_the_callers(shop: Shop) -> None:
-    with shop.engine.begin() as connection:
-        answers = shop.program.all(*(mail(str(number)) for number in range(600)), on=connection)
-
-    assert sorted(shop.program.bell.rung) == sorted(answer.id for answer in answers)
-    assert len(shop.program.ledger.executions()) == 600
-
-
 def test_another_time_zone_of_the_callers_session_changes_nothing(
     shop: Shop, database: str
 ) -> None:
@@ -406,19 +387,3 @@ def test_a_file_is_known_under_another_name(program: Program, tmp_path: Path) ->
 def test_what_is_no_connection_is_refused(memory: Ledger, on: object) -> None:
     with pytest.raises(OtherDatabase, match="on= takes"):
         Program(memory).one(on=on)
-
-
-@pytest.mark.integration
-def test_an_asynchronous_connection_is_used_by_its_synchronous_half(
-    postgresql: Ledger, migrated_postgresql: URL
-) -> None:
-    program = Program(postgresql)
-
-    async def order() -> int:
-        engine = create_async_engine(migrated_postgresql)
-        async with engine.begin() as connection:
-            id_ = await connection.run_sync(lambda sync: program.one(on=sync))
-        await engine.dispose()
-        return id_
-
-    assert program.seen(asyncio.run(order())).state is State.CLAIMED

@@ -1,11 +1,12 @@
 """Who enqueues does not wait for the broker, and rings for what is committed."""
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from queue import Queue
 
 import attrs
+import pytest
 
 from cronhare.application.bell import BackgroundBell
 from cronhare.domain.execution import Execution
@@ -16,95 +17,71 @@ NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 
 @attrs.define
 class Door:
-    """A bell that is heard, once it is let."""
+    """A bell that is heard once it is open, and a ledger: *committed* after so many *looks*."""
 
     heard: Queue[list[int]] = attrs.field(factory=Queue[list[int]])
+    reached: threading.Event = attrs.field(factory=threading.Event)
     open: threading.Event = attrs.field(factory=threading.Event)
     head_start: timedelta = timedelta(seconds=3)
+    committed: dict[int, Execution] = attrs.field(factory=dict[int, Execution])
+    looks: int = 0
 
     def ring(self, executions: Sequence[Execution], *, now: datetime) -> None:
         assert now == NOON
+        self.reached.set()
         assert self.open.wait(10)
         self.heard.put([each.id for each in executions])
 
-
-@attrs.define
-class Ledger:
-    """What is committed, after so many looks in vain."""
-
-    looks: int = 0
-    committed: dict[int, Execution] = attrs.field(factory=dict[int, Execution])
-    seen_after: int = 0
-
     def find(self, ids: Collection[int]) -> Mapping[int, Execution]:
-        self.looks += 1
-        if self.looks <= self.seen_after:
-            return {}
-        return {id_: self.committed[id_] for id_ in ids if id_ in self.committed}
+        self.looks -= 1
+        if 13 in ids:
+            raise OSError("the ledger is away")
+        return {i: self.committed[i] for i in ids if i in self.committed and self.looks < 0}
 
 
-def bell_of(door: Door, ledger: Ledger | None = None) -> BackgroundBell:
-    return BackgroundBell(door, now=lambda: NOON, find=(ledger or Ledger()).find)
+@pytest.fixture
+def door() -> Door:
+    return Door()
 
 
-def test_nobody_waits_and_what_comes_meanwhile_is_rung_for_together() -> None:
-    door = Door()
-    bell = bell_of(door)
+@pytest.fixture
+def bell(door: Door) -> Iterator[BackgroundBell]:
+    bell = BackgroundBell(door, now=lambda: NOON, find=door.find)
+    yield bell
+    door.open.set()
+    bell.close()
 
+
+def test_nobody_waits_and_what_comes_meanwhile_is_rung_for_together(
+    door: Door, bell: BackgroundBell
+) -> None:
     bell.ring([execution(id=1)], now=NOON)
-    while not bell._asked.empty():
-        pass
+    assert door.reached.wait(10)
     bell.ring([execution(id=2)], now=NOON)
     bell.ring([execution(id=3)], now=NOON)
     door.open.set()
-
-    assert door.heard.get(timeout=10) == [1]
-    assert door.heard.get(timeout=10) == [2, 3]
-
-
-def test_the_end_of_a_program_rings_for_what_waits() -> None:
-    door = Door()
-    door.open.set()
-    bell = bell_of(door)
-
-    bell.ring([execution(id=1)], now=NOON)
     bell.close()
 
-    assert door.heard.get_nowait() == [1]
+    assert (door.heard.get_nowait(), door.heard.get_nowait()) == ([1], [2, 3])
 
 
-def test_what_is_about_to_be_committed_is_looked_for_until_it_is() -> None:
-    door, ledger = Door(), Ledger(seen_after=2, committed={7: execution(id=7)})
+def test_what_is_about_to_be_committed_is_looked_for_and_what_is_rolled_back_is_not_rung_for(
+    door: Door, bell: BackgroundBell
+) -> None:
     door.open.set()
+    door.looks, door.committed = 3, {7: execution(id=7)}
 
-    bell_of(door, ledger).ring_once_there([7])
+    bell.ring_once_there([7, 8])
 
     assert door.heard.get(timeout=10) == [7]
-    assert ledger.looks == 3
+    assert door.heard.empty()
 
 
-def test_what_was_rolled_back_is_not_rung_for() -> None:
-    door, ledger = Door(), Ledger(committed={8: execution(id=8)})
+def test_a_ledger_that_is_away_does_not_end_the_thread(door: Door, bell: BackgroundBell) -> None:
     door.open.set()
-    bell = bell_of(door, ledger)
 
-    bell.ring_once_there([7])
-    bell.ring_once_there([8])
-
-    assert door.heard.get(timeout=10) == [8]
-
-
-def test_a_ledger_that_is_away_does_not_end_the_thread() -> None:
-    class Away(Ledger):
-        def find(self, ids: Collection[int]) -> Mapping[int, Execution]:
-            raise OSError(f"{ids}: the ledger is away")
-
-    door = Door()
-    door.open.set()
-    bell = bell_of(door, Away())
-
-    bell.ring_once_there([7])
-    while not bell._asked.empty():
+    bell.ring_once_there([13])
+    while not door.looks:
         pass
     bell.ring([execution(id=1)], now=NOON)
 

@@ -3,13 +3,11 @@
 import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 import sqlalchemy as sa
-from pydantic import BaseModel
 
 from cronhare import App, Context, PermanentError, RateLimited, Retry, Snooze, at, cron, every
 from cronhare.adapters.jobs.reader import JobsFileInvalid
@@ -22,10 +20,6 @@ LATER = "2026-11-26T07:01"
 
 @dataclass
 class Report:
-    rows: int
-
-
-class Model(BaseModel):
     rows: int
 
 
@@ -80,16 +74,6 @@ def test_a_run_tells_its_result_as_its_task_returned_it(cronhare: Cronhare, app:
     assert run.due_at == datetime(2026, 11, 26, 7, tzinfo=UTC)
 
 
-def test_a_result_may_be_a_model_of_pydantic(cronhare: Cronhare, app: App) -> None:
-    @app.task
-    def count() -> list[Model]:
-        return [Model(rows=3)]
-
-    cronhare.start(app=app)
-
-    assert count.bind().enqueue().result() == [Model(rows=3)]
-
-
 def test_two_missed_mornings_make_one_run(cronhare: Cronhare, app: App) -> None:
     @app.task(retry=Retry(4, first="30s"))
     def refresh(ctx: Context) -> int:
@@ -117,25 +101,6 @@ def test_without_a_scheduler_nothing_runs_until_it_is_back(cronhare: Cronhare, a
     assert cronhare.runs("sweep") == []
     cronhare.advance("0s")
     assert [run.missed for run in cronhare.runs("sweep")] == [1, 1, 0]
-
-
-def test_a_retry_waits_as_its_policy_says(cronhare: Cronhare, app: App) -> None:
-    began = []
-
-    @app.task(retry=Retry(3, first="1m", factor=10))
-    def ask(ctx: Context) -> str:
-        began.append(cronhare.now)
-        if ctx.attempt < 3:
-            raise TimeoutError("no answer")
-        return "answer"
-
-    app.schedule("ask", ask.bind(), at(LATER))
-    cronhare.start(MORNING, app=app)
-    cronhare.advance("1h")
-
-    waits = [later - earlier for earlier, later in pairwise(began)]
-    assert waits == [timedelta(minutes=1), timedelta(minutes=10)]
-    assert cronhare.runs("ask").one().result == "answer"
 
 
 def test_a_retry_that_waits_for_longer_than_a_broker_carries_comes_in_time(
@@ -202,54 +167,6 @@ def test_a_snooze_costs_no_attempt(cronhare: Cronhare, app: App) -> None:
     assert not answers
     run = cronhare.runs("send").one()
     assert (run.state, run.attempts) == ("succeeded", 1)
-
-
-def test_overlapping_runs_are_skipped_as_the_schedule_says(cronhare: Cronhare, app: App) -> None:
-    @app.task(retry=Retry(2, first="90s"))
-    def slow() -> None: ...
-
-    app.schedule("slow", slow.bind(), every("1m"), overlap="skip")
-    cronhare.start(MORNING, app=app)
-    cronhare.fail(slow)
-    cronhare.advance("5m")
-
-    assert [f"{run.due_at:%H:%M}" for run in cronhare.runs("slow")] == ["07:01", "07:03", "07:05"]
-
-
-def test_a_schedule_that_keeps_failing_pauses_itself(cronhare: Cronhare, app: App) -> None:
-    @app.task(retry=Retry(1))
-    def sync() -> None: ...
-
-    app.schedule("sync", sync.bind(), every("1m"), pause_after=2)
-    cronhare.start(MORNING, app=app)
-    cronhare.fail(sync)
-    cronhare.advance("1h")
-
-    assert [run.state for run in cronhare.runs("sync")] == ["failed", "failed"]
-
-
-def test_a_context_tells_of_the_last_success(cronhare: Cronhare, app: App) -> None:
-    @app.task
-    def sync(ctx: Context) -> str:
-        return f"{ctx.previous_success:%H:%M}" if ctx.previous_success else "never"
-
-    app.schedule("sync", sync.bind(), every("1h"))
-    cronhare.start(MORNING, app=app)
-    cronhare.advance("2h")
-
-    assert [run.result for run in cronhare.runs("sync")] == ["never", "08:00"]
-
-
-def test_a_task_may_use_an_event_loop_of_its_own(cronhare: Cronhare, app: App) -> None:
-    @app.task
-    def sync() -> str:
-        return asyncio.run(asyncio.sleep(0, "done"))
-
-    app.schedule("sync", sync.bind(), at(LATER))
-    cronhare.start(MORNING, app=app)
-    cronhare.advance("1m")
-
-    assert cronhare.runs("sync").one().result == "done"
 
 
 async def test_a_test_may_be_a_coroutine(cronhare: Cronhare, app: App) -> None:
@@ -323,20 +240,6 @@ def test_what_is_enqueued_waits_until_time_passes(cronhare: Cronhare, app: App) 
     cronhare.advance("1h")
     assert [run.result for run in cronhare.runs("shop:send")] == [7, 8]
     assert cronhare.enqueued() == []
-
-
-def test_what_a_task_enqueues_runs_after_it(cronhare: Cronhare, app: App) -> None:
-    @app.task
-    def count(down: int) -> int:
-        if down:
-            count.bind(down - 1).enqueue()
-        return down
-
-    cronhare.start(MORNING, app=app)
-    count.bind(2).enqueue()
-    cronhare.run_enqueued()
-
-    assert [run.result for run in cronhare.runs()] == [2, 1, 0]
 
 
 def test_to_wait_for_a_result_lets_time_pass(cronhare: Cronhare, app: App) -> None:

@@ -165,15 +165,6 @@ def test_what_is_no_call_of_this_app_cannot_be_scheduled(app: App) -> None:
         App("other").schedule("sweep", sweep.bind(), every("1h"))
 
 
-def test_two_schedules_of_one_name_are_refused(app: App) -> None:
-    @app.task
-    def sweep() -> None: ...
-
-    app.schedule("sweep", sweep.bind(), every("1h"))
-    with pytest.raises(ValueError, match=r"schedules\.sweep of shop is there already"):
-        app.schedule("sweep", sweep.bind(), every("2h"))
-
-
 def test_an_included_module_registers_its_tasks_once_the_app_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,12 +179,13 @@ def test_an_included_module_registers_its_tasks_once_the_app_is_loaded(
     assert list(app.tables("depot:app")["tasks"]) == ["sweep"]
 
 
-@pytest.mark.parametrize(("after", "seconds"), [("1m", 60), (timedelta(hours=1), 3600), (2.5, 2.5)])
-def test_a_snooze_says_for_how_long(after: Any, seconds: float) -> None:  # noqa: ANN401
-    assert Snooze(after).seconds == seconds
-
-
-@pytest.mark.parametrize("after", [-1, float("nan"), timedelta(seconds=-1)])
-def test_a_snooze_is_not_over_before_it_begins(after: Any) -> None:  # noqa: ANN401
+@pytest.mark.parametrize(
+    ("after", "seconds"),
+    [("1m", 60), (timedelta(hours=1), 3600), (2.5, 2.5), (-1, None), (float("nan"), None)],
+)
+def test_a_snooze_says_for_how_long(after: Any, seconds: float | None) -> None:  # noqa: ANN401
+    if seconds is not None:
+        assert Snooze(after).seconds == seconds
+        return
     with pytest.raises(ValueError, match="cannot be put off by"):
         Snooze(after)

@@ -1,7 +1,5 @@
 """Parameters of a task: JSON by name, checked where they are bound, and again at a run."""
 
-import subprocess
-import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -99,13 +97,6 @@ def test_a_value_comes_back_as_its_annotation_has_it(kind: Any, value: Any, json
     assert signature.arguments(params) == {"it": value}
 
 
-def test_a_parameter_that_is_not_given_is_left_to_the_function() -> None:
-    signature = Signature(taking(int, 5))
-
-    assert signature.bind((), {}) == {}
-    assert signature.arguments({}) == {}
-
-
 @pytest.mark.parametrize(
     ("kind", "value", "said"),
     [
@@ -184,7 +175,16 @@ def test_annotations_that_are_texts_are_read_where_the_function_is() -> None:
     signature = Signature(parcel)
 
     assert signature.takes_context
+    assert signature.arguments(signature.bind((), {})) == {}
     assert signature.arguments(signature.bind((Parcel(1),), {})) == {"it": Parcel(1)}
+
+
+def test_a_result_of_another_version_is_left_as_it_is() -> None:
+    def made() -> Parcel:
+        return Parcel(1)
+
+    assert converted_result(made, {"weight": 2}) == Parcel(2)
+    assert converted_result(made, {"of": "an older version"}) == {"of": "an older version"}
 
 
 def test_an_annotation_for_type_checkers_alone_is_told_with_what_to_do() -> None:
@@ -192,40 +192,3 @@ def test_an_annotation_for_type_checkers_alone_is_told_with_what_to_do() -> None
 
     with pytest.raises(TypeError, match=r"names Unknown, .* outside of `if TYPE_CHECKING`"):
         Signature(parcel).bind((1,), {})
-
-
-def test_a_result_is_what_its_annotation_says_or_else_as_it_is() -> None:
-    def made() -> Parcel:
-        return Parcel(1)
-
-    def unknown() -> "Unknown": ...
-
-    assert converted_result(made, {"weight": 2}) == Parcel(2)
-    assert converted_result(made, {"of": "an older version"}) == {"of": "an older version"}
-    assert converted_result(unknown, 5) == 5
-
-
-WITHOUT_PYDANTIC = """
-import sys
-sys.modules["pydantic"] = None  # to import it fails
-from cronhare import App
-app = App("shop")
-class Own:
-    def __init__(self, number): self.number = number
-    def model_dump(self, mode): return {"number": self.number}
-    @classmethod
-    def model_validate_json(cls, text):
-        import json
-        return cls(**json.loads(text))
-@app.task
-def own(it: Own, count: int): ...
-call = own.bind(Own(3), 4)
-print(call.params, own.signature.arguments(call.params)["it"].number)
-"""
-
-
-def test_pydantic_is_not_needed() -> None:
-    code = [sys.executable, "-c", WITHOUT_PYDANTIC]
-    done = subprocess.run(code, capture_output=True, text=True, check=False)
-
-    assert (done.stderr, done.stdout) == ("", "{'it': {'number': 3}, 'count': 4} 3\n")
