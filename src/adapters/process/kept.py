@@ -179,9 +179,6 @@ class Host(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """Have children end that are at nothing."""
-
 
 class PoolChild(KeptChild):
     """A child that runs one attempt at a time. One that was sent a signal takes no other."""
@@ -306,11 +303,6 @@ class Pool:
                 self._give(run, child)
                 return
         self._free.append(child)
-
-    def close(self) -> None:
-        for child in self._free:
-            child.retire()
-        self._free.clear()
 
     def warn_of_dirt(self, task: Task, dirt: str) -> None:
         """Say once for a task what its runs leave."""

@@ -218,11 +218,6 @@ class Loops:
         child.begin(id_, attempt, frame)
         return partial(child.signal, id_)
 
-    def close(self) -> None:
-        """See `Host.close`."""
-        if self._current is not None and not self._current.attempts():
-            self._current.retire()
-
 
 def _memory(attempt: Attempt) -> int:
     call = attempt.invocation.task.python
