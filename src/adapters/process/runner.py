@@ -72,26 +72,25 @@ class ProcessRunner:
         """
         id_ = next(self._ids)
         attempt = Attempt(invocation, partial(self._signal, id_), memory=memory)
-        params_file = None
         try:
             account = await other_account(invocation.task.user)
-            link = self._warden()
-            params_file = f"{link.folder}/{id_}.json"
             self._attempts[id_] = attempt
-            self._start(link, id_, attempt, params_file, account)
+            self._begin(id_, attempt, account)
+            return await asyncio.shield(attempt.over)
         except UserUnavailable as error:
             return AttemptResult(outcome=user_unavailable(invocation.task, error))
         except OSError as error:  # no disk space, descriptors or processes
             number = error.errno or errno.EIO
             return AttemptResult(outcome=not_started(invocation.task, "preparing", number))
-        else:
-            return await result_of(attempt)
+        except asyncio.CancelledError:
+            if id_ in self._attempts:
+                attempt.kill()
+                await asyncio.wait([attempt.over], timeout=CLOSING)
+            raise
         finally:
             self._attempts.pop(id_, None)
             attempt.release()
-            if params_file is not None:
-                with contextlib.suppress(OSError):
-                    os.unlink(params_file)  # noqa: PTH108 - pathlib is slower, and this is hot
+            self._forget(id_)
 
     def stop(self, execution_id: int, reason: StopReason) -> bool:
         running = self._attempts_of(execution_id)
@@ -131,10 +130,9 @@ class ProcessRunner:
             self._link = Link(self._on_frame, self._on_lost, needed=lambda: bool(self._attempts))
         return self._link
 
-    def _start(
-        self, link: Link, id_: int, attempt: Attempt, params_file: str, account: Account | None
-    ) -> None:
-        task = attempt.invocation.task
+    def _begin(self, id_: int, attempt: Attempt, account: Account | None) -> None:
+        task, link = attempt.invocation.task, self._warden()
+        params_file = _params_file(link, id_)
         descriptors: list[int] = []
         try:
             descriptors.append(link.write_params(params_file, attempt.invocation.params))
@@ -159,6 +157,12 @@ class ProcessRunner:
             "ids": None if account is None else account.ids,
         }
         link.send(frame, descriptors)
+
+    def _forget(self, id_: int) -> None:
+        """Delete what was written for an attempt; a warden that ends deletes it by itself."""
+        if self._link is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(_params_file(self._link, id_))  # noqa: PTH108 - pathlib is slower, and this is hot
 
     def _work(self, task: Task, env: Mapping[str, str]) -> Frame:
         """What a frame says of the work itself."""
@@ -202,13 +206,8 @@ class ProcessRunner:
             remove_folder(folder)
 
 
-async def result_of(attempt: Attempt) -> AttemptResult:
-    try:
-        return await asyncio.shield(attempt.over)
-    except asyncio.CancelledError:
-        attempt.kill()
-        await asyncio.wait([attempt.over], timeout=CLOSING)
-        raise
+def _params_file(link: Link, id_: int) -> str:
+    return f"{link.folder}/{id_}.json"
 
 
 def _give(descriptors: Collection[int], account: Account) -> None:

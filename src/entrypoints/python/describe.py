@@ -12,7 +12,6 @@ import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from math import isfinite
 from typing import Final, NoReturn
 
 import msgspec
@@ -43,26 +42,15 @@ def describe(place: str) -> dict[str, object]:
 
 def _not_json(value: object, place: str) -> Iterator[str]:
     """Find the values that JSON cannot hold, as people would write their places."""
-    match value:
-        case None | bool() | int():
-            return
-        case str():
-            try:
-                value.encode()
-            except UnicodeEncodeError:
-                yield f"{place}: has a character that is half of one, a lone surrogate"
-        case float():
-            if not isfinite(value):
-                yield f"{place}: {value} is no number that JSON has"
-        case Mapping():
-            for name, inner in value.items():
-                yield from _not_json(inner, f"{place}.{name}".removeprefix("."))
-        case list() | tuple():
-            for number, inner in enumerate(value):
-                yield from _not_json(inner, f"{place}[{number}]")
-        case _:
-            kind = type(value).__qualname__
-            yield f"{place}: is of type {kind}, which JSON has not; give a text, say, or a number"
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _not_json(inner, f"{place}.{name}".removeprefix("."))
+    elif isinstance(value, list | tuple):
+        for number, inner in enumerate(value):
+            yield from _not_json(inner, f"{place}[{number}]")
+    elif not isinstance(value, str | int | float | None):
+        kind = type(value).__qualname__
+        yield f"{place}: is of type {kind}, which JSON has not; give a text, say, or a number"
 
 
 def _files(package: str) -> Iterator[str]:
