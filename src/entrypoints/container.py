@@ -247,36 +247,28 @@ class Container(containers.DeclarativeContainer):
     )
     alerts = providers.ThreadSafeSingleton(SqlAlertStore, engine, clock)
     #: What a person asks for is heard by the workers, or by the `up` that has the ledger's file.
+    sending_bells = providers.Factory(
+        SendingBell,
+        open_broker=providers.Factory(rabbitmq.pika_sender, settings.provided.broker_url).provider,
+        nodes=nodes,
+        signer=signer,
+        foreign_queues=settings.provided.foreign_queues,
+    )
+    fifo_bell = providers.ThreadSafeSingleton(FifoBell, settings.provided.ledger.path)
+    no_bell = providers.ThreadSafeSingleton(SilentBell)
     bell = providers.Selector(
         settings.provided.bell_kind,
-        broker=providers.ThreadSafeSingleton(
-            SendingBell,
-            open_broker=providers.Factory(
-                rabbitmq.pika_sender, settings.provided.broker_url
-            ).provider,
-            nodes=nodes,
-            signer=signer,
-            foreign_queues=settings.provided.foreign_queues,
-        ),
-        fifo=providers.ThreadSafeSingleton(FifoBell, settings.provided.ledger.path),
-        none=providers.ThreadSafeSingleton(SilentBell),
+        broker=providers.ThreadSafeSingleton(sending_bells),
+        fifo=fifo_bell,
+        none=no_bell,
     )
     #: What a program asks for, all day: its bell keeps the connection, and nobody waits for it.
     enqueue_store = providers.ThreadSafeSingleton(SqlEnqueueStore, engine, clock)
     lasting_bell = providers.Selector(
         settings.provided.bell_kind,
-        broker=providers.ThreadSafeSingleton(
-            SendingBell,
-            open_broker=providers.Factory(
-                rabbitmq.pika_sender, settings.provided.broker_url
-            ).provider,
-            nodes=nodes,
-            signer=signer,
-            foreign_queues=settings.provided.foreign_queues,
-            lasts=True,
-        ),
-        fifo=providers.ThreadSafeSingleton(FifoBell, settings.provided.ledger.path),
-        none=providers.ThreadSafeSingleton(SilentBell),
+        broker=providers.ThreadSafeSingleton(sending_bells, lasts=True),
+        fifo=fifo_bell,
+        none=no_bell,
     )
     background_bell = providers.ThreadSafeSingleton(
         BackgroundBell,

@@ -19,7 +19,6 @@ from cronhare.domain.schedules.python_call import AppPlace
 if TYPE_CHECKING:
     from cronhare.adapters.jobs.reader import JobsFile
     from cronhare.domain.retries.policy import RetryPolicy
-    from cronhare.domain.schedules.catalog import FileVersion
     from cronhare.domain.schedules.task import Task
 
     from .settings.settings import Settings
@@ -40,17 +39,11 @@ class Named:
         return app if named.jobs is None else (named.jobs, *app)
 
 
-def as_argument(place: Place) -> str:
-    """Write it as `check`, `plan` and `apply` take it."""
-    return f"--app {place}" if isinstance(place, AppPlace) else str(place)
-
-
-def as_options(places: Sequence[Place]) -> str:
-    """Write them as a command takes them: `--jobs jobs.toml --app shop.jobs:app`."""
-    words = {False: "--jobs", True: "--app"}
-    return " ".join(
-        f"{words[isinstance(each, AppPlace)]} {shlex.quote(str(each))}" for each in places
-    )
+def as_argument(place: Place, option: str = "") -> str:
+    """Write it as `check`, `plan` and `apply` take it; others take a file by an *option*."""
+    if isinstance(place, AppPlace):
+        return f"--app {place}"
+    return f"{option} {shlex.quote(str(place))}".lstrip()
 
 
 def read(place: Place, *, policy: "RetryPolicy", on_progress: OnProgress = unwatched) -> "JobsFile":
@@ -74,7 +67,3 @@ def read(place: Place, *, policy: "RetryPolicy", on_progress: OnProgress = unwat
 
 def tasks_of(files: "Sequence[JobsFile]") -> "tuple[Task, ...]":
     return tuple(task for file in files for task in file.tasks)
-
-
-def versions_of(files: "Sequence[JobsFile]") -> "tuple[FileVersion, ...]":
-    return tuple(file.version for file in files)

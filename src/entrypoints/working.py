@@ -2,9 +2,6 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import MappingProxyType
-
-import attrs
 
 from cronhare.adapters.http.task_runner import HttpTaskRunner
 from cronhare.adapters.notify.reminders import ReminderRunner
@@ -27,7 +24,6 @@ from cronhare.application.worker.foreign import FailedMonitor
 from cronhare.application.worker.leases import LeaseKeeper, OutputKeeper
 from cronhare.application.worker.ledger import WorkerLedger
 from cronhare.application.worker.standalone import StandaloneFinder, StandaloneKeeper
-from cronhare.domain.events.targets import Subscribers
 
 from .container import Container
 from .injection import providers
@@ -178,22 +174,22 @@ class WorkingContainer(Container):
         policy=Container.settings.provided.alert_policy,
         now=Container.ledger_time.provided.now,
     )
-    _watching = MappingProxyType(
-        {
-            "alerts": Container.alerts,
-            "events": Container.events,
-            "judge": ledger_judge,
-            "now": Container.ledger_time.provided.now,
-        }
+    announcers = providers.Factory(
+        Announcer,
+        store=Container.events,
+        alerts=providers.Factory(
+            AlertWatch,
+            alerts=Container.alerts,
+            events=Container.events,
+            judge=ledger_judge,
+            now=Container.ledger_time.provided.now,
+        ),
+        clock=Container.ledger_clock,
     )
-    alert_watch = providers.ThreadSafeSingleton(AlertWatch, **_watching)
-    _announcing = MappingProxyType({"store": Container.events, "clock": Container.ledger_clock})
-    announcer = providers.ThreadSafeSingleton(
-        Announcer, alerts=alert_watch, subscribers=Container.subscribers, **_announcing
-    )
-    more_alert_watch = providers.ThreadSafeSingleton(AlertWatch, **_watching)
+    announcer = providers.ThreadSafeSingleton(announcers, subscribers=Container.subscribers)
+    #: That of an app beside a jobs file.
     more_announcer = providers.ThreadSafeSingleton(
-        Announcer, alerts=more_alert_watch, subscribers=Container.more_subscribers, **_announcing
+        announcers, subscribers=Container.more_subscribers
     )
     events_thread = _threads("events", 1)
     outbox_relay = providers.Factory(
@@ -225,19 +221,7 @@ class WorkingContainer(Container):
     )
 
 
-@attrs.frozen
-class Telling:
-    """What looks for what the subscribers of one source are told."""
-
-    subscribers: Subscribers
-    announcer: Announcer
-    watch: AlertWatch
-
-
-def tellings(container: WorkingContainer) -> Sequence[Telling]:
-    """Give those of the jobs file, or the app, of a process; and of an app beside a file."""
-    found = [Telling(container.subscribers(), container.announcer(), container.alert_watch())]
-    more = container.more_subscribers()
-    if more.current.source is not None:
-        found.append(Telling(more, container.more_announcer(), container.more_alert_watch()))
-    return found
+def announcers_of(container: WorkingContainer) -> Sequence[Announcer]:
+    """Give that of the jobs file, or the app, of a process; and that of an app beside a file."""
+    first, more = container.announcer(), container.more_announcer()
+    return [first] if more.subscribers.current.source is None else [first, more]

@@ -65,8 +65,8 @@ class Announcer:
     ) -> None:
         """The subscriptions are read anew in each round: a reload may have changed them."""
         self._store = store
-        self._alerts = alerts
-        self._subscribers = subscribers
+        self.alerts = alerts
+        self.subscribers = subscribers
         self._clock = clock
         self._finder = Finder(store)
         self._pinger = Pinger(store)
@@ -75,14 +75,14 @@ class Announcer:
 
     def round(self) -> float:
         """Look once; answers how many seconds to rest."""
-        now, subscriptions = self._clock.now(), self._subscribers.current
+        now, subscriptions = self._clock.now(), self.subscribers.current
         if subscriptions.source is None:
             return EVERY_FOR_NOBODY
         self._look_for_full(subscriptions)
         more = self._announce(subscriptions, now)
         self._finder.look(subscriptions, self._full, now)
         self._pinger.look(subscriptions, self._full, now)
-        judges = self._alerts.look(subscriptions, now)
+        judges = self.alerts.look(subscriptions, now)
         self.expire(now)
         if more or judges:
             return 0.0

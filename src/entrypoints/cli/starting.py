@@ -25,7 +25,7 @@ from cronhare.ports import LedgerUnavailable
 
 from .. import logs
 from ..container import Container
-from ..given import Named, as_argument, read, tasks_of, versions_of
+from ..given import Named, as_argument, read, tasks_of
 from ..processes.lifetime import Lifetime, announce, refuse_without_token
 from ..processes.loops import ledger_is_ready
 from ..processes.reloading import Reloading
@@ -70,11 +70,15 @@ def files_of(given: Named, settings: Settings, *, without: str = FAILS) -> tuple
     return files
 
 
+def _subscriptions_of(files: Sequence[JobsFile | None]) -> dict[str, Subscriptions]:
+    names = ("subscriptions", "more_subscriptions")
+    return {name: file.subscriptions for name, file in zip(names, files, strict=False) if file}
+
+
 def parts_of(files: Sequence[JobsFile]) -> dict[str, Any]:
     """What a container is given of them."""
-    names = ("subscriptions", "more_subscriptions")
-    told = {name: file.subscriptions for name, file in zip(names, files, strict=False)}
-    return {"tasks": tasks_of(files), **told}
+    versions = [file.version for file in files]
+    return {"tasks": tasks_of(files), "file_versions": versions, **_subscriptions_of(files)}
 
 
 def _say_tasks(files: Sequence[JobsFile]) -> str:
@@ -130,8 +134,7 @@ def run_scheduler(given: Named) -> None:
     settings = read_settings()
     refuse_memory_broker(settings)
     last = targets_for_alerts(given, settings)
-    readable = [file.subscriptions if file else Subscriptions() for file in last]
-    told = dict(zip(("subscriptions", "more_subscriptions"), readable, strict=False))
+    told = _subscriptions_of(last)
     container = usable(WorkingContainer(settings=settings, queues=settings.queues, **told))
     announce(container, "Scheduler", f"queues {listed(settings.queues)}")
     life = Lifetime(container, grace=process.ROUND)
@@ -188,7 +191,6 @@ def run_worker(
     container = usable(
         WorkingContainer(
             settings=settings,
-            file_versions=versions_of(files),
             queues=tuple(served),
             weights=served,
             **parts_of(files),
@@ -259,7 +261,6 @@ def run_up(given: Named, concurrency: int | None, *, web: bool, watches: bool) -
         WorkingContainer(
             settings=settings,
             jobs_files=files,
-            file_versions=versions_of(files),
             queues=queues,
             weights=settings.served,
             **parts_of(files),

@@ -27,7 +27,7 @@ from cronhare.ports import LedgerRefused, LedgerUnavailable
 
 from .. import logs
 from ..container import Container
-from ..given import Named, read, tasks_of, versions_of
+from ..given import Named, read, tasks_of
 from ..injection import providers
 from ..settings.settings import Settings, SettingsInvalid
 from ..settings.sources import PREFIX
@@ -228,7 +228,7 @@ class Reloading:
         for each, file in zip(subscribers, files, strict=False):
             each.current = file.subscriptions
         if container.file_versions():
-            _replace(container.file_versions, versions_of(files))
+            _replace(container.file_versions, [file.version for file in files])
         if container.jobs_files():  # a process without a page keeps none of it
             _replace(container.jobs_files, files)
         return f"Reloaded {_places(files)}: {changes}"

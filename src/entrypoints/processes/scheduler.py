@@ -24,7 +24,7 @@ from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.system import ClockPort
 
 from ..signals import Shutdown
-from ..working import WorkingContainer, tellings
+from ..working import WorkingContainer, announcers_of
 from .lifetime import StateLine, StateReport, answers, offset_of
 from .loops import Loop, Rings, start_all, stop_all, wait_at_most
 from .reloading import warn_of_untellable
@@ -155,14 +155,15 @@ def alert_loop(container: WorkingContainer, *, stands_in: bool = False) -> Loop:
     What nobody was there to tell it gives up as they would: a worker that comes back after days
     would tell it.
     """
-    judge, claims, told_of = container.ledger_judge(), container.claims(), tellings(container)
+    judge, claims = container.ledger_judge(), container.claims()
+    announcers = announcers_of(container)
 
     def look() -> float:
         now, rest = claims.now(), LOOK_FOR_ALERTS_EVERY
-        asking = [each for each in told_of if stands_in and each.subscribers.current.alerted]
+        asking = [each for each in announcers if stands_in and each.subscribers.current.alerted]
         for each in asking:
-            each.announcer.expire(now)
-            if each.watch.look(each.subscribers.current, now):
+            each.expire(now)
+            if each.alerts.look(each.subscribers.current, now):
                 rest = 0.0
         if not asking:
             judge.look(now)
@@ -184,7 +185,7 @@ class StandIn:
 
     def __init__(self, container: WorkingContainer) -> None:
         self._container = container
-        given = [each.subscribers.current for each in tellings(container)]
+        given = [each.subscribers.current for each in announcers_of(container)]
         self._told = [Subscribers() for _ in given]
         self.take(given)
 

@@ -21,7 +21,7 @@ from cronhare.ports.runner import Written
 
 from ..node_identity import is_alive
 from ..signals import Shutdown
-from ..working import WorkingContainer, tellings
+from ..working import WorkingContainer, announcers_of
 from .consuming import Draining, FailedQueueConsumer, ServingApart, WorkerConsumer
 from .lifetime import StateLine, StateReport, answers, offset_of
 from .loops import Loop, start_all, stop_all
@@ -76,8 +76,8 @@ async def run(
     queues: tuple[str, ...] = container.queues()
     if finds_standalone:
         queues = tuple(queue for queue in queues if not is_standalone(queue))
-    told_of = tellings(container)
-    for each in told_of:
+    announcers = announcers_of(container)
+    for each in announcers:
         warn_of_untellable(each.subscribers.current, settings)
     places = Places(concurrency)
     consumer, keeper, outputs = _wire(container, places, shutdown, read_again)
@@ -111,7 +111,7 @@ async def run(
         Loop("output", outputs.round),
         Loop("clock", ClockWatch(container.ledger_clock(), lease=settings.lease).round),
         Loop("settling", settling.round),
-        *(Loop("events", each.announcer.round) for each in told_of),
+        *(Loop("events", each.round) for each in announcers),
     ]
     if on_boot:
         from .starting import run_at_boot  # noqa: PLC0415 - 4 MB, which most do without
@@ -134,7 +134,7 @@ async def run(
             container.outbox_relay(subscribers=each.subscribers).run(shutdown.requested),
             name="events",
         )
-        for each in told_of
+        for each in announcers
     ]
 
     async def consume() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cronhare.domain.schedules.python_call import AppPlace
-from cronhare.entrypoints.given import Named, as_options
+from cronhare.entrypoints.given import Named, as_argument
 from cronhare.entrypoints.processes.reloading import code_below
 from cronhare.entrypoints.settings.settings import Settings
 
@@ -29,9 +29,8 @@ def test_what_a_command_names_counts_instead_of_all_that_settings_name(
 
 
 def test_places_are_written_as_a_command_takes_them() -> None:
-    places = (Path("my jobs.toml"), AppPlace("shop.jobs:app"))
-
-    assert as_options(places) == "--jobs 'my jobs.toml' --app shop.jobs:app"
+    assert as_argument(Path("my jobs.toml"), "--jobs") == "--jobs 'my jobs.toml'"
+    assert as_argument(AppPlace("shop.jobs:app"), "--jobs") == "--app shop.jobs:app"
 
 
 def test_the_code_that_is_watched_is_what_is_written_here(tmp_path: Path) -> None:

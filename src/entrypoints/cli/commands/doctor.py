@@ -13,7 +13,7 @@ from cronhare.domain.texts.words import counted
 from cronhare.ports.inspection import Severity
 
 from ... import logs
-from ...given import Named, as_options, tasks_of, versions_of
+from ...given import Named, as_argument, tasks_of
 from ...settings.settings import Settings, SettingsInvalid
 from ..errors import Refusal, Status
 from ..jobs_files import App, load
@@ -71,8 +71,8 @@ def doctor(
                 settings=_facts(settings),
                 queues=settings.queues,
                 tasks=tasks_of(files) if files else None,
-                jobs=as_options(places) or None,
-                files=versions_of(files),
+                jobs=" ".join(as_argument(each, "--jobs") for each in places) or None,
+                files=[file.version for file in files],
                 subscriptions=[file.subscriptions for file in files],
             ),
             retry_delay=settings.retry_delay,
