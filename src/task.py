@@ -244,7 +244,7 @@ def set_result(value: object) -> None:
 
 def finish() -> None:
     """Report that the work is done, as `run` does."""
-    _write(f'{{"finish":{os.getpid()}}}\n'.encode())  # as `_send` does, for each run
+    _write(b'{"finish":%d}\n' % os.getpid())  # as `_send` does, for each run
 
 
 def snooze(wait: "float | timedelta") -> NoReturn:
@@ -333,10 +333,6 @@ class Given:
     ) -> None:
         """*params* is JSON, *send* takes the lines of reports."""
         self.variables, self.params, self.send = variables, params, send
-
-
-def _nothing() -> Given | None:
-    return None
 
 
 def ask(given: Callable[[], Given | None]) -> None:
@@ -624,4 +620,4 @@ def _params_text() -> str:
 
 _ipc = _open_ipc()
 _stdin_text: str | None = None
-_given: Callable[[], Given | None] = _nothing
+_given: Callable[[], Given | None] = lambda: None  # noqa: E731 - until `ask`

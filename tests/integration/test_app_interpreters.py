@@ -54,13 +54,6 @@ def pids(ran: AttemptResult) -> tuple[int, int]:
     return pid, parent
 
 
-async def test_runs_of_an_app_share_its_interpreter(runner: PythonRunner, tmp_path: Path) -> None:
-    first, second = [pids(await runner.run(who(tmp_path))) for _ in range(2)]
-
-    assert first[1] == second[1]
-    assert first[0] != second[0]
-
-
 @pytest.mark.parametrize(
     ("begun", "said"),
     [
@@ -214,16 +207,6 @@ async def test_an_app_whose_folder_is_not_there_is_told(
     assert ran.outcome.error.message == (
         f"the interpreter of shop:app cannot be started: No such file or directory: {missing}"
     )
-    assert ran.outcome.error.error_class is ErrorClass.TRANSIENT
-
-
-async def test_an_interpreter_that_dies_while_it_imports_is_told(
-    runner: PythonRunner, tmp_path: Path
-) -> None:
-    ran = await runner.run(who(tmp_path, "import os; os.kill(os.getpid(), 9)"))
-
-    assert ran.outcome.error is not None
-    assert "ended during the import" in ran.outcome.error.message
     assert ran.outcome.error.error_class is ErrorClass.TRANSIENT
 
 

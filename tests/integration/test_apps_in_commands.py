@@ -121,24 +121,6 @@ def test_a_task_with_a_new_name_is_noted_unless_it_keeps_the_old_one(shell: Shel
     assert (kept.status, "rename" in kept.out) == (0, False), kept.err
 
 
-def test_a_schedule_that_goes_from_a_task_that_is_gone_to_a_new_one_is_noted_too(
-    shell: Shell,
-) -> None:
-    more = '[tasks.other]\ncommand = ["true"]\n[schedules.other]\ntask = "other"\nevery = "1h"\n'
-    shell.write(JOBS + more)
-    assert shell("apply", "jobs.toml").status == 0
-
-    shell.write(JOBS.replace("tasks.tidy", "tasks.clean").replace('"tidy"', '"clean"') + more)
-    renamed = shell("plan", "jobs.toml")
-    shell.write(
-        JOBS.partition("[schedules")[2].join(["[schedules", more]).replace('"tidy"', '"other"')
-    )
-    replaced = shell("plan", "jobs.toml")
-
-    assert "tasks.clean: looks like a rename of tidy" in renamed.out
-    assert (replaced.status, "looks like a rename" in replaced.out) == (0, False), replaced.err
-
-
 @pytest.mark.parametrize(
     ("code", "told"),
     [

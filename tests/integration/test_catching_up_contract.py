@@ -98,15 +98,6 @@ def test_what_is_on_time_waits_for_no_late_run(ledger: Ledger) -> None:
     ]
 
 
-def test_without_a_budget_all_late_runs_begin_at_once(ledger: Ledger) -> None:
-    ledger.add(schedule="0 * * * *", misfire=ALL)
-    ledger.clock.advance(6 * HOUR)
-
-    ledger.claim_due()
-
-    assert {wait for _, wait in turns(ledger)} == {timedelta(0)}
-
-
 def test_replicas_that_claim_at_once_share_the_budget(ledger: Ledger) -> None:
     for number in range(24):
         ledger.add(f"s{number}", schedule="0 * * * *")

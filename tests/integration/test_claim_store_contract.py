@@ -185,16 +185,6 @@ def test_what_does_not_run_is_recorded_with_its_reason(ledger: Ledger) -> None:
     assert "misfire policy is skip" in (skipped.last_error or "")
 
 
-def test_the_run_that_catches_up_keeps_how_many_instants_it_makes_up_for(ledger: Ledger) -> None:
-    ledger.add(schedule="0 * * * *")
-    ledger.clock.advance(150 * MINUTE)
-
-    batch = ledger.claim_due()
-
-    [run] = batch.claimed
-    assert (run.missed, batch.skipped, ledger.seen(run).missed) == (2, 1, 2)
-
-
 def test_a_spread_run_is_claimed_now_and_due_for_its_message_later(ledger: Ledger) -> None:
     ledger.add(jitter=timedelta(minutes=10))
     ledger.clock.advance(MINUTE)

@@ -130,20 +130,6 @@ def test_so_many_failures_in_a_row_pause_a_schedule_and_a_resume_counts_anew(
     assert pause_of(ledger) != paused
 
 
-def test_a_success_between_failures_begins_their_count_anew(ledger: Ledger) -> None:
-    ledger.add(**EVERY_MINUTE, conditions=Conditions(pause_after=3))
-    fail(ledger, 2)
-    ledger.clock.advance(MINUTE)
-    [good] = ledger.claim_due().claimed
-    ledger.succeeded(good)
-
-    fail(ledger, 2)
-    assert pause_of(ledger) is None
-
-    fail(ledger)
-    assert pause_of(ledger) is not None
-
-
 def test_a_run_that_is_replayed_counts_by_how_it_ended_last(ledger: Ledger) -> None:
     ledger.add(**EVERY_MINUTE, conditions=Conditions(pause_after=3))
     fail(ledger, 2)

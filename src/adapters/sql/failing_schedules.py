@@ -4,7 +4,7 @@ It is decided in the transaction that records a bad end for good, and costs noth
 is locked, so that of failures that end together none is overlooked.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -29,8 +29,10 @@ _RUN: Final = executions.c
 _ARCHIVE: Final = insert(failed_tasks)
 
 #: What has no such word is not parsed.
-_PAUSING: Final = select(schedulers.c.id, schedulers.c.conditions).where(
-    schedulers.c.id.in_(IDS), schedulers.c.conditions.like("%pause_after%")
+_PAUSING: Final = (
+    select(schedulers.c.id, schedulers.c.conditions)
+    .where(schedulers.c.id.in_(IDS), schedulers.c.conditions.like("%pause_after%"))
+    .order_by(schedulers.c.id)
 )
 _PLAN: Final[Any] = select(*(plans.c[name] for name in PAUSE_COLUMNS)).where(
     plans.c.scheduler_id == bindparam("failing")
@@ -62,25 +64,17 @@ def archive_all(
     """
     last = {one.scheduler_id: place for place, one in enumerate(archived)}
     written = list(archived)
-    for scheduler_id, most in _pausing(connection, last).items():
+    for scheduler_id, text in connection.execute(_PAUSING, {"ids": sorted(last)}).all():
         one = written[last[scheduler_id]]
-        if _pause(connection, one, most, now):
+        try:
+            conditions = read_conditions(decoded(text))
+        except (Invalid, ValueError):  # a row that is broken pauses nothing
+            continue
+        most = conditions and conditions.pause_after
+        if most and _pause(connection, one, most, now):
             written[last[scheduler_id]] = attrs.evolve(one, paused_after=most)
     connection.execute(_ARCHIVE, list(map(archive_values, written)))
     return written
-
-
-def _pausing(connection: Connection, ids: Collection[int]) -> dict[int, int]:
-    """Give after how many failures schedules pause themselves that do; broken rows do not."""
-    found = dict[int, int]()
-    for id_, text in connection.execute(_PAUSING, {"ids": sorted(ids)}):
-        try:
-            conditions = read_conditions(decoded(text))
-        except (Invalid, ValueError):
-            continue
-        if conditions is not None and conditions.pause_after is not None:
-            found[id_] = conditions.pause_after
-    return dict(sorted(found.items()))
 
 
 def _pause(connection: Connection, one: Archived, most: int, now: datetime) -> bool:
@@ -95,13 +89,11 @@ def _pause(connection: Connection, one: Archived, most: int, now: datetime) -> b
     before = read_pause(plan)
     if before is not None and before.is_on(now):
         return False
-    since = before.until if before is not None and before.until is not None else LONG_AGO
+    since = (before and before.until) or LONG_AGO
     asked = {"scheduler": one.scheduler_id, "since": since, "most": most}
     failed = [state != State.SUCCEEDED for state in connection.scalars(_ENDS, asked)]
     pause = paused_by_failures(failed, most, error=one.failed_reason, now=now)
-    if pause is None:
-        return False
-    said = (pause.since, pause.until, pause.by, pause.reason)
-    values = dict(zip(PAUSE_COLUMNS, said, strict=True))
-    connection.execute(_PAUSE, {**values, **this})
-    return True
+    if pause is not None:
+        said = (pause.since, pause.until, pause.by, pause.reason)
+        connection.execute(_PAUSE, {**dict(zip(PAUSE_COLUMNS, said, strict=True)), **this})
+    return pause is not None

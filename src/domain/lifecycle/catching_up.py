@@ -7,6 +7,7 @@ the worker that starts it (`CatchUp` in `retry_limits.py`). What is on time does
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -27,12 +28,8 @@ CATCHES_UP: Final = "catches up: "
 
 def claimed_late(claimed: Iterable[Execution]) -> Sequence[Execution]:
     """Give those that were claimed later than their grace, in the order of their due times."""
-    late = [one for one in claimed if one.executed_at - one.due_at > GRACE]
-    return sorted((one for one in late if one.state is not State.SKIPPED), key=_due_at)
-
-
-def _due_at(run: Execution) -> datetime:
-    return run.due_at
+    late = (one for one in claimed if one.executed_at - one.due_at > GRACE)
+    return sorted((one for one in late if one.state is not State.SKIPPED), key=attrgetter("due_at"))
 
 
 def with_places(

@@ -273,11 +273,7 @@ def code_below(folder: Path) -> Mapping[str, int]:
     found = dict[str, int]()
     for place, folders, files in os.walk(folder):
         here = Path(place)
-        folders[:] = [
-            name
-            for name in folders
-            if name[:1] != "." and name != "node_modules" and not (here / name / _VENV).exists()
-        ]
+        folders[:] = [n for n in folders if n[:1] != "." and not (here / n / _VENV).exists()]
         for path in (here / name for name in files if name.endswith(".py")):
             with suppress(OSError):  # it is gone meanwhile
                 found[str(path.relative_to(folder))] = path.stat().st_mtime_ns

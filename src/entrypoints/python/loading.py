@@ -8,10 +8,8 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from importlib.util import resolve_name
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
 from cronhare.task import TransientError
@@ -80,7 +78,7 @@ class Watch:
     """Finds what a fork of this process would break, and which import began it."""
 
     def __init__(self) -> None:
-        self._import = builtins.__import__
+        self._import: Callable[..., Any] = builtins.__import__
         self._sockets = _sockets()  # those that are ours
         self._by: dict[str, str] = {}
 
@@ -98,29 +96,22 @@ class Watch:
         named = {_THREAD: f"{_THREAD} ({names})"} if names else {}
         return [f"{self._by.get(what, module)} {named.get(what, what)}" for what in self._present()]
 
-    def _watched(
-        self,
-        name: str,
-        globals: Mapping[str, object] | None = None,  # noqa: A002 - as `__import__` calls them
-        locals: Mapping[str, object] | None = None,  # noqa: A002 - likewise
-        fromlist: Sequence[str] | None = (),
-        level: int = 0,
-    ) -> ModuleType:
+    def _watched(self, name: str, *how: Any, **named: Any) -> Any:  # noqa: ANN401 - as `__import__`
         known = len(sys.modules)
-        module = self._import(name, globals, locals, fromlist, level)
+        module = self._import(name, *how, **named)
         if len(sys.modules) != known:  # else it was there
-            package = str((globals or {}).get("__package__") or "")
+            # By `import a.b` the package comes, by `from .b import c` the module itself.
+            found = name if name in sys.modules else module.__name__
             for what in self._present():
-                self._by.setdefault(what, resolve_name("." * level + name, package))
+                self._by.setdefault(what, found)
         return module
 
     def _present(self) -> Iterator[str]:
-        own = os.getpid()
         if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208 - pathlib is slow
             yield _THREAD
         if _sockets() - self._sockets:
             yield "opened a socket"
-        with open(f"/proc/self/task/{own}/children") as children:  # noqa: PTH123 - likewise
+        with open(f"/proc/self/task/{os.getpid()}/children") as children:  # noqa: PTH123 - likewise
             if children.read(1):
                 yield "started a process"
 

@@ -30,8 +30,6 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-import msgspec
-
 from cronhare import task
 from cronhare.adapters.process import warden
 from cronhare.adapters.process.warden import Frame
@@ -179,29 +177,20 @@ class _Child:
             os.environ._data.update(env)  # type: ignore[attr-defined] # noqa: SLF001 - as below
             for name, value in env.items():
                 os.putenv(name, value)
-            status = self._serve(frame)
+            match frame.get("kept"):
+                case "pool":
+                    status = ReusedChild(self._app).serve()
+                case "async":
+                    from .coroutines import Coroutines  # noqa: PLC0415 - see `_warm`
+
+                    status = Coroutines(self._app).serve()
+                case None:
+                    task.begin_anew(warden.IPC_FD)
+                    status = calling.perform(lambda: self._app, frame["task"], task.params)
         except BaseException:  # noqa: BLE001 - a fault of ours
             sys.excepthook(*sys.exc_info())
         finally:
             calling.leave(status)
-
-    def _serve(self, frame: Frame) -> int:
-        match frame.get("kept"):
-            case "pool":
-                return ReusedChild(self._app).serve()
-            case "async":
-                from .coroutines import Coroutines  # noqa: PLC0415 - see `_warm`
-
-                return Coroutines(self._app).serve()
-        task.begin_anew(warden.IPC_FD)
-        return calling.perform(lambda: self._app, frame["task"], _params)
-
-
-def _params() -> object:
-    """Read the parameters from stdin, which is their file, and leave it at its beginning."""
-    size = os.lseek(0, 0, os.SEEK_END)
-    os.lseek(0, 0, os.SEEK_SET)
-    return msgspec.json.decode(os.pread(0, size, 0))
 
 
 def _descriptors() -> set[int]:

@@ -41,22 +41,3 @@ async def test_after_a_downtime_late_runs_begin_at_the_rate_of_their_budget(line
         "lets 2 late runs begin in a minute."
     ) in told.because
     assert [one for one in lines() if "3 late runs to begin one after the other" in one]
-
-
-async def test_what_waited_for_a_worker_begins_at_that_rate_too() -> None:
-    house = House(catch_up=catch_up_policy(1))
-    for number in range(3):
-        house.add(f"s{number}", schedule="1 12 * * *")
-    house.dispatcher.tick(house.now)
-    house.clock.advance(MINUTE)
-    house.dispatcher.tick(house.now)
-    house.clock.advance(HOUR)
-    await house.restart_worker()
-    began = house.now
-
-    for _ in range(30):
-        await house.work()
-        await house.turn(MINUTE / 6)
-
-    begun = sorted((one.started_at or began) - began for one in house.executions())
-    assert [round(each / MINUTE) for each in begun] == [0, 1, 2]

@@ -8,7 +8,6 @@ from cronhare.application.administration.story import explain_execution
 from cronhare.domain.execution import State
 from cronhare.domain.retries.outcome import snoozed
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE
 from cronhare.ports.runner import StopReason
 from tests.actors import ADA
@@ -96,16 +95,6 @@ async def test_a_task_may_snooze_as_often_as_it_likes_and_loses_nothing_by_it(
     assert waits(house) == [30.0, *[60.0] * 9, 60.0, 120.0]
     snooze = "Task snoozed for 1m by its task, which costs no attempt"
     assert len([one for one in lines() if one.startswith("[INFO]") and one.endswith(snooze)]) == 9
-
-
-async def test_what_snoozes_beyond_its_expiry_fails_for_good() -> None:
-    house = House(script=always(snoozed(MINUTE)))
-    await run(house, conditions=Conditions(expires=timedelta(minutes=5)))
-
-    await live(house, timedelta(minutes=10))
-
-    assert house.only.state is State.FAILED
-    assert "which is after it expires" in str(house.only.last_error)
 
 
 # Shutting down

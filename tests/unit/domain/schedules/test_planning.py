@@ -201,14 +201,6 @@ def test_a_skipped_row_bears_the_key_of_its_first_instant() -> None:
 # Very long rows
 
 
-def test_a_run_after_a_very_long_row_makes_up_for_more_than_were_counted() -> None:
-    patient = misfire("once", window=timedelta(days=30))
-
-    [run] = due(schedule(misfire=patient), at(0), at(60 * 24 * 30 + 0.5)).runs
-
-    assert run.missed > MOST_COUNTED
-
-
 def test_of_a_very_long_row_the_oldest_part_is_skipped_unread() -> None:
     now = at(60 * 24 * 30)
 

@@ -32,7 +32,6 @@ from cronhare.domain.schedules.skips import (
     Pause,
     SkipKind,
     Why,
-    paused_by_failures,
     say_idle,
     skip_kind,
 )
@@ -71,22 +70,6 @@ def decide(
 
 def reasons(decided: Plan) -> list[tuple[int, str]]:
     return [(one.count, one.reason) for one in decided.skips]
-
-
-@pytest.mark.parametrize(
-    ("failed", "is_paused"),
-    [([True] * 3, True), ([True] * 4, True), ([True] * 2, False), ([True, False, True], False)],
-)
-def test_so_many_failures_in_a_row_pause_a_schedule(failed: list[bool], is_paused: bool) -> None:
-    pause = paused_by_failures(failed, 3, error="no\x1b\nroute", now=NOON)
-
-    why = r"3 failures in a row, the last one: no\x1b\nroute"
-    assert pause == (Pause(since=NOON, by="cronhare", reason=why) if is_paused else None)
-
-
-def test_what_only_pauses_after_failures_keeps_no_instant_from_running() -> None:
-    assert not Conditions(pause_after=3).judges_instants
-    assert Conditions(pause_after=3, max_runs=1).judges_instants
 
 
 def test_a_holiday_is_skipped_by_its_name() -> None:
