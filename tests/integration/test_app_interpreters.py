@@ -128,27 +128,6 @@ async def test_what_an_app_has_open_its_runs_have_too(runner: PythonRunner, tmp_
     assert (tmp_path / "log").read_text() == "run\n"
 
 
-async def test_hooks_of_a_fork_run_in_their_order(runner: PythonRunner, tmp_path: Path) -> None:
-    body = """
-        import os
-        said = []
-        say = lambda text: lambda: said.append(text)
-        os.register_at_fork(before=say("b1"), after_in_child=say("c1"))
-        os.register_at_fork(before=say("b2"), after_in_child=lambda: 1 / 0)
-        os.register_at_fork(after_in_parent=said.clear, after_in_child=say("c3"))
-
-        @app.task
-        def tell() -> list[str]:
-            return said
-    """
-    who(tmp_path, body)
-    asked = [calling("tell", "fork", app="shop:app", folder=tmp_path) for _ in range(2)]
-
-    rans = [await runner.run(each) for each in asked]
-
-    assert [ran.report.result for ran in rans] == ['["b2","b1","c1","c3"]'] * 2
-
-
 @pytest.mark.parametrize("executor", ["fork", "process"])
 @pytest.mark.parametrize(
     ("body", "said"),

@@ -284,20 +284,18 @@ command = ["true"]
 class Tower:
     """What a scheduler is made of that tells of alerts."""
 
-    def __init__(self, file: Path, app: str | None = None) -> None:
-        """Begin with what the file says, and the app beside it."""
+    def __init__(self, file: Path) -> None:
+        """Begin with what the file says."""
         self.file = file
         settings = Settings.read()
-        last = targets_for_alerts(Named(file, app), settings)
-        told, more = [*(each.subscriptions if each else Subscriptions() for each in last), None][:2]
-        self.container = WorkingContainer(
-            settings=settings, subscriptions=told, more_subscriptions=more or Subscriptions()
-        )
+        last = targets_for_alerts(Named(file), settings)
+        told = last[0].subscriptions if last[0] else Subscriptions()
+        self.container = WorkingContainer(settings=settings, subscriptions=told)
         stand_in = StandIn(self.container)
         self._reloading = Reloading(
             self.container,
             forced_exit=ForcedExit(grace=1),
-            named=Named(file, app),
+            named=Named(file),
             has_tasks=False,
             last=last,
             take=lambda read: stand_in.take([each.subscriptions for each in read]),
@@ -311,8 +309,7 @@ class Tower:
     @property
     def targets(self) -> list[str]:
         """The targets for which it adds events."""
-        both = (self.container.subscribers(), self.container.more_subscribers())
-        return [name for each in both for name in each.current.targets]
+        return list(self.container.subscribers().current.targets)
 
 
 @pytest.fixture
@@ -383,24 +380,3 @@ def test_a_scheduler_begins_without_a_file_that_cannot_be_used(
 
     assert tower.targets == []
     assert f"{file} cannot be used, so its targets are not told of alerts from here" in caplog.text
-
-
-def test_a_scheduler_takes_the_targets_of_an_app_beside_a_file(
-    file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.chdir(file.parent)
-    code = "from cronhare import App\napp = App('shop')\n"
-    code += "app.notify('{}', events=['alert'], command=['true'])\n"
-    (file.parent / "shop.py").write_text(code.format("first"))
-    tower = Tower(file, "shop:app")
-    before = tower.targets
-
-    (file.parent / "shop.py").write_text(code.format("second"))
-    tower.reload(JOBS.format(name="old") + TARGETS)
-    after = tower.targets
-    (file.parent / "shop.py").write_text("1 / 0")
-    tower.reload(JOBS.format(name="old") + TARGETS.replace("own", "other"))
-
-    assert before == ["old", "own", "first"]
-    assert after == tower.targets == ["old", "own", "second"]
-    assert "Nothing was reloaded, all goes on as before; faults: 1" in caplog.text

@@ -133,13 +133,11 @@ class Warden:
         control: socket.socket,
         vfork: "Vfork | None",
         become: Become,
-        fork: Callable[[], int],
     ) -> None:
-        """Without *vfork* each child is made by *fork*, and then it is to *become* something."""
+        """Without *vfork* each child is forked, and then it is to *become* something."""
         self._control = control
         self._vfork = vfork
         self._become = become
-        self._fork = fork
         self._unpacker = Unpacker()
         self._descriptors: list[int] = []
         self._outbox = bytearray()
@@ -206,7 +204,7 @@ class Warden:
         # The socket keeps descriptors and bytes in one order: these belong to this frame.
         fds, self._descriptors = self._descriptors[:DESCRIPTORS], self._descriptors[DESCRIPTORS:]
         try:
-            pid = (self._vfork and self._vfork.start(task, fds)) or self._fork()
+            pid = (self._vfork and self._vfork.start(task, fds)) or os.fork()
             if pid == 0:
                 _set_up_child(task, fds, self._failures, self._pid, self._become)
         except OSError as error:
@@ -598,7 +596,6 @@ def serve(
     folder: str,
     vfork: Vfork | None = None,
     become: Become = _exec_command,
-    fork: Callable[[], int] = os.fork,
 ) -> None:
     """Be a warden until the worker is gone, and remove *folder* then."""
     _block_signals()
@@ -609,7 +606,7 @@ def serve(
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # parameters are for their task alone
     # If a task has stopped us, our worker's end continues us.
     prctl(PR_SET_PDEATHSIG, _CONT, 0, 0, 0)
-    warden = Warden(control, vfork, become, fork)
+    warden = Warden(control, vfork, become)
     gc.freeze()  # collections touch, and forks copy, nothing that is loaded by now
     warden.run()
     remove_folder(folder)

@@ -14,20 +14,17 @@ proved that the import began no thread, opened no socket and started no process.
 and after the last two this process ends.
 """
 
-import _random
 import atexit
 import contextlib
-import ctypes
 import gc
 import inspect
 import logging
 import os
-import random
 import select
 import signal
 import socket
 import sys
-from collections.abc import Callable
+import warnings
 from typing import NoReturn
 
 from cronhare import task
@@ -46,8 +43,6 @@ _ADVICE = (
     "which no fork can share. Do that within the tasks, or at its first use. Until then they run "
     "as processes of their own, which import the app each time"
 )
-#: Those whose hooks free locks; that of `random` is as long as what we do.
-_FREE_LOCKS = frozenset({"threading", "logging", "random", "concurrent.futures.thread"})
 #: Calls until Python has adapted the code: what it writes there, each child would write again.
 _UNTIL_WARM = 20
 #: What a whole service is told at its end: the worker decides what becomes of its attempts.
@@ -64,7 +59,6 @@ def main(inherited: str, folder: str, place: str) -> None:
         return
     signal.pthread_sigmask(signal.SIG_BLOCK, _OF_SERVICES)
     calling.listen()
-    forks = _Forks()
     try:
         with Watch() as watch:
             app = load(place)
@@ -73,8 +67,8 @@ def main(inherited: str, folder: str, place: str) -> None:
         _tell(control, {"failed": str(error)})
         return
     if (numpy := sys.modules.get("numpy.random")) is not None:
-        os.register_at_fork(after_in_child=numpy.seed)  # else all draw the same; see `_Forks`
-    forks.try_out()
+        os.register_at_fork(after_in_child=numpy.seed)  # else all draw the same
+    _try_out()
     if faults := watch.faults(place):
         _tell(control, {"unsafe": f"{' and '.join(faults)}, {_ADVICE}"})
         return
@@ -84,7 +78,7 @@ def main(inherited: str, folder: str, place: str) -> None:
     gc.collect()
     child = _Child(app, control)
     _tell(control, {"ready": True})
-    warden.serve(control, folder=folder, become=child, fork=forks.fork)
+    warden.serve(control, folder=folder, become=child)
 
 
 def _tell(control: socket.socket, frame: Frame) -> None:
@@ -106,53 +100,13 @@ def _warm(app: App) -> None:
     import traceback  # noqa: F401, PLC0415 - likewise
 
 
-class _Forks:
-    """Forks as `os.fork` does, but without the hooks that free the standard library's own locks.
-
-    They were half of a child's cost, and nobody holds those locks: there is one thread. What others
-    register runs as ever; what did so before us, as the interpreter began, is of one process.
-    """
-
-    def __init__(self) -> None:
-        self._fork = ctypes.PyDLL(None).fork
-        self._hooks: dict[str, list[Callable[[], object]]] = {
-            "before": [],
-            "after_in_parent": [],
-            "after_in_child": [],
-        }
-        self._register = os.register_at_fork
-        os.register_at_fork = self._noting  # type: ignore[assignment]
-
-    def _noting(self, **hooks: Callable[[], object]) -> None:
-        self._register(**hooks)  # for who forks within a task
-        if sys._getframe(1).f_globals.get("__name__") not in _FREE_LOCKS:  # noqa: SLF001
-            for when, hook in hooks.items():
-                self._hooks[when].append(hook)
-
-    def fork(self) -> int:
-        self._run("before")
-        pid: int = self._fork()
-        if pid < 0:
-            return os.fork()  # which raises what is wrong
-        if pid == 0:
-            _random.Random.seed(random._inst)  # noqa: SLF001
-        self._run("after_in_parent" if pid else "after_in_child")
-        return pid
-
-    def try_out(self) -> None:
-        """Fork once for nothing: some libraries, as OpenBLAS, end their threads before a fork."""
-        pid = self.fork()
-        if pid == 0:
-            os._exit(0)
-        os.waitpid(pid, 0)
-
-    def _run(self, when: str) -> None:
-        hooks = self._hooks[when]
-        for hook in reversed(hooks) if when == "before" else hooks:
-            try:
-                hook()
-            except Exception:  # noqa: BLE001 - as `os.fork`: told and passed over
-                sys.excepthook(*sys.exc_info())
+def _try_out() -> None:
+    """Fork once for nothing: some libraries, as OpenBLAS, end their threads before a fork."""
+    with warnings.catch_warnings(action="ignore"):  # of threads, which we tell better
+        pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
 
 
 class _Child:

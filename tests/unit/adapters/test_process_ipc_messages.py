@@ -9,7 +9,6 @@ from cronhare.adapters.process.messages import (
     Failed,
     Finished,
     Reported,
-    Snoozed,
     read_message,
 )
 from cronhare.adapters.process.output import Line
@@ -35,10 +34,6 @@ def test_the_original_messages_are_understood() -> None:
         TaskError(message="failed without a message")
     )
     assert read_message(Line(b'{"progress": 1}')) == Reported(progress=1.0, progress_text=None)
-
-
-def test_a_task_may_ask_to_be_run_again_later() -> None:
-    assert read_message(Line(b'{"snooze": 1.5}')) == Snoozed(timedelta(seconds=1.5))
 
 
 @pytest.mark.parametrize("wait", ["-1", '"30s"', "null", "true", "1e300"])

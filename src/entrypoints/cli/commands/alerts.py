@@ -1,7 +1,7 @@
 """`cronhare alerts list | show | test`, `cronhare notify list` and `cronhare events list`."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -160,17 +160,17 @@ def try_(
     if one was not told.
     """
     settings = read_settings()
-    found = dict[str, list[Target]]()
     files = files_with_targets(Named(jobs, app), settings)
-    for file in files:
-        names = list(file.subscriptions.targets) if target is None else [target]
-        told = (each for name in names if (each := file.subscriptions.target(name)) is not None)
-        found[file.source] = [*told]
-    if not any(found.values()):
+    found = [
+        (file.source, each)
+        for file in files
+        for name in ([target] if target else file.subscriptions.targets)
+        if (each := file.subscriptions.target(name)) is not None
+    ]
+    if not found:
         there = listed([name for file in files for name in file.subscriptions.names]) or "none"
-        unknown = f"no target {echo(target)}; there are: {there}"
-        where = " and ".join(str(file.path) for file in files)
-        what = f"{where}: {'no targets' if target is None else unknown}"
+        unknown = f"no target {echo(target)}; there are: {there}" if target else "no targets"
+        what = f"{' and '.join(str(file.path) for file in files)}: {unknown}"
         raise Refusal(what, advice="Add one: [notify.NAME], see docs/alerts.md.")
     import asyncio  # noqa: PLC0415 - a page of help does without
 
@@ -188,15 +188,12 @@ def try_(
 
 
 async def _try_all(
-    notifier: NotifierPort, found: Mapping[str, Sequence[Target]]
+    notifier: NotifierPort, found: Sequence[tuple[str, Target]]
 ) -> Sequence[TriedView]:
     import asyncio  # noqa: PLC0415 - as above
 
-    of_sources = ((source, target) for source, targets in found.items() for target in targets)
     try:
-        return await asyncio.gather(
-            *(_try(notifier, target, source) for source, target in of_sources)
-        )
+        return await asyncio.gather(*(_try(notifier, target, source) for source, target in found))
     finally:
         await notifier.close()
 
