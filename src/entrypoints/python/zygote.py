@@ -35,7 +35,6 @@ from . import calling
 from .app import App
 from .loading import ImportFailed, Watch, load
 from .reused import ReusedChild
-from .tasks import Task
 
 #: Variables that are for this process: see `_start` in adapters/process/apps.py.
 _OURS = ("CRON_PARAMS_FILE", "LD_BIND_NOW")
@@ -43,8 +42,6 @@ _ADVICE = (
     "which no fork can share. Do that within the tasks, or at its first use. Until then they run "
     "as processes of their own, which import the app each time"
 )
-#: Calls until Python has adapted the code: what it writes there, each child would write again.
-_UNTIL_WARM = 20
 #: What a whole service is told at its end: the worker decides what becomes of its attempts.
 _OF_SERVICES = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
@@ -93,9 +90,6 @@ def _warm(app: App) -> None:
             each.signature.convert({})
         if inspect.iscoroutinefunction(each.function):
             from . import coroutines  # noqa: F401, PLC0415 - an app may have no async tasks
-    nothing = Task[..., None](lambda: None, app, name="-", words={}, run_words={})
-    for _ in range(_UNTIL_WARM):
-        calling.call(nothing, {})
     import json  # noqa: F401, PLC0415 - of `cronhare.task`
     import traceback  # noqa: F401, PLC0415 - likewise
 
