@@ -20,7 +20,6 @@ from cronhare.adapters.jobs.reader import JobsFileInvalid, read_content
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.domain.execution import State
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.python_call import AppPlace
 from cronhare.entrypoints.python.client import client_of
 from cronhare.ports.claims import OtherDatabase
 
@@ -141,8 +140,8 @@ class Backend(BaseTaskBackend):
         except ValueError as error:
             yield f"the ledger: {error}"
         try:
-            tables, place = jobs.discovered().tables(jobs.PLACE), AppPlace(jobs.PLACE)
-            read_content(tables, place, folder=Path.cwd(), policy=RetryPolicy())
+            tables = jobs.discovered().tables(jobs.PLACE)
+            read_content(tables, jobs.PLACE, folder=Path.cwd(), policy=RetryPolicy())
         except ImproperlyConfigured as error:
             yield str(error)
         except JobsFileInvalid as error:

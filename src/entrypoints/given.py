@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 
 from cronhare.domain.progress import OnProgress, unwatched
-from cronhare.domain.schedules.python_call import AppPlace
 
 if TYPE_CHECKING:
     from cronhare.adapters.jobs.reader import JobsFile
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
 
     from .settings.settings import Settings
 
-Place: TypeAlias = Path | AppPlace
+#: A jobs file, or an app: `MODULE:APP`.
+Place: TypeAlias = Path | str
 
 
 @attrs.frozen
@@ -35,13 +35,13 @@ class Named:
 
     def places(self, settings: "Settings | None" = None) -> tuple[Place, ...]:
         named = self if settings is None or self.jobs or self.app else settings
-        app = () if named.app is None else (AppPlace(named.app),)
+        app = () if named.app is None else (named.app,)
         return app if named.jobs is None else (named.jobs, *app)
 
 
 def as_argument(place: Place, option: str = "") -> str:
     """Write it as `check`, `plan` and `apply` take it; others take a file by an *option*."""
-    if isinstance(place, AppPlace):
+    if isinstance(place, str):
         return f"--app {place}"
     return f"{option} {shlex.quote(str(place))}".lstrip()
 
@@ -53,7 +53,7 @@ def read(place: Place, *, policy: "RetryPolicy", on_progress: OnProgress = unwat
         JobsFileInvalid: with every fault at once.
         OSError: the file cannot be read.
     """
-    if isinstance(place, AppPlace):
+    if isinstance(place, str):
         from cronhare.adapters.jobs.apps import read_app
         from cronhare.adapters.process.environment import app_environment
 

@@ -24,7 +24,6 @@ from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.schedules.catalog import MissingTask
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.keys import own_key
-from cronhare.domain.schedules.python_call import AppPlace
 from cronhare.domain.schedules.task import TaskRef, assigned_number
 from cronhare.domain.texts.moments import parse_duration
 from cronhare.domain.topology import LANE_UNIT
@@ -248,8 +247,8 @@ class _Parts:
         self.app = app
         self.clock = FrozenClock(at)
         settings = Settings(database_url="sqlite:////dev/null/in-memory")  # nobody can open it
-        place = AppPlace(f"{app.name}:app")
-        file = read_content(app.tables(str(place)), place, folder=Path(), policy=settings.policy)
+        place = f"{app.name}:app"
+        file = read_content(app.tables(place), place, folder=Path(), policy=settings.policy)
         self._loop = asyncio.new_event_loop()
         self.runner = InlineRunner(app)
         self.container = container = WorkingContainer(

@@ -262,27 +262,3 @@ async def test_a_run_may_be_another_user(runner: PythonRunner, tmp_path: Path) -
     nobody = pwd.getpwnam("nobody").pw_uid
     assert ran.outcome.ending is Ending.SUCCEEDED, ran.stderr.head
     assert json.loads(ran.report.result or "") == [[nobody] * 3, "nobody", '{"n":1}\n', True]
-
-
-async def test_an_interpreter_gets_our_environment_without_our_settings(tmp_path: Path) -> None:
-    body = """
-        import os
-        at_import = dict(os.environ)
-
-        @app.task
-        def env() -> list[dict[str, str]]:
-            return [at_import, dict(os.environ)]
-    """
-    who(tmp_path, body)
-    ours = {"CRON_BROKER_URL": "amqp://x", "CRON_SMTP_URL": "canary", "API_TOKEN": "t"}
-    runner = PythonRunner(os.environ | ours)
-
-    ran = await runner.run(calling("env", "fork", app="shop:app", folder=tmp_path))
-    await runner.close()
-
-    at_import, at_run = json.loads(ran.report.result or "null")
-    for env in (at_import, at_run):
-        assert (env["CRON_BROKER_URL"], env["API_TOKEN"]) == ("amqp://x", "t")
-        assert "canary" not in str(env)
-    assert "CRON_PARAMS_FILE" not in at_import
-    assert at_run["CRON_SCHEDULE"] == "nightly"

@@ -24,7 +24,6 @@ from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.retry import Complete, Fail, Verdict
 from cronhare.domain.schedules.catalog import Catalog
-from cronhare.domain.schedules.python_call import AppPlace
 from cronhare.domain.schedules.task import Task, TaskRef, assigned_number
 from cronhare.entrypoints.python.client import Client, client_of, close_clients
 from cronhare.entrypoints.settings.settings import Settings
@@ -243,7 +242,7 @@ def test_what_is_enqueued_first_is_what_apply_would_make(shop: Shop) -> None:
 
     file = read_content(
         shop.app.tables("shop:app"),
-        AppPlace("shop:app"),
+        "shop:app",
         folder=Path.cwd(),
         policy=shop.client.container.settings().policy,
     )

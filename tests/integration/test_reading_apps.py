@@ -10,7 +10,7 @@ import pytest
 from cronhare.adapters.jobs.apps import read_app
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, stamp_of
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.python_call import AppPlace, Executor
+from cronhare.domain.schedules.python_call import Executor
 from tests.integration.invocations import alive
 from tests.integration.test_apps_in_commands import SHOP
 
@@ -26,9 +26,7 @@ def read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Read:
 
     def reading(code: str, *, seconds: float = 60) -> JobsFile:
         (tmp_path / "shop.py").write_text(code)
-        return read_app(
-            AppPlace("shop:app"), policy=RetryPolicy(), environment=os.environ, timeout=seconds
-        )
+        return read_app("shop:app", policy=RetryPolicy(), environment=os.environ, timeout=seconds)
 
     return reading
 

@@ -26,7 +26,7 @@ from cronhare.adapters.addresses import parse_ledger
 from cronhare.domain.progress import OnProgress, unwatched
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.catalog import LARGEST_FILE, FileVersion
-from cronhare.domain.schedules.python_call import PLACE, AppPlace
+from cronhare.domain.schedules.python_call import PLACE
 
 from .reader import JobsFile, read_content, stamp_of, unreadable
 
@@ -46,7 +46,7 @@ class _Tables(msgspec.Struct):
 
 
 def read_app(
-    place: AppPlace,
+    place: str,
     *,
     policy: RetryPolicy,
     environment: Mapping[str, str],
@@ -58,7 +58,7 @@ def read_app(
     Raises:
         JobsFileInvalid: with every fault at once; or the app cannot be imported.
     """
-    if not re.match(PLACE, place.text):
+    if not re.match(PLACE, place):
         raise unreadable(place, "is no MODULE:APP, such as shop.jobs:app")
     found = _ask(place, environment, timeout)
     files = tuple(map(Path, found.files))
@@ -87,12 +87,12 @@ def _with_code(said: FileVersion, files: Iterable[Path]) -> FileVersion:
     return FileVersion(said.source, hashlib.sha256(b"".join(sorted(found))).hexdigest()[:12])
 
 
-def _ask(place: AppPlace, environment: Mapping[str, str], timeout: float) -> _Tables:
+def _ask(place: str, environment: Mapping[str, str], timeout: float) -> _Tables:
     status, tail = None, deque[bytes](maxlen=2)
     with TemporaryFile() as answer:
         try:
             child = subprocess.Popen(  # noqa: S603 - our own module
-                [sys.executable, *_DESCRIBE, place.text],
+                [sys.executable, *_DESCRIBE, place],
                 stdin=subprocess.DEVNULL,
                 stdout=answer,
                 stderr=subprocess.PIPE,

@@ -31,7 +31,6 @@ from cronhare.domain.schedules.catalog import (
 )
 from cronhare.domain.schedules.conditions import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.python_call import AppPlace
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import BUILT_IN_CLASSES, Task, TaskPolicy, TaskRef
 from cronhare.domain.texts.printable import echo, shortened
@@ -118,7 +117,7 @@ class JobsFileInvalid(ValueError):
     Likewise an app.
     """
 
-    def __init__(self, path: Path | AppPlace, faults: Sequence[FileFault]) -> None:
+    def __init__(self, path: Path | str, faults: Sequence[FileFault]) -> None:
         self.path = path
         self.faults = first_faults(faults, MOST_FAULTS, as_fault=_of_file)
         super().__init__(f"{path}: {'; '.join(map(str, self.faults))}")
@@ -139,7 +138,7 @@ class JobsFile:
     say into which *ledger* its programs enqueue.
     """
 
-    path: Path | AppPlace
+    path: Path | str
     tasks: tuple[Task, ...]
     drafts: tuple[ScheduleDraft, ...]
     on_start: tuple[str, ...]
@@ -196,7 +195,7 @@ def read_jobs_text(
 
 def read_content(
     content: dict[str, Any],
-    path: Path | AppPlace,
+    path: Path | str,
     *,
     folder: Path,
     policy: RetryPolicy,
@@ -212,7 +211,7 @@ def read_content(
         raise JobsFileInvalid(path, unreadable)
     found = list[Fault]()
     file = read_table(FileTable, content, found)
-    own = path.name if isinstance(path, Path) else path.text
+    own = path.name if isinstance(path, Path) else path
     source = _source(file.source, own, found)
     found += [Fault("queues", why) for name in file.queues if (why := fault_of_queue(name))]
     faults = [FileFault("", fault) for fault in found]
@@ -286,7 +285,7 @@ def _text(path: Path) -> str:
         raise unreadable(path, problem) from error
 
 
-def unreadable(path: Path | AppPlace, problem: str) -> JobsFileInvalid:
+def unreadable(path: Path | str, problem: str) -> JobsFileInvalid:
     return JobsFileInvalid(path, [_of_file(problem)])
 
 

@@ -269,9 +269,8 @@ class PythonRunner:
             self._close_unused(interpreter)
 
     async def close(self) -> None:
-        for waiting in self._waiting.values():
-            if not waiting.done():
-                waiting.set_result(StopReason.INTERRUPTED)
+        for execution_id in self._waiting:
+            self.stop(execution_id, StopReason.INTERRUPTED)
         self._current.clear()
         await asyncio.gather(*(each.close() for each in (self._processes, *self._all)))
         if self._closing:
@@ -303,12 +302,10 @@ class PythonRunner:
         return AttemptResult(outcome=ended_by_us(reason.ending, STOPPED[reason], None))
 
     def _close_unused(self, interpreter: AppInterpreter) -> None:
-        place = interpreter.place
-        is_current = self._current.get(place) is interpreter
-        if interpreter.users or (is_current and interpreter.is_usable):
+        is_current = self._current.get(interpreter.place) is interpreter
+        is_needed = interpreter.users or (is_current and interpreter.is_usable)
+        if is_needed or interpreter not in self._all:
             return
-        if is_current:
-            del self._current[place]
         self._all.discard(interpreter)
         closing = asyncio.create_task(interpreter.close())
         self._closing.add(closing)

@@ -15,16 +15,6 @@ MOST_GROWTH: Final = 64 * 1024 * 1024
 MOST_AGE: Final = 3600.0
 
 
-@attrs.frozen
-class AppPlace:
-    """Where an app is, as a command is given it; seen from the current folder."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
 class Executor(enum.StrEnum):
     """Where a function runs; each is under a warden."""
 

@@ -62,7 +62,7 @@ def load(place: "Place", settings: "Settings", *, state: str) -> "JobsFile":
     except JobsFileInvalid as error:
         raise jobs_refusal(error, state) from error
     except OSError as error:
-        raise file_refusal(error, Path(str(place)), state) from error
+        raise file_refusal(error, Path(place), state) from error
     if file.ledger is not None and file.ledger != settings.ledger:
         why = f"its programs enqueue into {file.ledger}, and here {settings.ledger} is worked on"
         text = f"{place}: {why}: set CRON_DATABASE_URL, or leave ledger out of App(…)"

@@ -181,11 +181,10 @@ class Client:
         from pathlib import Path
 
         from cronhare.adapters.jobs.reader import read_content
-        from cronhare.domain.schedules.python_call import AppPlace
 
         file = read_content(
             {**app.tables("app:app"), "schedules": schedules},
-            AppPlace(app.name),
+            app.name,
             folder=Path.cwd(),
             policy=self.container.settings().policy,
         )

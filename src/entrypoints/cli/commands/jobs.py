@@ -27,7 +27,6 @@ from cronhare.application.administration.views.schedules import ExportView, Sche
 from cronhare.application.doctor.nodes import older_files
 from cronhare.domain.events.targets import DEFAULT_TIMEOUT, ByApprise
 from cronhare.domain.nodes import MOST_REPORTS
-from cronhare.domain.schedules.python_call import AppPlace
 from cronhare.domain.texts.printable import printable
 from cronhare.domain.texts.words import NAME, counted, listed
 
@@ -68,7 +67,7 @@ def check(jobs: JobsArguments = None, *, app: App = None) -> None:
     if "queues" in settings.sources.found:
         by = f"worker with this {settings.called('queues')}"
         print_notes(notes.notes_on_served(files, settings.queues, by=by))
-    if not (len(files) == 2 and isinstance(files[1].path, AppPlace)):  # noqa: PLR2004 - see `Named`
+    if not (len(files) == 2 and isinstance(files[1].path, str)):  # noqa: PLR2004 - see `Named`
         print_notes(notes.notes_on_queues(queues_shared_among(files)))
 
 
