@@ -60,10 +60,10 @@ def listen() -> None:
     signal.signal(signal.SIGTERM, _stop)
 
 
-def perform(load_app: Callable[[], App], name: str, params: Callable[[], object]) -> int:
+def perform(load_app: Callable[[], App], name: str) -> int:
     """Run an attempt and report it; give the exit status, below zero for a signal to die of."""
     try:
-        return task.perform(lambda: call(find(load_app(), name), params()))
+        return task.perform(lambda: call(find(load_app(), name), task.params()))
     except BaseException as end:  # noqa: BLE001 - as an interpreter ends of it
         return status_of(end)
 
@@ -74,10 +74,8 @@ def find(app: App, name: str) -> Task[..., Any]:
     Raises:
         PermanentError: the app has no such task.
     """
-    if (found := app.tasks.get(name)) is not None:
-        return found
     for each in app.tasks.values():
-        if name in each.aliases:
+        if name in (each.name, *each.aliases):
             return each
     known = ", ".join(sorted(app.tasks)) or "none"
     raise task.PermanentError(f"app {app.name} has no task {name}; it has: {known}", code="NO_TASK")
@@ -175,7 +173,7 @@ def main(place: str, name: str, folder: str = "") -> NoReturn:
     if folder:
         sys.path.insert(0, folder)
     listen()
-    leave(perform(partial(load, place), name, task.params))
+    leave(perform(partial(load, place), name))
 
 
 if __name__ == "__main__":

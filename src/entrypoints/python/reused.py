@@ -89,7 +89,7 @@ class ReusedChild:
         with contextlib.suppress(OSError):
             os.write(self._peak, b"5")  # its peak of memory is counted from here
         before = getrusage(RUSAGE_SELF), getrusage(RUSAGE_CHILDREN)
-        status = calling.perform(lambda: self._app, frame["task"], task.params)
+        status = calling.perform(lambda: self._app, frame["task"])
         if os.getpid() != self._pid or status < 0:  # a fork that the task let go on; or its end
             return status, False
         _join_threads()

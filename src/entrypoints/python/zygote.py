@@ -134,7 +134,7 @@ class _Child:
                     status = Coroutines(self._app).serve()
                 case None:
                     task.begin_anew(warden.IPC_FD)
-                    status = calling.perform(lambda: self._app, frame["task"], task.params)
+                    status = calling.perform(lambda: self._app, frame["task"])
         except BaseException:  # noqa: BLE001 - a fault of ours
             sys.excepthook(*sys.exc_info())
         finally:
