@@ -17,7 +17,6 @@ from cronhare.adapters.jobs.reader import read_content
 from cronhare.adapters.memory.broker import SilentBell
 from cronhare.adapters.sql.tables.tables import executions, schedulers
 from cronhare.application.worker.delivery import Places
-from cronhare.domain.access import LOCAL, Actor, Channel, Scope
 from cronhare.domain.cron import find_zone
 from cronhare.domain.execution import UNFINISHED, WAITING, Execution, Graces, State
 from cronhare.domain.retries.outcome import Ending
@@ -29,6 +28,7 @@ from cronhare.domain.texts.moments import parse_duration
 from cronhare.domain.topology import LANE_UNIT
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.injection import providers
+from cronhare.entrypoints.node_identity import this_actor
 from cronhare.entrypoints.python.app import App
 from cronhare.entrypoints.python.client import Client, using
 from cronhare.entrypoints.python.handles import result_of
@@ -196,7 +196,7 @@ class Cronhare:
         self._begun.runner.failures[name] = failure
 
     def runs(self, schedule: str | None = None) -> Runs:
-        """List the runs of a schedule, or of all, without what was skipped."""
+        """List the runs of a schedule, or of all, but for those that were skipped."""
         return self._found(schedule=schedule, states=frozenset(State) - {State.SKIPPED})
 
     def enqueued(self, task: Task[..., Any] | str | None = None) -> Runs:
@@ -273,8 +273,7 @@ class _Parts:
         self._handled: asyncio.Task[None] | None = None
         with container.engine().begin() as connection:
             connection.execute(delete(schedulers))  # the system's own, which removes old runs
-        actor = Actor(name=LOCAL, channel=Channel.CLI, scope=Scope.ADMIN)
-        container.applier().apply(file, now=at, actor=actor)
+        container.applier().apply(file, now=at, actor=this_actor())
         self._run(self._open())
 
     def close(self) -> None:

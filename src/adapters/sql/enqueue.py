@@ -33,7 +33,7 @@ from .tables.schedules import READ, row_values, schedule_of
 from .tables.tables import executions, schedulers
 from .tables.types import UtcDateTime, from_text, to_text
 
-#: So many rows are one statement: with all columns they stay below SQLite's 32,766 parameters.
+#: Rows of one statement, whose parameters stay below SQLite's 32,766.
 _ROWS: Final = 500
 
 _NAMED: Final[sa.Select[Any]] = sa.select(*READ).where(
@@ -210,13 +210,12 @@ def _written(kind: str, name: str, value: Any) -> Any:  # noqa: ANN401
 def insert_executions(link: Link, runs: Sequence[Execution]) -> Iterator[Enqueued]:
     """Insert runs of one schedule."""
     rows = [new_values(run) for run in runs]
-    set_ = [any(row[place] is not None for row in rows) for place in range(len(NEW_COLUMNS))]
-    names = tuple(name for name, is_set in zip(NEW_COLUMNS, set_, strict=True) if is_set)
+    places = [
+        place for place in range(len(NEW_COLUMNS)) if any(row[place] is not None for row in rows)
+    ]
+    names = tuple(NEW_COLUMNS[place] for place in places)
     values = tuple(
-        _written(link.kind, name, value)
-        for row in rows
-        for name, value, is_set in zip(NEW_COLUMNS, row, set_, strict=True)
-        if is_set
+        _written(link.kind, NEW_COLUMNS[place], row[place]) for row in rows for place in places
     )
     unique = "scheduler_id, execution_key"
     statement = _insert("SchedulerExecution", unique, link.kind, names, len(runs))
@@ -229,9 +228,7 @@ def insert_executions(link: Link, runs: Sequence[Execution]) -> Iterator[Enqueue
     having = {row[0]: row for row in link.execute(_having(link.kind, len(runs)), asked)}
     for run in runs:
         if run.key not in having:
-            raise LedgerRefused(
-                f"the ledger has no run {run.key} after its INSERT: see its triggers"
-            )
+            raise LedgerRefused(f"the ledger has no run {run.key} after its INSERT")
         _, id_, params, is_new = having[run.key]
         refuse_other(run, execution=id_, params=params or "{}")
         yield Enqueued(id=id_, new=bool(is_new))
@@ -291,11 +288,7 @@ class SqlEnqueueStore:
     def make(
         self, draft: ScheduleDraft, *, source: str, now: datetime, on: object | None
     ) -> Schedule:
-        def make(link: Link) -> int:
-            return _make(link, draft, source, now)
-
-        doing = "making the schedule of a task"
-        id_ = self._on_ours(doing, make) if on is None else make(link_to(on))
+        id_ = self._write(on, lambda link: _make(link, draft, source, now))
         return compile_schedule(draft, id=id_, changed_at=now, source=source)
 
     def put(self, draft: ScheduleDraft, *, now: datetime, on: object) -> None:
@@ -308,13 +301,14 @@ class SqlEnqueueStore:
         link.execute(f"UPDATE Scheduler SET {names} WHERE id = ?", (*values, id_))  # noqa: S608
 
     def enqueue(self, runs: Sequence[Execution], *, on: object | None = None) -> Sequence[Enqueued]:
-        if on is not None:
-            return _insert_all(link_to(on), runs)
-        return self._on_ours("enqueueing", lambda link: _insert_all(link, runs))
+        return self._write(on, lambda link: _insert_all(link, runs))
+
+    def _write(self, on: object | None, do: Callable[[Link], T]) -> T:
+        return self._on_ours(do) if on is None else do(link_to(on))
 
     @repeatable
-    def _on_ours(self, doing: str, do: Callable[[Link], T]) -> T:
-        with self._database.write(doing) as connection:
+    def _on_ours(self, do: Callable[[Link], T]) -> T:
+        with self._database.write("enqueueing") as connection:
             return do(_sqlalchemy(connection))
 
     @repeatable

@@ -17,25 +17,12 @@ from ..topology import LONGEST_LANE_DELAY, fault_of_queue
 from .claims import claim_by_hand
 from .replay import begins_by_hand
 
-#: Between the source and the task in the name of a task's schedule: no jobs file may use it.
-COLON: Final = ":"
-
 #: So many characters of params are shown.
 _SHOWN: Final = 200
 
 
 class KeyTaken(ValueError):
     """A key names a run with other params; nothing was enqueued."""
-
-    def __init__(self, run: Execution, *, execution: int | None, params: str) -> None:
-        """*execution* has the key, or another run of the same call."""
-        self.execution = execution
-        whose = "another run of this call" if execution is None else f"execution {execution}"
-        super().__init__(
-            f"the key {own_key(run.key)!r} of {run.schedule_name} is that of {whose} with the "
-            f"params {shortened(params, _SHOWN)}; these are {shortened(run.params, _SHOWN)}. "
-            "Enqueue them under another key"
-        )
 
 
 class EnqueueInvalid(Invalid):
@@ -133,6 +120,15 @@ def enqueue(
 
 
 def refuse_other(run: Execution, *, execution: int | None, params: str) -> None:
-    """Raise `KeyTaken` for a run whose key is that of an *execution* with other *params*."""
-    if not same_params(run.params, params):
-        raise KeyTaken(run, execution=execution, params=params)
+    """Raise `KeyTaken` for a run whose key is that of an *execution* with other *params*.
+
+    Without one it is another run of the same call that has the key.
+    """
+    if same_params(run.params, params):
+        return
+    whose = "another run of this call" if execution is None else f"execution {execution}"
+    raise KeyTaken(
+        f"the key {own_key(run.key)!r} of {run.schedule_name} is that of {whose} with the "
+        f"params {shortened(params, _SHOWN)}; these are {shortened(run.params, _SHOWN)}. "
+        "Enqueue them under another key"
+    )

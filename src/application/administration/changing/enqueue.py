@@ -83,12 +83,10 @@ class Enqueuer:
         later where it does not.
 
         Raises:
-            NotFound: see `find`.
-            OtherDatabase: *on* is not the ledger's database.
+            NotFound, OtherDatabase, CannotEnqueue: see there.
             EnqueueInvalid: a run would have expired before it begins.
             KeyTaken: a key names an execution with other params. In a transaction of the caller's
                 the runs are there all the same: roll it back.
-            CannotEnqueue: see there.
         """
         if on is not None:
             self._store.check(on)
