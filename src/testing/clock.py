@@ -11,21 +11,15 @@ class FrozenClock:
     """
 
     def __init__(self, start: datetime) -> None:
-        """Stand still at *start*.
-
-        Raises:
-            ValueError: *start* is naive, or not in UTC.
-        """
+        """Stand still at *start*, which is in UTC."""
         self._now = _in_utc(start)
         self._elapsed = timedelta(0)
         self._callbacks: list[Callable[[], None]] = []
 
     def now(self) -> datetime:
-        """The current instant, aware, in UTC."""
         return self._now
 
     def peek(self) -> datetime | None:
-        """The same."""
         return self.now()
 
     def monotonic(self) -> float:
@@ -33,15 +27,10 @@ class FrozenClock:
         return self._elapsed.total_seconds()
 
     def on_jump(self, callback: Callable[[], None]) -> None:
-        """Call *callback* after every move, in the order of registration."""
         self._callbacks.append(callback)
 
     def advance(self, duration: timedelta) -> None:
-        """Let *duration* pass.
-
-        Raises:
-            ValueError: *duration* is negative. Use `move_to` to set the clock back.
-        """
+        """Let *duration* pass; to set the clock back there is `move_to`."""
         if duration < timedelta(0):
             raise ValueError(f"time does not go back: {duration}")
         self._elapsed += duration
@@ -52,9 +41,6 @@ class FrozenClock:
 
         Forward, the time between passes. Backward, only the wall clock is set, as by an operator
         or NTP: the stopwatch stays.
-
-        Raises:
-            ValueError: *instant* is naive, or not in UTC.
         """
         instant = _in_utc(instant)
         self._elapsed += max(instant - self._now, timedelta(0))
