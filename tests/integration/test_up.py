@@ -61,10 +61,13 @@ class Starter:
         self.folder = folder
         self.started: list[Up] = []
 
-    def __call__(self, jobs: Path, *, web: str = "--no-web", **settings: str) -> Up:
+    def __call__(
+        self, jobs: Path | None, *options: str, web: str = "--no-web", **settings: str
+    ) -> Up:
+        named = () if jobs is None else ("--jobs", str(jobs))
         with (self.folder / "log").open("wb") as log:
             process = subprocess.Popen(
-                [PROGRAM, "up", web, "--jobs", str(jobs)],
+                [PROGRAM, "up", web, *named, *options],
                 cwd=self.folder,
                 env=clean_environment() | settings,
                 stderr=log,

@@ -3,22 +3,21 @@
 import os
 import re
 import signal
-import subprocess
-from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.integration.shell import PROGRAM, Shell, clean_environment
+from tests.integration.shell import Shell
 from tests.integration.test_two_files import running
-from tests.integration.test_up import Up
+from tests.integration.test_up import Starter, start
 from tests.services import mariadb as mariadb_service
 from tests.services.finding import wait_until
 from tests.services.mariadb import Server as Mariadb
 from tests.services.rabbitmq import Server as RabbitMQ
 
 pytestmark = pytest.mark.integration
+__all__ = ["start"]  # a fixture
 
 SHOP = """
 import time
@@ -46,8 +45,6 @@ task = "tidy"
 every = "1s"
 """
 
-Start = Callable[..., Up]
-
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
@@ -58,32 +55,8 @@ def shell(tmp_path: Path) -> Shell:
     return shell
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Start `cronhare up` there, and end what a test leaves running."""
-    started = list[Up]()
-
-    def starting(*options: str) -> Up:
-        with (tmp_path / "log").open("ab") as log:
-            process = subprocess.Popen(
-                [PROGRAM, "up", "--no-web", *options],
-                cwd=tmp_path,
-                env=clean_environment(),
-                stderr=log,
-                start_new_session=True,
-            )
-        started.append(Up(tmp_path, process))
-        return started[-1]
-
-    yield starting
-    for up in started:
-        if up.process.poll() is None:
-            up.process.kill()
-            up.process.wait()
-
-
-def test_functions_run_beside_the_commands_of_a_file(start: Start, shell: Shell) -> None:
-    up = start("--jobs", "jobs.toml", "--app", "shop:app")
+def test_functions_run_beside_the_commands_of_a_file(start: Starter, shell: Shell) -> None:
+    up = start(Path("jobs.toml"), "--app", "shop:app")
     up.until("hello ann attempt 1")
     up.until("tidied")
     up.until("schedule=greet-ann.*Task completed successfully")
@@ -106,7 +79,9 @@ def has_text(path: Path) -> bool:
     return path.exists() and bool(path.read_text())
 
 
-def test_each_source_tells_its_own_targets_of_its_own_failures(start: Start, shell: Shell) -> None:
+def test_each_source_tells_its_own_targets_of_its_own_failures(
+    start: Starter, shell: Shell
+) -> None:
     shell.write(
         JOBS.replace('"echo", "tidied"', '"false"')
         + "retry = {attempts = 1}\n"
@@ -117,7 +92,7 @@ def test_each_source_tells_its_own_targets_of_its_own_failures(start: Start, she
     target = 'app.notify("ops", command=["sh", "-c", "cat >> told-of-app"])'
     shell.write(f"{told}\n{target}", "shop.py")
 
-    up = start("--jobs", "jobs.toml", "--app", "shop:app")
+    up = start(Path("jobs.toml"), "--app", "shop:app")
     for name, schedule in (("told-of-file", "tidy"), ("told-of-app", "greet-ann")):
         path = shell.folder / name
         wait_until(partial(has_text, path), seconds=60, what=name)
@@ -125,22 +100,22 @@ def test_each_source_tells_its_own_targets_of_its_own_failures(start: Start, she
     assert up.end() == 0
 
 
-def test_a_kill_loses_no_run_of_a_function(start: Start, shell: Shell) -> None:
+def test_a_kill_loses_no_run_of_a_function(start: Starter, shell: Shell) -> None:
     shell.write(SHOP.format(seconds=4), "shop.py")
-    up = start("--app", "shop:app")
+    up = start(None, "--app", "shop:app")
     up.until("hello ann attempt 1")
     up.end(signal.SIGKILL)
 
-    again = start("--app", "shop:app")
+    again = start(None, "--app", "shop:app")
     again.until("Taking up .*hello ann attempt 2", seconds=90)
 
     assert again.end() == 0
 
 
 def test_a_hangup_reads_the_app_again_and_a_faulty_one_changes_nothing(
-    start: Start, shell: Shell
+    start: Starter, shell: Shell
 ) -> None:
-    up = start("--app", "shop:app")
+    up = start(None, "--app", "shop:app")
     up.until("hello ann attempt 1")
 
     shell.write("1 / 0", "shop.py")
@@ -154,9 +129,9 @@ def test_a_hangup_reads_the_app_again_and_a_faulty_one_changes_nothing(
     assert up.end() == 0
 
 
-def test_code_that_changes_is_taken_at_once_for_development(start: Start, shell: Shell) -> None:
+def test_code_that_changes_is_taken_at_once_for_development(start: Starter, shell: Shell) -> None:
     (shell.folder / "texts").mkdir()
-    up = start("--app", "shop:app", "--reload")
+    up = start(None, "--app", "shop:app", "--reload")
     up.until("hello ann attempt 1")
 
     shell.write("GREETING = 'welcome'\n", "texts/words.py")
@@ -168,8 +143,8 @@ def test_code_that_changes_is_taken_at_once_for_development(start: Start, shell:
     assert up.end() == 0
 
 
-def test_an_app_whose_queue_is_new_waits_for_a_restart(start: Start, shell: Shell) -> None:
-    up = start("--jobs", "jobs.toml", "--app", "shop:app")
+def test_an_app_whose_queue_is_new_waits_for_a_restart(start: Starter, shell: Shell) -> None:
+    up = start(Path("jobs.toml"), "--app", "shop:app")
     up.until("hello ann attempt 1")
 
     shell.write(SHOP.format(seconds=0).replace("app.task", "app.task(queue='mails')"), "shop.py")
