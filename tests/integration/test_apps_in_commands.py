@@ -130,8 +130,9 @@ def test_a_task_with_a_new_name_is_noted_unless_it_keeps_the_old_one(shell: Shel
         ("import os; print('so far'); os._exit(3)", "with status 3; the last that it printed"),
         ("import os; os.kill(os.getpid(), 9)", "its import was ended by signal 9: Killed"),
         (
-            SHOP + "\napp.schedule('more', refresh.bind(region='x'), every('1m'), env={'A': b''})",
-            "schedules.more.env.A: is of type bytes, which JSON has not",
+            SHOP
+            + "\napp.schedule('more', refresh.bind(region='x'), every('1m'), env={'A': object()})",
+            "schedules.more.env.A: is of type object, which JSON has not",
         ),
         (SHOP + "\nrefresh.bind(rgeion='x')", "TypeError"),
     ],

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -69,22 +69,11 @@ def read_app(
         ledger = None if found.ledger is None else parse_ledger(found.ledger)
     except ValueError as error:
         raise unreadable(place, f"its App(ledger=…): the database URL {error}") from error
-    return attrs.evolve(
-        file,
-        files=files,
-        stamp=stamp_of(*files),
-        version=_with_code(file.version, files),
-        ledger=ledger,
-    )
-
-
-def _with_code(said: FileVersion, files: Iterable[Path]) -> FileVersion:
-    """Sum up the code as well: a worker that was not reloaded goes on with what it has imported."""
-    found = [said.digest.encode()]
-    for path in files:
-        with suppress(OSError):  # it is gone meanwhile
-            found.append(hashlib.sha256(path.read_bytes()).digest())
-    return FileVersion(said.source, hashlib.sha256(b"".join(sorted(found))).hexdigest()[:12])
+    # The code counts too: a worker that was not reloaded goes on with what it has imported.
+    code = sorted(hashlib.sha256(path.read_bytes()).digest() for path in files if path.is_file())
+    digest = hashlib.sha256(b"".join([file.version.digest.encode(), *code])).hexdigest()[:12]
+    version = FileVersion(file.source, digest)
+    return attrs.evolve(file, files=files, stamp=stamp_of(*files), version=version, ledger=ledger)
 
 
 def _ask(place: str, environment: Mapping[str, str], timeout: float) -> _Tables:

@@ -110,7 +110,8 @@ class Reloading:
         async with self._turn:
             if self._container.clock().monotonic() < self._refused_until:
                 return
-            if await asyncio.to_thread(self._has_changed):
+            changed = (stamp_of(*files) != stamp for files, stamp in self._taken)
+            if await asyncio.to_thread(any, changed):
                 await self._reload(self._container.settings, take=lambda _: None)
 
     async def watch(self) -> NoReturn:
@@ -123,9 +124,6 @@ class Reloading:
                 before = after
                 say(log, logging.INFO, "reload.watch", f"Code has changed: {listed(changed)}")
                 await self.reload()
-
-    def _has_changed(self) -> bool:
-        return any(stamp_of(*files) != stamp for files, stamp in self._taken)
 
     async def _reload(self, read_settings: Callable[[], Settings], take: _Take) -> None:
         try:
