@@ -24,7 +24,7 @@ from cronhare.domain.schedules.catalog import MissingTask
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.keys import own_key
 from cronhare.domain.schedules.task import TaskRef, assigned_number
-from cronhare.domain.texts.moments import parse_duration
+from cronhare.domain.texts.moments import as_span
 from cronhare.domain.topology import LANE_UNIT
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.injection import providers
@@ -166,7 +166,7 @@ class Cronhare:
     def advance(self, span: str | timedelta) -> None:
         """Let that time pass, such as `"1h30m"`: what becomes due in it is run, in order."""
         parts = self._begun
-        end = parts.clock.now() + _span(span)
+        end = parts.clock.now() + as_span(span)
         parts.settle()
         while parts.go_on(until=end):
             pass
@@ -174,7 +174,7 @@ class Cronhare:
 
     def down(self, span: str | timedelta) -> None:
         """Let that time pass with neither scheduler nor worker; `advance` makes up for it."""
-        self._begun.clock.advance(_span(span))
+        self._begun.clock.advance(as_span(span))
 
     def run_enqueued(self) -> None:
         """Run what is due now, and what was enqueued for now; no time passes."""
@@ -412,7 +412,3 @@ def _looks(row: Any) -> Iterator[datetime]:  # noqa: ANN401 - as it was selected
 
 async def _nothing_new() -> None:
     """Read the app again, which has not changed."""
-
-
-def _span(span: str | timedelta) -> timedelta:
-    return parse_duration(span) if isinstance(span, str) else span

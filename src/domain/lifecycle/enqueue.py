@@ -11,7 +11,7 @@ from ..reading import Fault, Invalid
 from ..schedules.keys import fault_of_own_key, is_standalone, own_key, task_key
 from ..schedules.schedule import BrokenSchedule, Schedule
 from ..schedules.task import fault_of_params, same_params
-from ..texts.moments import parse_duration, say_moment
+from ..texts.moments import as_span, say_moment
 from ..texts.printable import shortened
 from ..topology import LONGEST_LANE_DELAY, fault_of_queue
 from .claims import claim_by_hand
@@ -30,9 +30,7 @@ class EnqueueInvalid(Invalid):
 
 
 def _span(span: datetime | timedelta | str | float | None) -> datetime | timedelta | None:
-    if isinstance(span, str):
-        return parse_duration(span)
-    return timedelta(seconds=span) if isinstance(span, int | float) else span
+    return span if isinstance(span, datetime | None) else as_span(span)
 
 
 @attrs.frozen(kw_only=True)

@@ -45,6 +45,13 @@ def parse_duration(text: str) -> timedelta:
     return duration
 
 
+def as_span(span: timedelta | str | float) -> timedelta:
+    """Read a span that may be its text, or seconds."""
+    if isinstance(span, str):
+        return parse_duration(span)
+    return span if isinstance(span, timedelta) else timedelta(seconds=span)
+
+
 def say_duration(duration: timedelta) -> str:
     """Write a duration so that `parse_duration` reads it back.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from cronhare.domain.texts.moments import parse_duration
+from cronhare.domain.texts.moments import as_span
 
 if TYPE_CHECKING:
     from logging import Logger
@@ -60,8 +60,6 @@ class Snooze:
 
     def __init__(self, after: timedelta | str | float) -> None:
         """*after* is a duration, its text such as `"30s"`, or seconds."""
-        if isinstance(after, str):
-            after = parse_duration(after)
-        self.seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)
-        if not 0 <= self.seconds < float("inf"):
+        self.seconds = as_span(after).total_seconds()
+        if self.seconds < 0:
             raise ValueError(f"a task cannot be put off by {after}")

@@ -57,8 +57,13 @@ class Signature:
         Raises:
             PermanentError: they do not fit; it names the parameter.
         """
-        takes = f"{self._name} takes: {', '.join(map(str, self._parameters)) or 'none'}"
-        with _told(lambda it: PermanentError(f"params: {it}; {takes}", code="PARAMS_INVALID")):
+
+        def error(said: str) -> PermanentError:
+            takes = ", ".join(map(str, self._parameters)) or "none"
+            text = f"params: {said}; {self._name} takes: {takes}"
+            return PermanentError(text, code="PARAMS_INVALID")
+
+        with _told(error):
             return self.convert(params)
 
     def convert(self, params: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON

@@ -5,7 +5,7 @@ from datetime import date, datetime, timedelta
 from pathlib import PurePath
 from typing import Any, Literal, TypeAlias, TypedDict
 
-from cronhare.domain.texts.moments import parse_duration, say_duration
+from cronhare.domain.texts.moments import as_span, say_duration
 
 #: A span of time, or its text: `"90s"`, `"5m"`, `"1h30m"`, `"250ms"`.
 Duration: TypeAlias = timedelta | str
@@ -162,5 +162,4 @@ def _written(value: object) -> Any:  # noqa: ANN401 - what TOML can hold
 
 
 def _milliseconds(duration: Duration | None) -> int | None:
-    span = parse_duration(duration) if isinstance(duration, str) else duration
-    return None if span is None else span // timedelta(milliseconds=1)
+    return None if duration is None else as_span(duration) // timedelta(milliseconds=1)

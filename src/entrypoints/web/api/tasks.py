@@ -1,29 +1,17 @@
 """`/tasks/{name}/runs`: runs of an app's tasks, as code enqueues them."""
 
-from typing import Annotated
 from uuid import UUID, uuid4
 
 import attrs
-from msgspec import Meta
 
 from cronhare.adapters.jobs.fields import JsonText
 from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.domain.access import Scope
 from cronhare.domain.lifecycle.enqueue import Wanted
 from cronhare.domain.reading import Duration
-from cronhare.domain.schedules.keys import LONGEST_OWN_KEY
 
 from ..asking import Asking
 from .operations import Call, Moment, Named, Reply, operation
-
-OwnKey = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=LONGEST_OWN_KEY,
-        description=f"1-{LONGEST_OWN_KEY} printable characters",
-    ),
-]
 
 
 @attrs.frozen(kw_only=True)
@@ -35,7 +23,7 @@ class TaskRun:
     """
 
     params: JsonText = None
-    key: OwnKey | None = None
+    key: str | None = None
     delay: Duration | None = None
     at: Moment | None = None
     expires: Duration | None = None
@@ -61,7 +49,7 @@ class Tasks(Asking):
         params = body.params or ("null" if "params" in call.content else "{}")
         wanted = Wanted(
             schedule=name,
-            key=body.key or str(key or uuid4()),
+            key=str(key or uuid4()) if body.key is None else body.key,
             params=params,
             delay=body.delay,
             at=body.at,

@@ -181,7 +181,7 @@ def test_an_included_module_registers_its_tasks_once_the_app_is_loaded(
 
 @pytest.mark.parametrize(
     ("after", "seconds"),
-    [("1m", 60), (timedelta(hours=1), 3600), (2.5, 2.5), (-1, None), (float("nan"), None)],
+    [("1m", 60), (timedelta(hours=1), 3600), (2.5, 2.5), (-1, None)],
 )
 def test_a_snooze_says_for_how_long(after: Any, seconds: float | None) -> None:  # noqa: ANN401
     if seconds is not None:
