@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 K = TypeVar("K")
+Given = TypeVar("Given")
 R_co = TypeVar("R_co", covariant=True)
 
 #: A timedelta, its text such as `"5m"`, or seconds.
@@ -39,8 +40,8 @@ Span: TypeAlias = timedelta | str | float
 class Task(Generic[P, R]):
     """A function that workers may run under a *name*. Called, it is the plain function.
 
-    *words* are those of `[tasks.NAME]`, *run_words* those of the schedules that run it. The runs
-    that are enqueued are of its *own_schedule*.
+    *words* are those of `[tasks.NAME]`, *run_words* those of the schedules that run it. *aliases*
+    are names that it had before. The runs that are enqueued are of its *own_schedule*.
     """
 
     __name__: str
@@ -58,15 +59,11 @@ class Task(Generic[P, R]):
         self.function = function
         self.app = app
         self.name = name
+        self.aliases: tuple[str, ...] = tuple(words.get("aliases", ()))
         self.words = words
         self.run_words = run_words
         self.signature = Signature(function)
         self.own_schedule = f"{app.name}:{name}"
-
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        """Names that it had before: runs that were begun under them find it."""
-        return tuple(self.words.get("aliases", ()))
 
     @property
     def own_table(self) -> Table:
@@ -205,27 +202,15 @@ def _client_of(calls: "list[Call[R]]") -> "Client":
 # What the decorator gives, by the kind of its function: they differ in what a plain call takes.
 if TYPE_CHECKING:
 
-    class PlainTask(Task[P, R]):
-        """Called as it is."""
+    class PlainTask(Task[P, R], Generic[P, R, Given]):
+        """Called as it is; what it gives is a coroutine where the function is async."""
 
-        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Given: ...
 
-    class ContextTask(Task[P, R]):
+    class ContextTask(Task[P, R], Generic[P, R, Given]):
         """Called with a context first."""
 
-        def __call__(self, ctx: Context, /, *args: P.args, **kwargs: P.kwargs) -> R: ...
-
-    class AsyncTask(Task[P, R]):
-        """Called it gives a coroutine."""
-
-        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]: ...
-
-    class AsyncContextTask(Task[P, R]):
-        """Called with a context first it gives a coroutine."""
-
-        def __call__(
-            self, ctx: Context, /, *args: P.args, **kwargs: P.kwargs
-        ) -> Coroutine[Any, Any, R]: ...
+        def __call__(self, ctx: Context, /, *args: P.args, **kwargs: P.kwargs) -> Given: ...
 
 
 class TaskDecorator(Protocol):
@@ -234,17 +219,17 @@ class TaskDecorator(Protocol):
     @overload
     def __call__(  # type: ignore[overload-overlap]
         self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
-    ) -> "AsyncContextTask[P, R]": ...
+    ) -> "ContextTask[P, R, Coroutine[Any, Any, R]]": ...
     @overload
     def __call__(  # type: ignore[overload-overlap]
         self, function: Callable[P, Coroutine[Any, Any, R]], /
-    ) -> "AsyncTask[P, R]": ...
+    ) -> "PlainTask[P, R, Coroutine[Any, Any, R]]": ...
     @overload
     def __call__(
         self, function: Callable[Concatenate[Context, P], R], /
-    ) -> "ContextTask[P, R]": ...
+    ) -> "ContextTask[P, R, R]": ...
     @overload
-    def __call__(self, function: Callable[P, R], /) -> "PlainTask[P, R]": ...
+    def __call__(self, function: Callable[P, R], /) -> "PlainTask[P, R, R]": ...
     @overload
     def __call__(
         self,
