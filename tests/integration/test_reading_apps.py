@@ -13,6 +13,7 @@ from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.python_call import Executor
 from tests.integration.invocations import alive
 from tests.integration.test_apps_in_commands import SHOP
+from tests.services.finding import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -80,7 +81,8 @@ def more() -> None: ...
     file = read(SHOP + meddling, seconds=20)
 
     assert [(task.name, str(task.cwd)) for task in file.tasks][1:] == [("more", "/srv")]
-    assert not alive(int((tmp_path / "child").read_text()))
+    child = int((tmp_path / "child").read_text())
+    wait_until(lambda: not alive(child), seconds=10, what="the end of what it has begun")
 
 
 def test_tables_without_an_end_are_refused(read: Read) -> None:

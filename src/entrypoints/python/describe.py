@@ -26,20 +26,6 @@ _LIBRARIES: Final = tuple(
 )
 
 
-def describe(place: str) -> dict[str, object]:
-    """Import an app, and give its tables.
-
-    Raises:
-        ImportFailed: it cannot be imported, or says what is no JSON.
-    """
-    app = load(place)
-    tables = app.tables(place)
-    if faults := list(_not_json(tables, "")):
-        raise ImportFailed("\n".join(faults))
-    files = list(_files(place.partition(":")[0].partition(".")[0]))
-    return {"tables": tables, "files": files, "ledger": app.ledger}
-
-
 def _not_json(value: object, place: str) -> Iterator[str]:
     """Find the values that JSON cannot hold, as people would write their places."""
     if isinstance(value, Mapping):
@@ -65,10 +51,15 @@ def _files(package: str) -> Iterator[str]:
 
 def main(place: str) -> NoReturn:
     signal.alarm(ALARM)
-    answer, status = os.dup(1), 0
+    answer = os.dup(1)
     os.dup2(2, 1)
     try:
-        text = msgspec.json.encode(describe(place))
+        app = load(place)
+        tables = app.tables(place)
+        files = [*_files(place.partition(":")[0].partition(".")[0])]
+        told = {"tables": tables, "files": files, "ledger": app.ledger}
+        faults = "\n".join(_not_json(tables, ""))
+        text, status = (faults.encode(), 2) if faults else (msgspec.json.encode(told), 0)
     except ImportFailed as error:
         text, status = str(error).encode(errors="backslashreplace"), 2
     with os.fdopen(answer, "wb") as file:

@@ -523,18 +523,6 @@ def test_beside_a_broker_that_is_away_nobody_says_who_serves_a_queue() -> None:
     assert "only the broker can tell" in finding.what
 
 
-def test_late_runs_that_wait_for_their_turns_are_told_with_the_last_one() -> None:
-    activity = Activity(now=NOON, late_runs=4, late_until=NOON + timedelta(minutes=2))
-
-    findings = work.RUNS.judge(Seen(ledger=attrs.evolve(LEDGER, activity=activity)))
-
-    finding = only(findings, NOTE)
-    assert finding.what == (
-        "4 late runs still to begin, the last at 2026-03-01 12:02:00Z, as CRON_CATCH_UP_BUDGET "
-        "lets so many begin in a minute"
-    )
-
-
 def test_runs_that_were_never_sent_are_an_outage() -> None:
     unsent = waiting(sent=False)
 
