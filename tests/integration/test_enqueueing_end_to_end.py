@@ -40,7 +40,8 @@ async def refuse(order: int) -> None:
 PROGRAM_OF_USERS = """
 import asyncio
 import time
-from cronhare import Handle, RunFailed, every
+from datetime import UTC, datetime, timedelta
+from cronhare import Handle, RunFailed, at
 from shop import Refreshed, app, chain, refresh, refuse
 
 handle = refresh.bind("eu").enqueue(key="first")
@@ -59,7 +60,7 @@ chained = refresh.bind("eu", limit=3).enqueue(key="chained")
 assert chained.id == inner
 assert chained.result(timeout=60).tokens == 6
 
-app.schedules.put("probe", refresh.bind("us"), every("1s"))
+app.schedules.put("probe", refresh.bind("us"), at(datetime.now(UTC) + timedelta(seconds=1)))
 while (last := app.schedules.get("probe").last_run) is None or last.state != "succeeded":
     assert time.monotonic() - began < 60
     time.sleep(0.1)

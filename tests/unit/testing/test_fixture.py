@@ -45,18 +45,6 @@ def test_what_is_due_runs_in_order_and_at_its_time(cronhare: Cronhare, app: App)
     assert f"{cronhare.now:%H:%M %Z}" == "13:10 CET"
 
 
-def test_the_runs_of_months_stay(cronhare: Cronhare, app: App) -> None:
-    @app.task
-    def close() -> None: ...
-
-    app.schedule("close", close.bind(), cron("0 18 1 * *", tz="Europe/Berlin"))
-    cronhare.start("2026-01-01", tz="Europe/Berlin", app=app)
-    cronhare.advance("9000h")
-
-    dues = [run.due_at for run in cronhare.runs("close")]
-    assert [(due.month, due.hour) for due in dues] == [(n % 12 + 1, 18) for n in range(13)]
-
-
 def test_a_run_tells_its_result_as_its_task_returned_it(cronhare: Cronhare, app: App) -> None:
     @app.task
     def report(ctx: Context, region: str) -> Report:
@@ -259,30 +247,21 @@ def test_a_task_that_waits_for_another_is_told_that_nobody_runs_it(
     assert error == "RuntimeError: a task waits for others to run: only the test can let time pass"
 
 
-def test_a_schedule_that_code_puts_is_in_force(cronhare: Cronhare, app: App) -> None:
+def test_a_transaction_of_the_application_has_no_part_in_what_code_puts_and_enqueues(
+    cronhare: Cronhare, app: App
+) -> None:
     @app.task
-    def remind(order: int) -> int:
+    def send(order: int) -> int:
         return order
 
     cronhare.start(MORNING, app=app)
-    app.schedules.put("remind-7", remind.bind(7), at("2026-11-26T09:30"))
-    cronhare.advance("3h")
-
-    run = cronhare.runs("remind-7").one()
-    assert (run.task, run.result) == ("remind", 7)
-
-
-def test_a_transaction_of_the_application_has_no_part_in_it(cronhare: Cronhare, app: App) -> None:
-    @app.task
-    def send() -> None: ...
-
-    cronhare.start(MORNING, app=app)
     with sa.create_engine("sqlite://").connect() as connection:
-        send.bind().enqueue(on=connection)
-        app.schedules.put("later", send.bind(), at("2026-11-26T09:30"), on=connection)
+        send.bind(6).enqueue(on=connection)
+        app.schedules.put("later", send.bind(7), at("2026-11-26T09:30"), on=connection)
     cronhare.advance("3h")
 
-    assert [run.schedule for run in cronhare.runs()] == ["shop:send", "later"]
+    runs = [(run.schedule, run.task, run.result) for run in cronhare.runs()]
+    assert runs == [("shop:send", "send", 6), ("later", "send", 7)]
 
 
 def test_a_task_whose_code_is_elsewhere_is_enqueued_and_waits(cronhare: Cronhare, app: App) -> None:

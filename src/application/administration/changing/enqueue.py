@@ -67,11 +67,12 @@ class Enqueuer:
         known = self._known
         if asked := names - known.keys():
             known.update(self._store.schedules(asked))
-        found = {name: known.get(name) or make(name) for name in names}
-        for name, schedule in found.items():
-            if schedule is None:
+        found = dict[str, Found]()
+        for name in names:
+            if (schedule := known.get(name) or make(name)) is None:
                 raise NotFound(f"the ledger has no task {name}: apply the app or file it is of")
-        return {name: each for name, each in found.items() if each is not None}
+            found[name] = schedule
+        return found
 
     def enqueue(
         self, wanted: Sequence[Wanted], make: Make, *, on: object | None = None
@@ -137,16 +138,13 @@ class TaskDesk:
 
     def run(self, wanted: Wanted, *, actor: Actor) -> Execution:
         """Enqueue a run of a task that the ledger has; raises as `Enqueuer.enqueue`."""
-        self._enqueuer.find([wanted], _nobody)
+        nobody = dict[str, ScheduleDraft]().get
+        self._enqueuer.find([wanted], nobody)
         asked = {"key": wanted.key, "params": json_value(wanted.params)}
         with self._trail.change(
             actor, Action.RUN, wanted.schedule, now=self._now(), after=asked
         ) as note:
-            [answer] = self._enqueuer.enqueue([wanted], _nobody)
+            [answer] = self._enqueuer.enqueue([wanted], nobody)
             note.after = {"execution": answer.id, **asked}
             note.unless(changed=answer.new)
         return find_execution(self._records, answer.id)
-
-
-def _nobody(_: str) -> None:
-    """Nobody makes the schedule of a task that the ledger does not know."""
