@@ -2,6 +2,7 @@
 
 import asyncio
 import atexit
+import logging
 import os
 import random
 import signal
@@ -27,6 +28,7 @@ def add(ctx: Context, a: int, b: int = 2) -> Sum:
     print(f"adding {a}")
     print("for", ctx.schedule, file=sys.stderr)
     ctx.log.info("attempt %s", ctx.attempt)
+    logging.getLogger("shop").info("added")
     ctx.progress(0.5, "half")
     return Sum(a + b)
 

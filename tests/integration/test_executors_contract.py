@@ -116,7 +116,7 @@ async def test_a_function_is_called_with_its_parameters_and_its_result_is_kept(
     assert result(ran) == {"total": 3}
     assert (ran.report.progress, ran.report.progress_text) == (0.5, "half")
     assert ran.stdout.head == "adding 1\n"
-    assert ran.stderr.head == "for nightly\nattempt 3\n"
+    assert ran.stderr.head == ("for nightly\nINFO cronhare.task: attempt 3\nINFO shop: added\n")
     assert ran.pid is not None
     assert ran.cpu_seconds is not None
     assert ran.peak_memory is not None

@@ -24,9 +24,10 @@ PASSED = frozenset(
     "PATH HOME LANG LANGUAGE TZ TMPDIR USER LOGNAME SIMULATE_FAILURE".split()  # noqa: SIM905
 )
 _OWN_PREFIX = "CRON_"
-#: Settings that an app is given, or files that have them: it may enqueue.
-OF_ENQUEUEING = frozenset(
-    f"{_OWN_PREFIX}{name}" for name in ("CONFIG", "DATABASE_URL", "BROKER_URL", "MESSAGE_KEY")
+#: Settings that an app is given, or files that have them: it logs, and may enqueue.
+OF_APPS = frozenset(
+    f"{_OWN_PREFIX}{name}"
+    for name in ("CONFIG", "DATABASE_URL", "BROKER_URL", "MESSAGE_KEY", "LOG_LEVEL")
 )
 #: As cron has it, whatever shell the user has: that of www-data is nologin, which runs nothing.
 _SHELL = "/bin/sh"
@@ -47,12 +48,12 @@ def passed_environment(ours: Mapping[str, str]) -> dict[str, str]:
 
 
 def app_environment(ours: Mapping[str, str]) -> dict[str, str]:
-    """The environment of an app's interpreter: ours, but of our settings what enqueueing needs."""
+    """The environment of an app's interpreter: ours, but of our settings what it needs."""
     apps = {
         name: value
         for name, value in ours.items()
         if name not in ATTEMPT_VARIABLES
-        and (not name.startswith(_OWN_PREFIX) or name.removesuffix("_FILE") in OF_ENQUEUEING)
+        and (not name.startswith(_OWN_PREFIX) or name.removesuffix("_FILE") in OF_APPS)
     }
     return {**own_login(), **apps, **passed_environment(ours)}
 

@@ -22,7 +22,7 @@ from .context import Cancelled, Context, Snooze
 from .loading import load, shortened
 from .tasks import Task
 
-#: That of `Context.log`, and the last resort of `logging`: neither keeps anything back.
+#: That which `load` adds, and the last resort of `logging`: neither keeps anything back.
 _OUR_HANDLERS = 2
 
 _WHY = "the attempt is to end: its time limit, a cancel, or a shutdown"

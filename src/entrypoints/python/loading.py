@@ -54,12 +54,14 @@ def load(place: str) -> "App":
 
 
 def _have_log_written() -> None:
-    """Let `Context.log` go to stderr, unless the app has set up logging itself."""
-    log = logging.getLogger("cronhare.task")
-    if not log.hasHandlers():
+    """Let the log of tasks go to stderr, unless the app has set up logging itself."""
+    root = logging.getLogger()
+    if not root.handlers:
         # The kind that asks for sys.stderr each time, as that may be replaced.
-        log.addHandler(type(logging.lastResort)(logging.INFO))  # type: ignore[misc]
-        log.setLevel(logging.INFO)
+        handler = type(logging.lastResort)()  # type: ignore[misc]
+        handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+        root.addHandler(handler)
+        root.setLevel(os.environ.get("CRON_LOG_LEVEL", "INFO").upper())
 
 
 def shortened(error: BaseException) -> str:
