@@ -92,9 +92,12 @@ def shop(app: App) -> Shop:
     return Shop(app)
 
 
+SUCCESS = Outcome(ending=Ending.SUCCEEDED, exit_code=0)
+
+
 def succeeded(result: object) -> AttemptResult:
     return AttemptResult(
-        outcome=Outcome(ending=Ending.SUCCEEDED, exit_code=0),
+        outcome=SUCCESS,
         report=TaskReport(result=msgspec.json.encode(result).decode()),
     )
 
@@ -182,6 +185,62 @@ def test_a_run_is_there_with_the_callers_commit(shop: Shop, tmp_path: Path) -> N
         session.commit()
     assert handle.state() is State.CLAIMED
     engine.dispose()
+
+
+def test_a_handle_is_none_of_the_run_that_got_its_id_after_a_rollback(
+    shop: Shop, tmp_path: Path
+) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path}/ledger.db")
+    with Session(engine) as session:
+        gone = shop.send.bind(order=7).enqueue(key="order-7", on=session)
+        session.rollback()
+    engine.dispose()
+    others = shop.refresh.bind("eu").enqueue(key="order-7")
+    assert others.id == gone.id
+
+    for ask in (gone.state, gone.result, gone.explain, gone.cancel):
+        with pytest.raises(NotFound, match="rolled back"):
+            ask()
+    assert others.state() is State.CLAIMED
+
+
+def test_a_result_that_could_not_be_kept_is_told_as_that(shop: Shop) -> None:
+    handle = shop.refresh.bind("eu").enqueue()
+    why = "what it returned is not kept: 70000 bytes of JSON, 65536 are allowed"
+    report = TaskReport(result_problem=why)
+    shop.end(handle, Complete(), AttemptResult(outcome=SUCCESS, report=report))
+
+    with pytest.raises(NotFound, match="is succeeded, and its result is not there: what it ret"):
+        handle.result()
+
+
+def test_a_run_is_found_again_by_its_id_or_its_key(shop: Shop) -> None:
+    handle = shop.refresh.bind("eu").enqueue(key="eu")
+    shop.end(handle, Complete(), succeeded({"tokens": 20}))
+
+    assert shop.app.run(handle.id).result() == Refreshed(20)
+    assert shop.refresh.run("eu").result() == Refreshed(20)
+    by_name = App("shop").remote("refresh").run("eu")
+    assert (by_name.id, by_name.key, by_name.result()) == (handle.id, "eu", {"tokens": 20})
+    with pytest.raises(NotFound, match="shop:refresh has no run with the key 'us'"):
+        shop.refresh.run("us")
+    with pytest.raises(NotFound, match=r"shop:mail\.send has no run with the key 'eu'"):
+        shop.send.run("eu")
+    for other, run in ((shop.app, handle.id + 1), (App("blog"), handle.id)):
+        with pytest.raises(NotFound, match=f"app {other.name} has no run {run}"):
+            other.run(run)
+
+
+def test_a_run_of_a_schedule_that_code_made_is_found_too(shop: Shop) -> None:
+    shop.app.schedules.put("probe", shop.refresh.bind("us"))
+    container = shop.client.container
+    run = container.administrator().run_now(
+        "probe", params=None, now=container.ledger_time().now(), actor=shop.client.actor
+    )
+    handle = shop.app.run(run.id)
+    shop.end(handle, Complete(), succeeded({"tokens": 20}))
+
+    assert handle.result() == Refreshed(20)
 
 
 @pytest.mark.integration

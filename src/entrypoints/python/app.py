@@ -27,6 +27,7 @@ from .tasks import Call, RemoteTask, Task, TaskDecorator
 from .words import ScheduleWords, Table, When, written
 
 if TYPE_CHECKING:
+    from .handles import Handle
     from .schedules import AppSchedules
 
 K = TypeVar("K")
@@ -167,6 +168,16 @@ class App:
         any parameters do.
         """
         return RemoteTask(_checked(name, "a task"), self, kind)
+
+    def run(self, id_: int) -> "Handle[Any]":
+        """Find a run of this app again, by the `id` that its handle had.
+
+        Raises:
+            NotFound: it has none, or the record was removed.
+        """
+        from .handles import run_of  # noqa: PLC0415 - who only names tasks does without
+
+        return run_of(self, id_)
 
     @cached_property
     def schedules(self) -> "AppSchedules":

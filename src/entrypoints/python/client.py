@@ -140,7 +140,7 @@ class Client:
         wanted = _wanted(calls)
         answers = self.container.enqueuer().enqueue(wanted, self._maker(calls), on=self.part_of(on))
         return [
-            Handle(answer.id, key=each.key, client=self, task=call.task)
+            Handle(answer.id, key=each.key, schedule=each.schedule, client=self, task=call.task)
             for call, each, answer in zip(calls, wanted, answers, strict=True)
         ]
 

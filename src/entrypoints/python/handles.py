@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
+from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.schedules.keys import own_key, task_key
+from cronhare.domain.schedules.task import assigned_number
 from cronhare.ports.records import RecordsPort
 
+from .client import client_of
 from .signatures import converted_result
+from .tasks import RemoteTask, Task
 
 if TYPE_CHECKING:
+    from .app import App
     from .client import Client
-    from .tasks import RemoteTask, Task
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -36,14 +41,22 @@ class Handle(Generic[R_co]):
 
     What is asked here is asked of the ledger. The twins of an event loop are called `a…`, and
     `awaited` is that of `wait`. Until a transaction of the caller's is committed there is no run,
-    and after its rollback there is none: that is a `LookupError`.
+    and after its rollback there is none: that is `NotFound`, a `LookupError`, also where another
+    run has got its id.
     """
 
     def __init__(
-        self, id_: int, *, key: str, client: "Client", task: "Task[..., R_co] | RemoteTask[Any]"
+        self,
+        id_: int,
+        *,
+        key: str,
+        schedule: str,
+        client: "Client",
+        task: Task[..., R_co] | RemoteTask[Any],
     ) -> None:
         self.id = id_
         self.key = key
+        self._schedule = schedule
         self._client = client
         self._task = task
 
@@ -68,6 +81,7 @@ class Handle(Generic[R_co]):
 
         Raises:
             RunFailed: it has no result; the text is the run's error.
+            NotFound: what it returned could not be kept; the text says why.
             TimeoutError: it has not ended.
         """
         self.wait(timeout)
@@ -75,13 +89,13 @@ class Handle(Generic[R_co]):
 
     def cancel(self) -> State:
         """Ask for its end. What waits is cancelled at once, what runs is stopped soon."""
-        container = self._client.container
+        container, run = self._client.container, self._execution()
         now = container.ledger_time().now()
-        return container.administrator().cancel(self.id, now=now, actor=self._client.actor)
+        return container.administrator().cancel(run.id, now=now, actor=self._client.actor)
 
     def explain(self) -> str:
         """Say why it is where it is, as `cronhare explain` does."""
-        view = self._client.container.explanations().of_execution(self.id)
+        view = self._client.container.explanations().of_execution(self._execution().id)
         return "\n".join((view.answer, *view.because))
 
     async def astate(self) -> State:
@@ -114,10 +128,11 @@ class Handle(Generic[R_co]):
 
     def _execution(self) -> Execution:
         found = self._client.container.records().execution(self.id)
-        if found is None:
-            raise LookupError(
-                f"there is no execution {self.id}: its transaction is not committed, or was rolled "
-                "back; or it ended long ago, and its record was removed"
+        whose = None if found is None else (found.schedule_name, own_key(found.key))
+        if found is None or whose != (self._schedule, self.key):
+            raise NotFound(
+                f"{self} is not there: its transaction is not committed, or was rolled back; or it "
+                "ended long ago, and its record was removed"
             )
         return found
 
@@ -127,10 +142,13 @@ class Handle(Generic[R_co]):
             why = f": {run.last_error}" if run.last_error else ""
             raise RunFailed(f"{self} is {run.state}{why}", run.state)
         records, function = self._client.container.records(), self._task.function
-        return cast("R_co", result_of(records, self.id, function))
+        for each in records.reported([run.id])[-1:]:
+            if problem := each.report.result_problem:
+                raise NotFound(f"{self} is {run.state}, and its result is not there: {problem}")
+        return cast("R_co", result_of(records, run.id, function))
 
     def __repr__(self) -> str:
-        return f"<run {self.id} of {self._task.own_schedule}>"
+        return f"<run {self.id} of {self._schedule}>"
 
 
 def result_of(records: RecordsPort, run: int, function: Callable[..., object] | None) -> Any:  # noqa: ANN401
@@ -138,3 +156,37 @@ def result_of(records: RecordsPort, run: int, function: Callable[..., object] | 
     reported = [each.report.result for each in records.reported([run]) if each.report.result]
     value = msgspec.json.decode(reported[-1]) if reported else None
     return value if function is None or value is None else converted_result(function, value)
+
+
+def run_of(app: "App", run: int) -> Handle[Any]:
+    """Find a run by its id; see `App.run`."""
+    client = client_of(app)
+    found = client.container.records().execution(run)
+    if found is not None and found.source in {app.name, None}:
+        known = dict[str | int, Task[..., Any]]()
+        for each in app.tasks.values():
+            for name in (each.name, *each.aliases):
+                known |= {name: each, assigned_number(app.name, name): each}
+        task = known.get(found.task_name or found.task.id)
+        if task or found.source:
+            return _handle(found, client, task or RemoteTask(found.task_name or "", app, None))
+    raise NotFound(f"app {app.name} has no run {run}, or its record was removed")
+
+
+def run_with(task: Task[..., Any] | RemoteTask[Any], key: str) -> Handle[Any]:
+    """Find a run by its key; see `Task.run`."""
+    client, own = client_of(task.app), task_key(key)
+    container = client.container
+    for schedule in container.schedules().schedules([task.own_schedule]):
+        instant = container.ledger_time().now()
+        found = container.records().covering(schedule.id, key=own, instant=instant)
+        if found is not None and found.key == own:
+            return _handle(found, client, task)
+    raise NotFound(f"{task.own_schedule} has no run with the key {key!r}, or it was removed")
+
+
+def _handle(
+    run: Execution, client: "Client", task: Task[..., Any] | RemoteTask[Any]
+) -> Handle[Any]:
+    schedule = run.schedule_name
+    return Handle(run.id, key=own_key(run.key), schedule=schedule, client=client, task=task)

@@ -81,6 +81,14 @@ class Task(Generic[P, R]):
         """
         return Call(self, self.signature.bind(args, kwargs))
 
+    def run(self, key: str) -> "Handle[R]":
+        """Find the run that was enqueued with a *key*.
+
+        Raises:
+            NotFound: there is none, or its record was removed.
+        """
+        return _run_with(self, key)
+
     def __repr__(self) -> str:
         return f"<task {self.name} of {self.app.name}>"
 
@@ -106,6 +114,10 @@ class RemoteTask(Generic[K]):
             TypeError: they do not fit the kind that was named.
         """
         return Call(self, json_params(self.name, self._kind, said if params is None else params))
+
+    def run(self, key: str) -> "Handle[Any]":
+        """Find the run that was enqueued with a *key*; see `Task.run`."""
+        return _run_with(self, key)
 
     def __repr__(self) -> str:
         return f"<remote task {self.name} of {self.app.name}>"
@@ -197,6 +209,12 @@ def _client_of(calls: "list[Call[R]]") -> "Client":
         names = " and ".join(sorted(app.name for app in apps.values()))
         raise ValueError(f"{names} have two ledgers: enqueue the calls of each apart")
     return client_of(*apps.values())
+
+
+def _run_with(task: "Task[..., Any] | RemoteTask[Any]", key: str) -> "Handle[Any]":
+    from .handles import run_with  # noqa: PLC0415 - as above
+
+    return run_with(task, key)
 
 
 # What the decorator gives, by the kind of its function: they differ in what a plain call takes.
