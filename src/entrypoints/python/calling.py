@@ -5,7 +5,6 @@ Run as `python -m cronhare.entrypoints.python.calling MODULE:APP TASK [FOLDER]` 
 """
 
 import atexit
-import logging
 import os
 import signal
 import sys
@@ -21,9 +20,6 @@ from .app import App
 from .context import Cancelled, Context, Snooze
 from .loading import load, shortened
 from .tasks import Task
-
-#: That which `load` adds, and the last resort of `logging`: neither keeps anything back.
-_OUR_HANDLERS = 2
 
 _WHY = "the attempt is to end: its time limit, a cancel, or a shutdown"
 
@@ -150,11 +146,8 @@ def status_of(end: BaseException) -> int:
 def leave(status: int) -> NoReturn:
     """End this process as an interpreter ends, but for taking its objects apart."""
     try:
-        if len(threading._active) > 1:  # type: ignore[attr-defined] # noqa: SLF001 - no lock
-            threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001 - it waits for them
+        threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001 - it waits for them
         atexit._run_exitfuncs()  # noqa: SLF001 - there is no public name for it
-        if len(logging._handlerList) > _OUR_HANDLERS:  # type: ignore[attr-defined] # noqa: SLF001
-            logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
         if status < 0:

@@ -14,11 +14,9 @@ proved that the import began no thread, opened no socket and started no process.
 and after the last two this process ends.
 """
 
-import atexit
 import contextlib
 import gc
 import inspect
-import logging
 import os
 import select
 import signal
@@ -70,7 +68,6 @@ def main(inherited: str, folder: str, place: str) -> None:
         _tell(control, {"unsafe": f"{' and '.join(faults)}, {_ADVICE}"})
         return
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, nobody learns of an end
-    atexit.unregister(logging.shutdown)  # see `calling.leave`
     sys.stdout.flush()
     gc.collect()
     child = _Child(app, control)
@@ -121,10 +118,7 @@ class _Child:
                 os.closerange(first, end)
             # Else it could not read about itself in /proc; and see `kill_orphans`.
             warden.prctl(warden.PR_SET_DUMPABLE, 1, 0, 0, 0)
-            env = frame["env"]
-            os.environ._data.update(env)  # type: ignore[attr-defined] # noqa: SLF001 - as below
-            for name, value in env.items():
-                os.putenv(name, value)
+            os.environb.update(frame["env"])
             match frame.get("kept"):
                 case "pool":
                     status = ReusedChild(self._app).serve()
