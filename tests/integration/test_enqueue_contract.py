@@ -125,9 +125,12 @@ def test_what_no_lane_reaches_is_sent_when_it_is_due(program: Program) -> None:
 def test_without_a_bell_that_sends_it_the_next_scheduler_does(ledger: Ledger) -> None:
     program = Program(ledger, Bell(head_start=timedelta(0)))
     now, later = program.one("now"), program.one("later", delay=HOUR)
+    too_far = program.one("too far for the lanes", delay=2 * LONGEST_LANE_DELAY)
 
     assert program.ledger.overdue() == [now, later]
     assert program.seen(later).next_attempt_at == ledger.now + HOUR
+    program.ledger.clock.advance(2 * LONGEST_LANE_DELAY)
+    assert too_far in program.ledger.overdue()
 
 
 def test_it_expires_so_long_after_it_was_to_begin(program: Program) -> None:

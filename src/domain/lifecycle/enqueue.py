@@ -82,9 +82,9 @@ def enqueue(
 ) -> Execution:
     """Describe the claim of a run that a program asks for.
 
-    Its message is sent by whoever claims it. If that is lost, or the time is farther away than the
-    lanes reach, a scheduler sends it: at *head_start* after the run was to begin. Without one the
-    next scheduler that looks sends it, delayed.
+    Its message is sent by whoever claims it. If that is lost, a scheduler sends it: at *head_start*
+    after the run was to begin. Without one the next scheduler that looks sends it, delayed. If the
+    time is farther away than the lanes reach, a scheduler sends it then.
 
     Raises:
         NotToBeRun: the schedule is broken, or the system's own.
@@ -99,7 +99,7 @@ def enqueue(
         raise EnqueueInvalid([Fault("expires", why)])
     waits = begins > now
     check_at = begins_by_hand(begins if waits and head_start else now, head_start=head_start)
-    if waits and head_start and begins - now > LONGEST_LANE_DELAY:
+    if begins - now > LONGEST_LANE_DELAY:
         check_at = begins - Graces().claimed
     changes: dict[str, Any] = {} if wanted.queue is None else {"queue": wanted.queue}
     return claim_by_hand(

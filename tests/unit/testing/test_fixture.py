@@ -217,6 +217,20 @@ def test_what_is_enqueued_waits_until_time_passes(cronhare: Cronhare, app: App) 
     assert cronhare.enqueued() == []
 
 
+def test_what_is_enqueued_for_a_later_day_waits_until_then(cronhare: Cronhare, app: App) -> None:
+    @app.task
+    def send(order: int) -> int:
+        return order
+
+    cronhare.start(MORNING, app=app)
+    send.bind(order=7).enqueue(delay="3d")
+
+    cronhare.advance("71h59m59s")
+    assert len(cronhare.enqueued(send)) == 1
+    cronhare.advance("1s")
+    assert cronhare.runs("shop:send").one().result == 7
+
+
 def test_to_wait_for_a_result_lets_time_pass(cronhare: Cronhare, app: App) -> None:
     @app.task(retry=Retry(3, first="1h"))
     def ask() -> str:
