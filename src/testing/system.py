@@ -16,10 +16,13 @@ from sqlalchemy import delete, select
 from cronhare.adapters.jobs.reader import read_content
 from cronhare.adapters.memory.broker import SilentBell
 from cronhare.adapters.sql.tables.tables import executions, schedulers
+from cronhare.application.administration.reading.lookup import find_schedule
 from cronhare.application.worker.delivery import Places
 from cronhare.domain.cron import find_zone
 from cronhare.domain.execution import UNFINISHED, WAITING, Execution, Graces, State
+from cronhare.domain.lifecycle.retry_limits import RetryPolicies
 from cronhare.domain.retries.outcome import Ending
+from cronhare.domain.retries.policy import Jitter, RetryPolicy
 from cronhare.domain.schedules.catalog import MissingTask
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.keys import own_key
@@ -196,8 +199,15 @@ class Cronhare:
         self._begun.runner.failures[name] = failure
 
     def runs(self, schedule: str | None = None) -> Runs:
-        """List the runs of a schedule, or of all, but for those that were skipped."""
-        return self._found(schedule=schedule, states=frozenset(State) - {State.SKIPPED})
+        """List the runs of a schedule, or of all, but for those that were skipped.
+
+        Raises:
+            NotFound: there is no such schedule; with the names that come close.
+        """
+        found = self._found(schedule=schedule, states=frozenset(State) - {State.SKIPPED})
+        if schedule is not None and not found:
+            find_schedule(self._begun.container.schedules(), schedule)
+        return found
 
     def enqueued(self, task: Task[..., Any] | str | None = None) -> Runs:
         """List what was enqueued, of a task or of all, and has not run."""
@@ -240,6 +250,14 @@ class Cronhare:
         )
 
 
+class _WithoutJitter(RetryPolicies):
+    """Policies whose retries wait for as long as they would without their jitter."""
+
+    def of(self, execution: Execution) -> RetryPolicy:
+        policy = super().of(execution)
+        return attrs.evolve(policy, backoff=attrs.evolve(policy.backoff, jitter=Jitter.NONE))
+
+
 class _Parts:
     """Scheduler and worker of an *app* that was applied *at* that moment."""
 
@@ -265,6 +283,7 @@ class _Parts:
                 providers.Object(_Inline()),
             ),
         )
+        container.policies.set_provides(_WithoutJitter)
         # An edit counts at once.
         self._dispatcher = container.dispatcher(refresh=timedelta(0))
         self._reconciler = container.reconciler(graces=_GRACES)
@@ -306,13 +325,23 @@ class _Parts:
         self.settle()
         return True
 
-    def wait_for(self, execution_id: int) -> None:
-        """Let time pass until a run has ended."""
+    def wait_for(self, execution_id: int, timeout: float | None) -> None:
+        """Let time pass until a run has ended, *timeout* seconds at most."""
+        now = self.clock.now()
+        end = _NEVER if timeout is None else now + timedelta(seconds=timeout)
         self.settle()
         records = self.container.records()
         while (run := records.execution(execution_id)) is not None and run.state in UNFINISHED:
-            if not self.go_on():
+            if run.attempt > _MOST_TURNS:
+                raise RuntimeError(
+                    f"run {execution_id} does not end: attempt {run.attempt} is next"
+                )
+            if self.go_on(until=end):
+                continue
+            if timeout is None:
                 raise RuntimeError(f"run {execution_id} does not end: nothing is to be done")
+            self.clock.move_to(end)
+            raise TimeoutError(f"run {execution_id} has not ended within {timeout:g} s")
 
     def _next_instants(self) -> Iterator[datetime]:
         """Say when there may be something to do again."""
@@ -392,8 +421,8 @@ class _InTest(Client):
     def part_of(self, on: object) -> Any:  # noqa: ANN401, ARG002 - as the base has it
         return None
 
-    def waits_for(self, execution_id: int) -> None:
-        self._begun().wait_for(execution_id)
+    def waits_for(self, execution_id: int, timeout: float | None) -> None:
+        self._begun().wait_for(execution_id, timeout)
 
     def draft_of(self, task: Task[..., Any] | RemoteTask[Any]) -> ScheduleDraft:
         """Draft also what a ledger has of a task whose code is elsewhere."""

@@ -113,7 +113,7 @@ class Client:
         """Say which transaction of the caller's to take part in; in a test there is none."""
         return on
 
-    def waits_for(self, execution_id: int) -> None:
+    def waits_for(self, execution_id: int, timeout: float | None) -> None:
         """Take note that somebody waits for a run; in a test time passes until it has ended."""
 
     def close(self) -> None:

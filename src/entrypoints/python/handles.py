@@ -117,7 +117,7 @@ class Handle(Generic[R_co]):
 
     def _looks(self, timeout: float | None) -> Iterator[float]:
         """Give the pause after each look; after the last one that there is time for, raise."""
-        self._client.waits_for(self.id)
+        self._client.waits_for(self.id, timeout)
         until = None if timeout is None else time.monotonic() + timeout
         pause = _FIRST_LOOK
         while until is None or (left := until - time.monotonic()) > 0:

@@ -4,13 +4,14 @@ import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import cast
+from typing import Literal, cast
 
 import pytest
 import sqlalchemy as sa
 
 from cronhare import App, Context, PermanentError, RateLimited, Retry, Snooze, at, cron, every
 from cronhare.adapters.jobs.reader import JobsFileInvalid
+from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.testing import Cronhare
 from cronhare.testing.plugin import find_app
 
@@ -187,6 +188,29 @@ def test_a_run_that_is_not_the_only_one_is_listed_with_the_others(
         cronhare.runs("sweep").one()
 
 
+def test_a_schedule_that_there_is_not_has_no_runs_to_ask_for(cronhare: Cronhare, app: App) -> None:
+    @app.task
+    def sweep() -> None: ...
+
+    app.schedule("rates", sweep.bind(), every("1m"))
+    cronhare.start(MORNING, app=app)
+
+    with pytest.raises(NotFound, match="there is no schedule 'rate'; did you mean rates"):
+        cronhare.runs("rate")
+
+
+def test_a_schedule_that_the_test_pauses_does_not_run(cronhare: Cronhare, app: App) -> None:
+    @app.task
+    def sweep() -> None: ...
+
+    app.schedule("sweep", sweep.bind(), every("1m"))
+    cronhare.start(MORNING, app=app)
+    app.schedules.pause("sweep")
+    cronhare.advance("1h")
+
+    assert cronhare.runs() == []
+
+
 def test_it_starts_once(cronhare: Cronhare, app: App) -> None:
     cronhare.start(app=app)
 
@@ -241,6 +265,38 @@ def test_to_wait_for_a_result_lets_time_pass(cronhare: Cronhare, app: App) -> No
 
     assert ask.bind().enqueue().result() == "answer"
     assert f"{cronhare.now:%H:%M}" == "08:00"
+
+
+def test_who_waits_for_a_result_waits_no_longer_than_the_timeout(
+    cronhare: Cronhare, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @app.task
+    def ask() -> Snooze:
+        return Snooze("30s")
+
+    monkeypatch.setattr("cronhare.testing.system._MOST_TURNS", 9)
+    cronhare.start(MORNING, app=app)
+    run = ask.bind().enqueue()
+
+    with pytest.raises(TimeoutError, match="run 1 has not ended within 45 s"):
+        run.result(timeout=45)
+    assert f"{cronhare.now:%H:%M:%S}" == "07:00:45"
+    with pytest.raises(RuntimeError, match="run 1 does not end: attempt 10 is next"):
+        run.result()
+
+
+@pytest.mark.parametrize("jitter", ["plus", "both", "full"])
+def test_a_retry_waits_for_as_long_as_without_jitter(
+    cronhare: Cronhare, app: App, jitter: Literal["plus", "both", "full"]
+) -> None:
+    @app.task(retry=Retry(2, first="1h", jitter=jitter))
+    def ask() -> None: ...
+
+    cronhare.start(MORNING, app=app)
+    cronhare.fail(ask)
+    ask.bind().enqueue().wait()
+
+    assert f"{cronhare.now:%H:%M:%S}" == "08:00:00"
 
 
 def test_a_task_that_waits_for_another_is_told_that_nobody_runs_it(
