@@ -44,7 +44,12 @@ def every(interval: Duration, *, jitter: Duration | None = None) -> When:
 
 
 def at(moment: datetime | str, *, tz: str | None = None, jitter: Duration | None = None) -> When:
-    """Due once; a *moment* without an offset is wall time in *tz*, or UTC."""
+    """Due once; a *moment* without an offset is wall time in *tz*, or UTC.
+
+    Schedules go by minutes, and a run is never early: a moment within one is the next.
+    """
+    if isinstance(moment, datetime) and (moment.second or moment.microsecond):
+        moment = moment.replace(second=0, microsecond=0) + timedelta(minutes=1)
     return When(date_time=moment, timezone=tz, jitter=jitter)
 
 

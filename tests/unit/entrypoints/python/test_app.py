@@ -189,3 +189,9 @@ def test_a_snooze_says_for_how_long(after: Any, seconds: float | None) -> None: 
         return
     with pytest.raises(ValueError, match="cannot be put off by"):
         Snooze(after)
+
+
+def test_a_moment_within_a_minute_is_the_next_one_as_no_run_is_early() -> None:
+    when = at(datetime(2026, 12, 1, 9, 0, 30, tzinfo=UTC))
+
+    assert when.words == {"date_time": "2026-12-01T09:01:00+00:00"}
