@@ -6,19 +6,34 @@ For tasks in Python there is `App`, with what stands beside it here; for scripts
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .application.administration.changing.enqueue import CannotEnqueue
+    from .application.administration.changing.schedules import CannotEdit, EditedMeanwhile
+    from .application.administration.reading.lookup import NotFound
+    from .domain.lifecycle.enqueue import KeyTaken
+    from .domain.reading import Invalid
     from .entrypoints.python.app import App
     from .entrypoints.python.context import Cancelled, Context, Snooze
     from .entrypoints.python.handles import Handle, RunFailed
     from .entrypoints.python.tasks import Call, Task, aenqueue_many, enqueue_many
     from .entrypoints.python.words import Retry, at, cron, every
+    from .ports import LedgerUnavailable
+    from .ports.claims import OtherDatabase
     from .task import PermanentError, RateLimited, TransientError
 
 __all__ = [
     "App",
     "Call",
     "Cancelled",
+    "CannotEdit",
+    "CannotEnqueue",
     "Context",
+    "EditedMeanwhile",
     "Handle",
+    "Invalid",
+    "KeyTaken",
+    "LedgerUnavailable",
+    "NotFound",
+    "OtherDatabase",
     "PermanentError",
     "RateLimited",
     "Retry",
@@ -34,6 +49,7 @@ __all__ = [
 ]
 
 _ROOM = "cronhare.entrypoints.python"
+_USES = "cronhare.application.administration"
 _HOMES = {
     "App": f"{_ROOM}.app",
     **dict.fromkeys(("Cancelled", "Context", "Snooze"), f"{_ROOM}.context"),
@@ -41,6 +57,13 @@ _HOMES = {
     **dict.fromkeys(("Call", "Task", "aenqueue_many", "enqueue_many"), f"{_ROOM}.tasks"),
     **dict.fromkeys(("Retry", "at", "cron", "every"), f"{_ROOM}.words"),
     **dict.fromkeys(("PermanentError", "RateLimited", "TransientError"), "cronhare.task"),
+    "CannotEnqueue": f"{_USES}.changing.enqueue",
+    **dict.fromkeys(("CannotEdit", "EditedMeanwhile"), f"{_USES}.changing.schedules"),
+    "Invalid": "cronhare.domain.reading",
+    "KeyTaken": "cronhare.domain.lifecycle.enqueue",
+    "LedgerUnavailable": "cronhare.ports",
+    "NotFound": f"{_USES}.reading.lookup",
+    "OtherDatabase": "cronhare.ports.claims",
 }
 
 
@@ -52,3 +75,7 @@ def __getattr__(name: str) -> object:
 
     found = globals()[name] = getattr(import_module(_HOMES[name]), name)
     return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,6 +1,7 @@
 """What every ledger promises of runs that programs enqueue, in transactions of their own too."""
 
 import sqlite3
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
@@ -390,3 +391,11 @@ def test_a_file_is_known_under_another_name(program: Program, tmp_path: Path) ->
 def test_what_is_no_connection_is_refused(memory: Ledger, on: object) -> None:
     with pytest.raises(OtherDatabase, match="on= takes"):
         Program(memory).one(on=on)
+
+
+def test_an_alias_of_django_is_refused_where_there_is_none(
+    memory: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "django.db", None)
+    with pytest.raises(OtherDatabase, match=r"no Django here to have a database 'mail'; on= takes"):
+        Program(memory).one(on="mail")

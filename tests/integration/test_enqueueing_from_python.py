@@ -14,11 +14,23 @@ from sqlalchemy import URL, create_engine
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import Session
 
-from cronhare import App, Context, Handle, RunFailed, aenqueue_many, at, enqueue_many, every
+from cronhare import (
+    App,
+    CannotEdit,
+    Context,
+    EditedMeanwhile,
+    Handle,
+    Invalid,
+    LedgerUnavailable,
+    NotFound,
+    RunFailed,
+    aenqueue_many,
+    at,
+    enqueue_many,
+    every,
+)
 from cronhare.adapters.jobs.reader import read_content
-from cronhare.application.administration.changing.schedules import EditedMeanwhile
 from cronhare.application.administration.jobs_file.difference import Change
-from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
@@ -27,7 +39,6 @@ from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.task import Task, TaskRef, assigned_number
 from cronhare.entrypoints.python.client import Client, client_of, close_clients
 from cronhare.entrypoints.settings.settings import Settings
-from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import Finish, StartRequest
 from cronhare.ports.runner import AttemptResult, TaskReport
 from tests.integration.amqp import channel
@@ -428,17 +439,17 @@ def test_a_name_of_a_file_is_left_to_it(shop: Shop) -> None:
     drafts = shop.client.drafts(shop.app, {"nightly": {"task": "refresh", "every": "30s"}})
     container.schedules().save(drafts, source="shop", now=container.clock().now())
 
-    with pytest.raises(ValueError, match="nightly is of shop"):
+    with pytest.raises(CannotEdit, match="nightly is of shop"):
         shop.app.schedules.put("nightly", shop.refresh.bind("us"), every("30s"))
 
 
 def test_what_nobody_would_read_in_a_row_is_refused(shop: Shop) -> None:
-    with pytest.raises(ValueError, match="notify: only"):
+    with pytest.raises(Invalid, match="notify: only"):
         shop.app.schedules.put("probe", shop.refresh.bind("us"), every("30s"), notify=["ops"])
 
 
 def test_all_faults_of_a_schedule_are_told_at_once(shop: Shop) -> None:
-    with pytest.raises(ValueError, match=r"queue: .*every: 1ms is no interval"):
+    with pytest.raises(Invalid, match=r"queue: .*every: 1ms is no interval"):
         shop.app.schedules.put("probe", shop.refresh.bind("us"), every("1ms"), queue="No Queue")
 
 

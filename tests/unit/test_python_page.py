@@ -1,5 +1,6 @@
 """The page for programs names what there is: parameters, methods, fields, options."""
 
+import builtins
 import inspect
 import re
 from collections.abc import Callable, Iterable
@@ -56,6 +57,17 @@ def test_a_table_names_all_that_there_is(head: str, names: set[str]) -> None:
 
 def test_all_that_can_be_imported_is_named() -> None:
     assert [name for name in cronhare.__all__ if not re.search(rf"\b{name}\b", PAGE)] == []
+    assert {*cronhare.__all__} <= {*dir(cronhare)}
+    assert all(getattr(cronhare, name).__name__ == name for name in cronhare.__all__)
+
+
+def test_an_error_that_is_named_is_raised_as_what_the_page_says() -> None:
+    _, _, table = PAGE.partition("\n| it raises |")
+    rows = re.findall(r"^\| `(\w+)`, an? `(\w+)`", table.partition("\n\n")[0], re.MULTILINE)
+
+    assert len(rows) > 5
+    for name, base in rows:
+        assert issubclass(getattr(cronhare, name), getattr(builtins, base))
 
 
 @pytest.mark.parametrize("function", [cron, every, at, Retry])

@@ -158,8 +158,11 @@ def _driver(connection: Any) -> Link:  # noqa: ANN401 - any driver's
 
 
 def _django(alias: str) -> Link:
-    from django.db import connections, transaction  # noqa: PLC0415
-
+    try:
+        from django.db import connections, transaction  # noqa: PLC0415
+    except ImportError as error:
+        why = f"there is no Django here to have a database {alias!r}"
+        raise OtherDatabase(f"{why}; {_USABLE}") from error
     wrapper = connections[alias]
     wrapper.ensure_connection()
     commits = partial(transaction.on_commit, using=alias)

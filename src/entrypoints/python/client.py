@@ -176,19 +176,23 @@ class Client:
         """Read tables of schedules of an app's tasks, as `apply` does.
 
         Raises:
-            JobsFileInvalid: with every fault at once.
+            Invalid: with every fault at once.
         """
         from pathlib import Path
 
-        from cronhare.adapters.jobs.reader import read_content
+        from cronhare.adapters.jobs.reader import JobsFileInvalid, read_content
+        from cronhare.domain.reading import Fault, Invalid
 
-        file = read_content(
-            {**app.tables("app:app"), "schedules": schedules},
-            app.name,
-            folder=Path.cwd(),
-            policy=self.container.settings().policy,
-        )
-        return file.drafts
+        tables = {**app.tables("app:app"), "schedules": schedules}
+        policy = self.container.settings().policy
+        try:
+            return read_content(tables, app.name, folder=Path.cwd(), policy=policy).drafts
+        except JobsFileInvalid as error:
+            faults = [
+                Fault(": ".join(filter(None, (each.place, each.fault.field))), each.fault.problem)
+                for each in error.faults
+            ]
+            raise Invalid(faults) from error
 
 
 def _wanted(calls: "Sequence[Call[Any]]") -> "list[Wanted]":

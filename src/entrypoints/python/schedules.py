@@ -4,13 +4,14 @@ Their rows are of no source, as those that are made over HTTP: what `apply` make
 them alone, and people see, pause and edit them. A worker finds their task by its number.
 """
 
-# ruff: noqa: PLC0415 - as in client.py
-
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import attrs
+
+from cronhare.application.administration.changing.schedules import CannotEdit, EditedMeanwhile
+from cronhare.domain.reading import Fault, Invalid
 
 from .client import client_of
 from .words import AlertWords, ScheduleWords, When
@@ -50,26 +51,26 @@ class AppSchedules:
         if it is still so. *on* is as in `Call.enqueue`: it is there with the commit.
 
         Raises:
-            JobsFileInvalid: words that cannot be; all faults at once.
-            ValueError: the name is a file's or an app's, or the task is not this app's.
+            Invalid: words that cannot be; all faults at once.
+            CannotEdit: the name is a file's or an app's.
+            ValueError: the task is not this app's.
             EditedMeanwhile: it is not what was seen.
         """
         client = client_of(self._app)
         container, on = client.container, client.part_of(on)
         said = {"manual": True, **words} if when is None else words
         if named := sorted(_OF_FILES & said.keys()):
-            raise ValueError(
-                f"{', '.join(named)}: only app.schedule(…) and jobs files can say that; of a "
-                "schedule that is made while the app runs nobody would read it"
+            why = (
+                "only app.schedule(…) and jobs files can say that; of a schedule that is made "
+                "while the app runs nobody would read it"
             )
+            raise Invalid([Fault(", ".join(named), why)])
         [draft] = client.drafts(self._app, {name: self._app.schedule_table(call, when, said)})
         draft = attrs.evolve(draft, task_name=None)
         stored = next(iter(container.schedules().schedules([name])), None)
         if stored is not None and stored.source is not None:
-            raise ValueError(f"schedule {name} is of {stored.source}: change it there")
+            raise CannotEdit(f"schedule {name} is of {stored.source}: change it there")
         if if_match is not None and (stored is None or stored.updated_at != if_match.updated_at):
-            from cronhare.application.administration.changing.schedules import EditedMeanwhile
-
             raise EditedMeanwhile(if_match)
 
         def change(_: "StoredSchedule", old: "ScheduleDraft") -> "ScheduleDraft":

@@ -18,8 +18,17 @@ class When:
     """When a schedule is due: what `cron`, `every` and `at` give."""
 
     def __init__(self, **words: object) -> None:
-        """*words* are those of `[schedules.NAME]`."""
+        """*words* are those of `[schedules.NAME]`.
+
+        Raises:
+            ValueError: the cron text or the zone cannot be read.
+        """
         self.words = written(words)
+        if self.words.keys() & {"schedule", "timezone"}:
+            from cronhare.domain.cron import CronExpression, find_zone  # noqa: PLC0415 - few need it
+
+            CronExpression.parse(self.words.get("schedule", "@daily"), "any")
+            find_zone(self.words.get("timezone", "UTC"))
 
 
 def cron(

@@ -163,7 +163,7 @@ def test_an_app_that_cannot_be_applied_is_told_with_every_fault(
     @app.task(timeout="soon")
     def sweep() -> None: ...
 
-    app.schedule("sweep", sweep.bind(), cron("61 * * * *"))
+    app.schedule("sweep", sweep.bind(), cron("0 0 30 2 *"))
 
     with pytest.raises(JobsFileInvalid) as found:
         cronhare.start(MORNING, app=app)

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -195,3 +196,19 @@ def test_a_moment_within_a_minute_is_the_next_one_as_no_run_is_early() -> None:
     when = at(datetime(2026, 12, 1, 9, 0, 30, tzinfo=UTC))
 
     assert when.words == {"date_time": "2026-12-01T09:01:00+00:00"}
+
+
+@pytest.mark.parametrize(
+    ("say", "why"),
+    [
+        (lambda: cron("0 8 * *"), "found 4"),
+        (lambda: cron("61 H * * *"), "minute"),
+        (lambda: cron("@daily", tz="Berlin"), "Europe/Berlin"),
+        (lambda: at("2030-01-01T08:00", tz="Mars"), "Mars"),
+    ],
+)
+def test_times_that_cannot_be_are_refused_in_their_own_line(
+    say: Callable[[], When], why: str
+) -> None:
+    with pytest.raises(ValueError, match=why):
+        say()
