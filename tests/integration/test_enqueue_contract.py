@@ -5,6 +5,7 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -249,6 +250,13 @@ class Shop:
     program: Program
     engine: Engine
 
+    @property
+    def usual(self) -> Engine:
+        """Its engine, with the isolation that servers come with."""
+        usual = {"mysql": "REPEATABLE READ", "postgresql": "READ COMMITTED"}
+        level = usual.get(self.engine.dialect.name, "SERIALIZABLE")
+        return self.engine.execution_options(isolation_level=level)
+
     def orders(self) -> int:
         with self.engine.connect() as connection:
             return int(connection.scalar(text("SELECT COUNT(*) FROM shop_orders")) or 0)
@@ -334,6 +342,35 @@ def test_a_drivers_own_connection_is_as_good(shop: Shop) -> None:
     assert again == id_
     assert shop.program.seen(id_).next_attempt_at == shop.program.ledger.now + HOUR
     assert (shop.orders(), shop.program.bell.rung) == (1, [])
+
+
+def test_programs_that_enqueue_the_same_keys_wait_for_each_other(shop: Shop) -> None:
+    shop.program.one("first")  # the schedule is there
+    programs = 3
+
+    def enqueue(minute: int, _: int) -> list[int]:
+        with shop.usual.begin() as connection:
+            wanted = [mail(f"{minute}-{order:02}") for order in range(20)]
+            return [each.id for each in shop.program.all(*wanted, on=connection)]
+
+    for minute in range(10):
+        first, *others = at_once(programs, partial(enqueue, minute))
+        assert others == [first] * (programs - 1)
+
+
+def test_a_schedule_that_was_made_since_the_callers_first_look_is_found(shop: Shop) -> None:
+    store, now = shop.program.ledger.enqueueing, shop.program.ledger.now
+    with shop.usual.begin() as connection:
+        connection.execute(text("SELECT name FROM Scheduler")).all()
+        made = store.make(DRAFT, source="shop", now=now, on=None)
+
+        found = store.make(DRAFT, source="shop", now=now, on=connection)
+        store.put(attrs.evolve(DRAFT, description="of this code"), now=now, on=connection)
+
+    [stored] = shop.program.ledger.schedules.schedules([MAIL])
+    assert found.id == made.id == stored.id
+    assert stored.draft is not None
+    assert stored.draft.description == "of this code"
 
 
 def test_another_time_zone_of_the_callers_session_changes_nothing(

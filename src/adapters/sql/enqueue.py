@@ -185,14 +185,10 @@ def _insert(table: str, unique: str, kind: str, columns: tuple[str, ...], rows: 
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {values} {taken}"  # noqa: S608
 
 
-def _having(kind: str, keys: int) -> str:
-    """Find executions by their keys; in MySQL also those that its snapshot is too old for."""
-    return (
-        "SELECT execution_key, id, params, executed_at = ? AS is_new FROM SchedulerExecution "  # noqa: S608
-        f"WHERE scheduler_id = ? AND execution_key IN ({', '.join('?' * keys)})"
-        f"{' LOCK IN SHARE MODE' if kind == 'mysql' else ''}"
-    )
-
+#: How a row is read after its INSERT. A snapshot of MySQL may be too old for one that others have
+#: committed; that is locked since the INSERT. To lock one of ours, for which others wait already,
+#: would be a deadlock.
+_READS: Final = {"mysql": ("", " LOCK IN SHARE MODE"), "sqlite": ("",), "postgresql": ("",)}
 
 _MOMENTS: Final = frozenset(
     column.name
@@ -227,8 +223,16 @@ def insert_executions(link: Link, runs: Sequence[Execution]) -> Iterator[Enqueue
         yield from (Enqueued(id=ids[run.key], new=True) for run in runs)
         return
     now = _written(link.kind, "executed_at", to_text(runs[0].executed_at))
-    asked = (now, runs[0].scheduler_id, *(run.key for run in runs))
-    having = {row[0]: row for row in link.execute(_having(link.kind, len(runs)), asked)}
+    having = dict[str, Any]()
+    for how in _READS[link.kind]:
+        if keys := [run.key for run in runs if run.key not in having]:
+            query = (
+                "SELECT execution_key, id, params, executed_at = ? AS is_new "  # noqa: S608
+                "FROM SchedulerExecution WHERE scheduler_id = ? "
+                f"AND execution_key IN ({', '.join('?' * len(keys))}){how}"
+            )
+            found = link.execute(query, (now, runs[0].scheduler_id, *keys))
+            having |= {row[0]: row for row in found}
     for run in runs:
         if run.key not in having:
             raise LedgerRefused(f"the ledger has no run {run.key} after its INSERT")
@@ -256,7 +260,9 @@ def _make(link: Link, draft: ScheduleDraft, source: str | None, now: datetime) -
     said = {name: value for name, value in row.items() if value is not None}
     values = tuple(_written(link.kind, name, value) for name, value in said.items())
     link.execute(_insert("Scheduler", "name", link.kind, tuple(said), 1), values)
-    return int(link.execute("SELECT id FROM Scheduler WHERE name = ?", (draft.name,))[0][0])
+    query = "SELECT id FROM Scheduler WHERE name = ?"
+    found = (link.execute(query + how, (draft.name,)) for how in _READS[link.kind])
+    return int(next(filter(None, found))[0][0])
 
 
 class SqlEnqueueStore:
