@@ -51,6 +51,20 @@ def leaves(what: str) -> int:
 
 
 @app.task(executor="pool")
+def ends_its_process_later(after: float) -> int:
+    timer = threading.Timer(after, os._exit, (0,))
+    timer.daemon = True
+    timer.start()
+    return os.getpid()
+
+
+@app.task(executor="pool")
+def naps(seconds: float) -> int:
+    time.sleep(seconds)
+    return os.getpid()
+
+
+@app.task(executor="pool")
 async def coroutine() -> int:
     await asyncio.sleep(0)
     return os.getpid()
@@ -114,6 +128,19 @@ async def blocks(ready: str) -> None:
     await asyncio.sleep(0.2)
     _say(ready)
     time.sleep(300)  # noqa: ASYNC251 - on purpose
+
+
+@app.task(executor="async")
+async def leaves_a_task(what: str) -> None:
+    """Leaves a task behind that ends the process, or blocks it."""
+
+    async def goes_on() -> None:
+        await asyncio.sleep(0.5)
+        if what == "blocks":
+            time.sleep(300)  # noqa: ASYNC251 - on purpose
+        os._exit(int(what))
+
+    kept.append(asyncio.create_task(goes_on()))
 
 
 @app.task(executor="async")

@@ -105,6 +105,20 @@ async def test_a_fork_that_goes_on_as_the_task_reports_nothing(runner: PythonRun
     assert result(await runner.run(pooled("who")))
 
 
+async def test_what_a_thread_of_an_earlier_run_ends_has_not_succeeded(
+    runner: PythonRunner,
+) -> None:
+    first = result(await runner.run(pooled("ends_its_process_later", after=1)))
+    asked = pooled("naps", seconds=2)
+
+    ran = await runner.run(asked)
+    again = await runner.run(asked)
+
+    assert (ran.outcome.ending, ran.pid) == (Ending.INTERRUPTED, None)
+    assert "a thread of an earlier run" in message(ran)
+    assert result(again) != first
+
+
 @pytest.mark.parametrize("executor", ["pool", "fork", "process"])
 async def test_a_run_that_takes_more_memory_than_it_may_is_killed(
     runner: PythonRunner, tmp_path: Path, executor: str
@@ -225,6 +239,20 @@ async def test_when_a_child_dies_each_of_its_runs_is_run_alone_next(runner: Pyth
 
 async def test_a_lone_coroutine_whose_child_dies_has_crashed(runner: PythonRunner) -> None:
     assert (await runner.run(coroutine("dies"))).outcome.ending is Ending.CRASHED
+
+
+@pytest.mark.parametrize("what", ["0", "3", "blocks"])
+async def test_what_an_earlier_run_left_is_no_end_of_the_run_that_is_there_now(
+    runner: PythonRunner, what: str
+) -> None:
+    result(await runner.run(coroutine("leaves_a_task", what=what)))
+    asked = coroutine("waits", seconds=2)
+
+    ran = await runner.run(asked)
+    again = await runner.run(asked)
+
+    assert (ran.outcome.ending, ran.pid) == (Ending.INTERRUPTED, None)
+    assert again.outcome.ending is Ending.SUCCEEDED
 
 
 async def test_endless_output_of_one_leaves_the_others_their_loop(runner: PythonRunner) -> None:

@@ -126,7 +126,7 @@ class AppInterpreter(ProcessRunner):
                 "env": _encoded({} if account is None else account.environment),
             }
             if executor is Executor.POOL:
-                host = Pool(self.spawn, work)
+                host = Pool(self.spawn, work, self._suspects.append)
             else:
                 host = Loops(self.spawn, work, self._suspects.append)
             self._hosts[place] = host

@@ -28,6 +28,9 @@ _RECEIVE = 1 << 16
 #: Seconds within which short runs end; and that a run waits where some end, but waited themselves.
 _MOMENT, _LONG = 0.025, 0.05
 
+#: Has an execution run alone next time.
+Suspect = Callable[[int], None]
+
 #: Asks the interpreter for a child; gives what sends a signal to it.
 Fork = Callable[["KeptChild", Frame, Sequence[int]], Callable[[int], None]]
 
@@ -188,6 +191,7 @@ class PoolChild(KeptChild):
     def __init__(self, fork: Fork, work: Frame, pool: "Pool") -> None:
         super().__init__(fork, work)
         self._pool = pool
+        self._has_threads = False  # of earlier runs
         self._attempt: Attempt | None = None
         self._signalled = False
         self._end: Frame | None = None
@@ -225,6 +229,7 @@ class PoolChild(KeptChild):
             return
         self._attempt = None
         self._pool.waits |= frame["waited"]
+        self._has_threads = frame["threads"]
         if frame["last"]:
             self.retire()
         try:
@@ -237,9 +242,18 @@ class PoolChild(KeptChild):
 
     def _settle(self, report: Frame) -> None:
         attempt, self._attempt = self._attempt, None
-        if attempt is not None:
-            end = self._end or {}
-            attempt.ended({**report, **end, "signalled": report["signalled"]} if end else report)
+        if attempt is None:
+            return
+        if self._end is not None:
+            attempt.ended({**report, **self._end, "signalled": report["signalled"]})
+        elif self._has_threads and not self._signalled:
+            self._pool.suspect(attempt.invocation.execution_id)
+            attempt.hand_back(
+                "handed back: its child ended, as a thread of an earlier run may have made it; "
+                "it is run alone next"
+            )
+        else:
+            attempt.ended(report)
 
     def _settle_lost(self) -> None:
         self._attempt = None  # it is told as well
@@ -269,7 +283,8 @@ class Pool:
     does, or where runs have not worked all the time but waited, as for a server.
     """
 
-    def __init__(self, fork: Fork, work: Frame) -> None:
+    def __init__(self, fork: Fork, work: Frame, suspect: Suspect) -> None:
+        self.suspect = suspect
         self._fork = fork
         self._work = work
         self._loop = asyncio.get_running_loop()

@@ -2,7 +2,8 @@
 
 One that goes on after its cancel, or holds up the loop that it shares, cannot be killed alone. So
 its child is killed, and the runs beside it are handed back: interrupted, which costs no attempt. If
-the child dies of itself, all that ran are suspects, and each is run alone next: see `apps.py`.
+the child dies of itself, all that ran are suspects, and each is run alone next: see `apps.py`. So
+is one that ran by itself, if there were others before it: they may have left a task behind.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from cronhare.domain.schedules.python_call import MOST_AGE, MOST_GROWTH
 from cronhare.domain.texts.words import counted
 
 from .attempt import Attempt, resident, say_size
-from .kept import Fork, KeptChild
+from .kept import Fork, KeptChild, Suspect
 from .output import AttemptLog, Output
 from .warden import Frame
 
@@ -31,9 +32,6 @@ _LONGEST_STACK = 16 * 1024
 #: The innermost frame of a loop that waits for work.
 _WAITS = re.compile(r'\A[^\n]*\n  File "[^"]*/(selectors|asyncio/base_events)\.py"')
 _WHOSE = re.compile(r"^run (\d+)\n", re.MULTILINE)
-
-#: Has an execution run alone next time.
-Suspect = Callable[[int], None]
 
 
 class LoopChild(KeptChild):
@@ -149,7 +147,7 @@ class LoopChild(KeptChild):
         if stands_still:
             whose = _WHOSE.search(written)
             holder = int(whose[1]) if whose else 0
-            guilty = {holder} if holder in self._attempts else self._only()
+            guilty = ({holder} & self._attempts.keys()) if holder else self._only()
             why = f"held up the loop that it shares for more than {self._unanswered * EVERY:g} s"
             advice = "await what takes long, or use executor fork or pool"
             stack = _WHOSE.sub("", written).strip()
@@ -168,13 +166,13 @@ class LoopChild(KeptChild):
         self._kill(signal.SIGKILL)
 
     def _only(self) -> set[int]:
-        """The run, if there is one alone; else it is unknown which one it is."""
-        return set(self._attempts) if len(self._attempts) == 1 else set()
+        """The run, if its child has had no other; else it is unknown which one it is."""
+        return set(self._attempts) if self._runs == 1 else set()
 
     def _settle(self, report: Frame) -> None:
         ended, self._attempts = self._attempts, {}
         if self._guilty is None:
-            self._guilty = set(ended) if len(ended) == 1 or report["failure"] else set()
+            self._guilty = set(ended) if self._runs == 1 or report["failure"] else set()
             self._why = "ended by itself"
         for id_, attempt in ended.items():
             if id_ in self._guilty:
@@ -186,7 +184,7 @@ class LoopChild(KeptChild):
                 attempt.hand_back(f"handed back: a run beside it {self._why}")
             else:
                 self._suspect(attempt.invocation.execution_id)
-                text = f"the child of {name} and {others} {self._why}; each is run alone next"
+                text = f"the child of {name} and {others} {self._why}; it is run alone next"
                 attempt.hand_back(f"handed back: {text}")
 
     def _settle_lost(self) -> None:

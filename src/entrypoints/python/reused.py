@@ -7,8 +7,9 @@ Descriptor 0 is a socket to the worker. Frames are written as a warden's:
                      {"report": id, "lines": messages as of an IPC pipe}
                      {"ended": id, …} as a warden says of a process, with the last "lines";
                      "printed" if there is output that has not been read;
-                     "dirt" is what the run has left behind, "waited" that it did not work all
-                     the time; after "last" no run is taken
+                     "dirt" is what the run has left behind, "threads" that others than the main
+                     one go on, "waited" that it did not work all the time; after "last" no run is
+                     taken
 
 A run that is to end is sent a SIGTERM, and its child takes no other: a signal may come late.
 """
@@ -116,6 +117,7 @@ class ReusedChild:
             "lines": self._lines,
             "printed": _has_unread(1) or _has_unread(2),
             "dirt": dirt,
+            "threads": self._remains.threads > 1,
             "waited": used.ru_nvcsw > before[0].ru_nvcsw,
             "last": is_last,
         }
@@ -167,7 +169,7 @@ class Remains:
         self._umask = os.umask(0o022)
         os.umask(self._umask)
         self._signals = self._handlers()
-        self._threads, self._mask, rss = self._status()
+        self.threads, self._mask, rss = self._status()
         self._most = rss
         self._descriptors = _count_descriptors()
 
@@ -190,7 +192,7 @@ class Remains:
                 dirt.append("left a timer running")
             if name in self._known:
                 for what, now, before in (
-                    ("a thread", threads, self._threads),
+                    ("a thread", threads, self.threads),
                     ("an open file or connection", descriptors, self._descriptors),
                 ):
                     if now > before:
@@ -198,7 +200,7 @@ class Remains:
         except (OSError, ValueError, IndexError) as error:
             return killed, f"left a process that cannot be used again: {error}", 0
         self._known.add(name)
-        self._threads, self._descriptors = threads, descriptors
+        self.threads, self._descriptors = threads, descriptors
         return killed, " and ".join(dirt) or None, rss - self._most
 
     def _status(self) -> tuple[int, list[bytes], int]:
