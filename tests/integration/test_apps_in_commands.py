@@ -121,6 +121,20 @@ def test_a_task_with_a_new_name_is_noted_unless_it_keeps_the_old_one(shell: Shel
     assert (kept.status, "rename" in kept.out) == (0, False), kept.err
 
 
+def test_in_a_wrong_folder_what_is_needed_is_told_with_whole_paths(
+    shell: Shell, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").touch()
+
+    app = shell("check", "--app", "elsewhere:app")
+    ledger = shell("schedules", CRON_DATABASE_URL="sqlite:///empty")
+
+    assert f"looked for in {tmp_path}, and " in app.err
+    assert "go to the folder that has it, or name that in PYTHONPATH" in app.err
+    assert f"sqlite:///{tmp_path}/empty holds no ledger yet" in ledger.err
+    assert "or set CRON_DATABASE_URL" in ledger.err
+
+
 @pytest.mark.parametrize(
     ("code", "told"),
     [

@@ -604,7 +604,7 @@ def test_tables_without_transactions_and_a_missing_schema_are_seen(
 
     assert [name.lower() for name in facts.database.plain_tables] == ["scheduler"]
     assert isinstance(facts.schema, SchemaFault)
-    assert facts.schema.cure == "run `cronhare db upgrade`"
+    assert facts.schema.cure == "run `cronhare db upgrade`, or set CRON_DATABASE_URL"
     assert facts.activity is None
 
 

@@ -168,6 +168,7 @@ def test_a_failure_is_raised_with_its_message(shop: Shop) -> None:
 def test_what_waits_is_cancelled_and_explained(shop: Shop) -> None:
     handle = shop.send.bind(order=7).enqueue(delay=3_600)
     assert "its time has not come yet" in handle.explain()
+    assert "before it was due." in handle.explain()
     assert "Its task is mail.send of shop" in handle.explain()
 
     assert handle.cancel() is State.CANCELLED

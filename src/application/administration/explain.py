@@ -560,10 +560,14 @@ def who_begins_it(
     yield f"It has no times of its own: `cronhare run {stored.name}` begins it."
     if stored.source is None:
         return
+    if stored.name.startswith(f"{stored.source}:"):
+        yield "It is a task's own: whatever a program enqueues of that task is a run of it."
+        yield from _what_hinders(stored, now)
+        return
     yield (
-        f"If its jobs file, {stored.source}, says on_start, so does each start of `cronhare up` "
-        f"with it, and no worker; on_boot: the first of its workers, or `cronhare up`, within "
-        f"{say_duration(LONGEST_AGO)} of a boot. The ledger does not know which it says."
+        f"If its jobs file or app, {stored.source}, says on_start, so does each start of "
+        "`cronhare up` with it, and no worker; on_boot: the first of its workers, or `cronhare "
+        f"up`, within {say_duration(LONGEST_AGO)} of a boot. The ledger does not know which."
     )
     yield from _what_hinders(stored, now)
     at_work = [node.name for node in nodes if node.works and not node.is_silent(now)]

@@ -150,8 +150,9 @@ def _row_of_missed(execution: Execution) -> Iterator[str]:
 def _story(execution: Execution) -> Iterator[str]:
     late = execution.executed_at - execution.due_at
     claimed, by = say_moment(execution.executed_at), execution.container_id
-    # One was not to be in time, the other is asked for before its time.
-    if trigger_of(execution.key) in {Trigger.BACKFILL, Trigger.PROGRAM}:
+    if late < timedelta():
+        yield f"Claimed at {claimed} by {by}, before it was due."
+    elif trigger_of(execution.key) is Trigger.BACKFILL:  # it was not to be in time
         yield f"Claimed at {claimed} by {by}."
     else:
         yield f"Claimed at {claimed} by {by}, {late.total_seconds():.1f} s after."

@@ -104,6 +104,12 @@ class Seen:
         return self.activity.now
 
     @property
+    def options(self) -> str | None:
+        """*jobs*, or what the ledger tells: with tasks' own schedules it is of an app."""
+        names = (name for each in self.schedules or () for name in each.names)
+        return self.jobs or ("--app MODULE:APP" if any(":" in name for name in names) else None)
+
+    @property
     def schedules(self) -> Sequence[ScheduleFacts] | None:
         """The schedules; None if the ledger does not tell."""
         return self.ledger.schedules if isinstance(self.ledger, LedgerFacts) else None

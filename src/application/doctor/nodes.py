@@ -26,7 +26,7 @@ LOOK_FOR_HELD = (
 
 
 def _start(seen: Seen) -> str:
-    return f"start {start_scheduling(seen.jobs, in_memory=seen.in_memory)}"
+    return f"start {start_scheduling(seen.options, in_memory=seen.in_memory)}"
 
 
 # What is due
@@ -221,7 +221,7 @@ def unserved_queues(seen: Seen) -> Said:
             # One is there, and serves what its file named at its start.
             f"{have_up_serve(unserved)}, and start `cronhare up` anew"
             if seen.in_memory
-            else f"start one: {serve(unserved, seen.jobs)}; fine if another program serves it"
+            else f"start one: {serve(unserved, seen.options)}; fine if another program serves it"
         )
         yield warning(f"No worker reports that it serves {named(unserved)}", cure)
 

@@ -63,7 +63,7 @@ def missing_as_nobody_serves_it(seen: Seen) -> Said:
     misspelt = f". If the name is wrong, correct `queue` of {_whose(named_by)}" if named_by else ""
     yield warning(
         f"Not there, for no process that serves it was started: {named(names)}, of {_whose(on)}",
-        f"{serve(names, seen.jobs)}: who serves it declares it{misspelt}",
+        f"{serve(names, seen.options)}: who serves it declares it{misspelt}",
     )
 
 
@@ -166,7 +166,7 @@ def not_consumed(seen: Seen) -> Said:
             has = "has" if len(found) == 1 else "have"
             waiting = counted(sum(each.messages for each in found), "message")
             what = f"{named(names)} {has} no consumer, and {waiting} to be taken"
-            yield told(what, f"start a worker: {serve(names, seen.jobs)}")
+            yield told(what, f"start a worker: {serve(names, seen.options)}")
 
 
 # Lanes: what is cut behind one of them is cut for all that come before

@@ -114,8 +114,8 @@ def without_a_task(seen: Seen) -> Said:
         first, queues = homeless[0].task, dict.fromkeys(str(each.queue) for each in homeless)
         assert first is not None
         yield warning(
-            f"{counted(count_of(homeless), 'schedule')} without a task in this jobs file: "
-            f"{wanted}. With a worker of this file their runs fail for good",
+            f"{counted(count_of(homeless), 'schedule')} without a task in this jobs file or app: "
+            f"{wanted}. With a worker of it their runs fail for good",
             f'add the tasks (type = "{first.type}", id = {first.id}, …) to the file of the workers '
             f"of {named([*queues])}; fine if they have another file; else disable the schedules",
         )
@@ -125,16 +125,16 @@ def without_a_task(seen: Seen) -> Said:
 def with_their_tasks(seen: Seen) -> Said:
     if seen.tasks is None:
         if seen.jobs is None:
-            what = "No jobs file was given: whether every schedule has its task is not known"
+            what = "No jobs file or app was given: whether every schedule has its task is not known"
             yield note(what, "name what the workers have: --jobs or CRON_JOBS, --app or CRON_APP")
         return
-    here = f"{counted(len(seen.tasks), 'task')} in the jobs file"
+    here = f"{counted(len(seen.tasks), 'task')} in the jobs file or app"
     if seen.schedules is None:
         cure = "see to the database: the ledger, which has the schedules, could not be read"
         yield note(f"{here}; whether every schedule has its own is not known", cure)
     elif not _missing(seen, MissingKind.UNKNOWN):
         has_any = any(isinstance(task, Task) for _, task in _found(seen))
-        of_file = "; every schedule of this file has its own"
+        of_file = "; every schedule of it has its own"
         yield ok(f"{here}{of_file if has_any else ', which no schedule that is on asks for'}")
 
 
@@ -229,7 +229,7 @@ def _wait(seen: Seen, why: _Why, waiting: Sequence[Waiting]) -> Told:
     these = f"{counted(runs, 'run')} wait{'s' if runs == 1 else ''} since {since}"
     match why:
         case _Why.NOBODY_SERVES_IT:
-            cure = f"start a worker for it: {serve(names, seen.jobs)}{_OR}"
+            cure = f"start a worker for it: {serve(names, seen.options)}{_OR}"
             return error(f"{these}, and nobody serves {queues}", cure)
         case _Why.NOT_SENT:
             return error(
@@ -273,7 +273,7 @@ def _wait_in_up(seen: Seen, waiting: Sequence[Waiting], these: str, names: Seque
         )
     return error(
         f"{there}, and nothing runs: `cronhare up` has ended, or does not serve it",
-        f"start `{start_up(seen.jobs)}`; if it runs, {have_up_serve(names)}{_OR}",
+        f"start `{start_up(seen.options)}`; if it runs, {have_up_serve(names)}{_OR}",
     )
 
 

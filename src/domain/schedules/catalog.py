@@ -10,10 +10,12 @@ import enum
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Final
 
 import attrs
 
+from ..texts.words import MOST_LISTED, listed
 from .task import Task, TaskRef, TaskType, assigned_number
 
 #: Bytes; no jobs file that people write is larger. Another file may be, or have no end.
@@ -178,7 +180,7 @@ class Catalog:
             return numbered or self._unknown(str(ref))
         named = self._named.get((source, name))
         if named is None:
-            return self._unknown(f"{name} of {source}")
+            return self._unknown(f"{name} of {source}", name)
         if numbered is not None and numbered is not named:
             return _contradicted(named, numbered)
         return named
@@ -186,10 +188,8 @@ class Catalog:
     def _foreign(self, ref: TaskRef, source: str, name: str | None) -> MissingTask:
         task = f"{name} ({ref})" if name else str(ref)
         if not self._tasks:
-            reason = f"task {task} is of {source}, and this worker's jobs file has no tasks"
-            return MissingTask(
-                MissingKind.FOREIGN, reason, "name the one that has it, --jobs or CRON_JOBS"
-            )
+            reason = f"task {task} is of {source}, and this worker's jobs file or app has no tasks"
+            return MissingTask(MissingKind.FOREIGN, reason, "name what has it, --jobs or --app")
         own = " and ".join(sorted(filter(None, self.sources))) or "no source"
         return MissingTask(
             MissingKind.FOREIGN,
@@ -206,14 +206,17 @@ class Catalog:
             f'let one: topics = ["{topic}"]; or disable the schedule',
         )
 
-    def _unknown(self, what: str) -> MissingTask:
-        known = ", ".join(f"{task.name} ({task.ref})" for task in self._tasks) or "none"
+    def _unknown(self, what: str, name: str | None = None) -> MissingTask:
+        known = {task.name: f"{task.name} ({task.ref})" for task in self._tasks}
+        close = get_close_matches(name or "", known, n=3) if len(known) > MOST_LISTED else []
+        told = listed([known[each] for each in close or known], total=len(known))
+        renamed = f', or, if it was renamed, the new one aliases=["{name}"],' if name else ""
         return MissingTask(
             MissingKind.UNKNOWN,
-            f"this worker has no task {what}; it has: {known}",
-            "give its jobs file that task and reload it (systemctl reload, kill -HUP; under nohup "
-            "restart it); or `cronhare failed discard` this run, and disable its schedule if that "
-            "is still on",
+            f"this worker has no task {what}; it has: {told or 'none'}",
+            f"give its jobs file or app that task{renamed} and reload it (systemctl reload, kill "
+            "-HUP; under nohup restart it); or `cronhare failed discard` this run, and disable its "
+            "schedule if that is still on",
         )
 
 

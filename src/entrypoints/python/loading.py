@@ -46,7 +46,10 @@ def load(place: str) -> "App":
     except (Exception, SystemExit) as error:
         where = ""
         if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
-            where = f"\nIt was looked for in {Path.cwd()}, and among the libraries of {sys.prefix}"
+            where = (
+                f"\nIt was looked for in {Path.cwd()}, and among the libraries of {sys.prefix}: "
+                "go to the folder that has it, or name that in PYTHONPATH"
+            )
         raise ImportFailed(f"{place} cannot be imported\n{shortened(error)}{where}") from error
     there = [f"{name}:{each}" for each, value in vars(module).items() if isinstance(value, App)]
     known = f"there is: {', '.join(there)}" if there else "that module has none"

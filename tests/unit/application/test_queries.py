@@ -558,6 +558,20 @@ def test_a_schedule_without_times_says_who_would_begin_it_and_what_its_last_run_
     assert never.because[0] in last.because, "who would begin another"
 
 
+def test_a_tasks_own_schedule_is_told_of_no_words_that_it_cannot_have() -> None:
+    house = House()
+    house.add(schedule=None)
+    [stored] = house.schedules.schedules(["report"])
+    assert stored.draft is not None
+    own = attrs.evolve(stored.draft, name="shop:report")
+    house.schedules.save([own], source="shop", now=house.now)
+
+    assert explanations(house).of_instant("shop:report", None).because == (
+        "It has no times of its own: `cronhare run shop:report` begins it.",
+        "It is a task's own: whatever a program enqueues of that task is a run of it.",
+    )
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
@@ -580,4 +594,4 @@ def test_a_schedule_of_a_file_without_times_says_what_keeps_it_from_beginning(
     because = explanations(house).of_instant("report", None).because
 
     assert told in because
-    assert any("If its jobs file, jobs.toml, says on_start" in line for line in because)
+    assert any("If its jobs file or app, jobs.toml, says on_start" in line for line in because)

@@ -211,7 +211,7 @@ class SqliteDialect:
 
     @property
     def place(self) -> str:
-        return str(self._file)
+        return str(LedgerFile(str(Path(self._file.path).absolute())))
 
     def now(self, clock: ClockPort, connect: Connect) -> datetime:  # noqa: ARG002
         """The database has no clock of its own: it is on this host."""

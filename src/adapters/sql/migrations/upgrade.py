@@ -71,7 +71,7 @@ def check_schema(engine: Engine) -> None:
         return
     place = dialect_of(engine).place
     if revision is None:
-        raise LedgerUnmade(f"{place} holds no ledger yet: {UPGRADE}")
+        raise LedgerUnmade(f"{place} holds no ledger yet: {UPGRADE}, or set CRON_DATABASE_URL")
     if revision in _REVISIONS:
         raise LedgerOutdated(f"{place} is at schema {revision}, not {HEAD}: {UPGRADE}")
     raise _foreign(engine, revision)

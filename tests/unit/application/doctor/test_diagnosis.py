@@ -409,7 +409,7 @@ def test_an_enabled_schedule_whose_task_is_in_no_file_is_a_warning() -> None:
 
     finding = only(of_schedules([homeless], [task()]), WARNING)
 
-    assert "1 schedule without a task in this jobs file: daily (worker 3)" in finding.what
+    assert "1 schedule without a task in this jobs file or app: daily (worker 3)" in finding.what
     assert 'type = "worker", id = 3' in finding.cure
 
 
@@ -487,6 +487,16 @@ def test_in_memory_nobody_is_sent_for_a_worker_that_could_not_be_there() -> None
     assert finding.what.startswith("28 runs wait since 2026-03-01 11:58:59Z in mails")
     assert "`cronhare up --jobs JOBS.TOML`" in finding.cure
     assert "cronhare worker" not in finding.cure
+
+
+def test_who_has_an_app_is_told_to_start_an_app() -> None:
+    own = [ScheduleFacts(name="shop:mail.send", task=REPORT, source="shop")]
+    activity = Activity(now=NOON, waiting=[waiting()])
+    ledger = attrs.evolve(LEDGER, activity=activity, schedules=own)
+
+    [finding] = work.RUNS.judge(Seen(ledger=ledger, broker=InMemory()))
+
+    assert "`cronhare up --app MODULE:APP`" in finding.cure
 
 
 def test_in_memory_what_waits_while_anything_runs_waits_for_its_turn() -> None:

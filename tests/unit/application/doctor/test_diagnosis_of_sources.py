@@ -76,7 +76,7 @@ def test_a_file_that_nothing_was_applied_from_may_be_the_wrong_one() -> None:
 
     assert finding.severity is Severity.WARNING
     assert "under another name" in finding.cure
-    assert tasks.what == "1 task in the jobs file, which no schedule that is on asks for"
+    assert tasks.what == "1 task in the jobs file or app, which no schedule that is on asks for"
 
 
 def test_a_row_whose_name_and_number_are_two_tasks_runs_neither() -> None:

@@ -66,6 +66,17 @@ def test_an_unknown_task_is_told_with_what_there_is(source: str | None, name: st
     assert "disable its schedule if that is still on" in answer.cure
 
 
+def test_of_many_tasks_those_that_a_renamed_one_may_be_are_told() -> None:
+    names = [*(f"tidy-{letter}" for letter in "abcdefghijklmnopqrstuvwx"), "charge-card"]
+    catalog = Catalog([task(name, TaskRef("worker", n)) for n, name in enumerate(names, 1)])
+
+    answer = catalog.find(UNHEARD, source="shop", name="charge_card")
+
+    assert isinstance(answer, MissingTask)
+    assert answer.reason.endswith("it has: charge-card (worker 25) and 24 others")
+    assert 'if it was renamed, the new one aliases=["charge_card"]' in answer.cure
+
+
 def test_a_name_and_a_number_of_two_tasks_run_neither() -> None:
     answer = CATALOG.find(TWO, source="shop", name="backup")
 
