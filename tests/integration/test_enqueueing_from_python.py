@@ -42,6 +42,7 @@ from cronhare.entrypoints.settings.settings import Settings
 from cronhare.ports.attempts import Finish, StartRequest
 from cronhare.ports.runner import AttemptResult, TaskReport
 from tests.integration.amqp import channel
+from tests.integration.ledgers import at_once
 from tests.ports import NO_NACKS
 from tests.services.finding import wait_until
 
@@ -379,6 +380,25 @@ def test_a_schedule_is_put_once_however_often_it_is_said(shop: Shop) -> None:
     assert shop.app.schedules.get("probe") == first
     assert (first.every_seconds, first.params, first.source) == (30.0, {"region": "us"}, None)
     assert [each.name for each in shop.app.schedules.list()] == ["probe"]
+
+
+def test_programs_that_put_a_schedule_at_once_make_one(
+    shop: Shop, database: str, request: pytest.FixtureRequest
+) -> None:
+    if database != "sqlite":
+        request.getfixturevalue(database)  # it is empty
+        url: URL = request.getfixturevalue(f"migrated_{database}")
+        shop.app.ledger = url.render_as_string(hide_password=False)
+    names = [f"customer-{number}" for number in range(10)]
+    assert list(shop.app.schedules.list()) == []
+
+    def put(region: int) -> None:
+        for name in names:
+            shop.app.schedules.put(name, shop.refresh.bind(str(region)), every("30s"))
+
+    at_once(6, put)
+
+    assert [each.name for each in shop.app.schedules.list()] == names
 
 
 def test_what_an_operator_has_paused_or_disabled_stays_so(shop: Shop) -> None:

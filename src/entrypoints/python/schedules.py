@@ -6,11 +6,17 @@ them alone, and people see, pause and edit them. A worker finds their task by it
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import attrs
 
-from cronhare.application.administration.changing.schedules import CannotEdit, EditedMeanwhile
+from cronhare.application.administration.changing.schedules import (
+    CannotEdit,
+    EditedMeanwhile,
+    NameTaken,
+)
+from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.domain.reading import Fault, Invalid
 
 from .client import client_of
@@ -22,6 +28,7 @@ if TYPE_CHECKING:
     from cronhare.ports.schedules import StoredSchedule
 
     from .app import App
+    from .client import Client
     from .tasks import Call
 
 
@@ -57,7 +64,6 @@ class AppSchedules:
             EditedMeanwhile: it is not what was seen.
         """
         client = client_of(self._app)
-        container, on = client.container, client.part_of(on)
         said = {"manual": True, **words} if when is None else words
         if named := sorted(_OF_FILES & said.keys()):
             why = (
@@ -67,15 +73,32 @@ class AppSchedules:
             raise Invalid([Fault(", ".join(named), why)])
         [draft] = client.drafts(self._app, {name: self._app.schedule_table(call, when, said)})
         draft = attrs.evolve(draft, task_name=None)
-        stored = next(iter(container.schedules().schedules([name])), None)
-        if stored is not None and stored.source is not None:
-            raise CannotEdit(f"schedule {name} is of {stored.source}: change it there")
-        if if_match is not None and (stored is None or stored.updated_at != if_match.updated_at):
-            raise EditedMeanwhile(if_match)
 
         def change(_: "StoredSchedule", old: "ScheduleDraft") -> "ScheduleDraft":
             return draft if "status" in words else attrs.evolve(draft, status=old.status)
 
+        put = partial(self._put, client, draft, change, client.part_of(on), if_match)
+        try:
+            put()
+        except (NameTaken, NotFound):  # another process has made or deleted it meanwhile
+            if if_match is not None:
+                raise
+            put()
+
+    def _put(
+        self,
+        client: "Client",
+        draft: "ScheduleDraft",
+        change: "Callable[[StoredSchedule, ScheduleDraft], ScheduleDraft]",
+        on: object | None,
+        if_match: "ScheduleView | None",
+    ) -> None:
+        container = client.container
+        stored = next(iter(container.schedules().schedules([draft.name])), None)
+        if stored is not None and stored.source is not None:
+            raise CannotEdit(f"schedule {draft.name} is of {stored.source}: change it there")
+        if if_match is not None and (stored is None or stored.updated_at != if_match.updated_at):
+            raise EditedMeanwhile(if_match)
         now, old = container.ledger_time().now(), stored and stored.draft
         if on is not None:
             container.enqueue_store().check(on)
