@@ -11,7 +11,7 @@ from typing import Any, Final, Self, TypeVar
 from zoneinfo import ZoneInfo
 
 import attrs
-from sqlalchemy import delete, select
+from sqlalchemy import delete, or_, select
 
 from cronhare.adapters.jobs.reader import read_content
 from cronhare.adapters.memory.broker import SilentBell
@@ -64,8 +64,8 @@ _GRACES: Final = Graces(claimed=timedelta(0))
 
 _ROW: Final = executions.c
 _WAITING: Final = select(
-    _ROW.state, _ROW.queue, _ROW.next_attempt_at, _ROW.check_at, _ROW.expires_at
-).where(_ROW.state.in_(sorted(WAITING)))
+    *_ROW["state", "queue", "published_at", "next_attempt_at", "check_at", "expires_at"]
+).where(or_(*(_ROW.state == state for state in sorted(WAITING))))  # IN is prepared at each call
 
 
 @attrs.frozen(kw_only=True)
@@ -290,6 +290,9 @@ class _Parts:
         self._queues = set[str]()
         self._deliveries = deque[Delivery]()
         self._handled: asyncio.Task[None] | None = None
+        # To look for edits and what is due at each instant would take a third of a test.
+        self._due = _NEVER
+        self.is_asked = True  # the test, or a task, may have enqueued or edited something
         with container.engine().begin() as connection:
             connection.execute(delete(schedulers))  # the system's own, which removes old runs
         container.applier().apply(file, now=at, actor=this_actor())
@@ -307,18 +310,27 @@ class _Parts:
             raise RuntimeError("a task waits for others to run: only the test can let time pass")
         now = self.clock.now()
         for _ in range(_MOST_TURNS):
-            tick = self._dispatcher.tick(now)
-            more = self._look(now) or bool(tick.claimed or tick.skipped)
+            if self.is_asked or self._due <= now:
+                tick = self._dispatcher.tick(now)
+                self.is_asked = self._look(now)
+                after = None if tick.claimed or tick.skipped else now  # it may be due once more
+                self._due = self.container.claims().next_due(after=after) or _NEVER
             while (asked := self._run(self._handle())) is not None:
                 self.runner.perform(*asked)
-                more = True  # a task may have enqueued others
-            if not more:
+            if not self.is_asked and self._due > now:
                 return
         raise RuntimeError(f"{_MOST_TURNS} turns, and it is still {now:%Y-%m-%d %H:%M:%S} UTC")
 
     def go_on(self, *, until: datetime = _NEVER) -> bool:
         """Do what is to be done next, at its time; False if there is nothing until then."""
-        at = min(self._next_instants(), default=_NEVER)
+        now, rows = self.clock.now(), self._waiting()
+        looks = {
+            self.container.claims().next_due(after=now),
+            *(at for r in rows for at in _looks(r)),
+        }
+        self._due = min((at for at in looks if at is not None and at > now), default=_NEVER)
+        arrivals = (at for row in rows for at in _arrivals(row) if at > now)
+        at = min(self._due, *arrivals, _NEVER)
         if at > until or at is _NEVER:
             return False
         self.clock.move_to(at)
@@ -342,16 +354,6 @@ class _Parts:
                 raise RuntimeError(f"run {execution_id} does not end: nothing is to be done")
             self.clock.move_to(end)
             raise TimeoutError(f"run {execution_id} has not ended within {timeout:g} s")
-
-    def _next_instants(self) -> Iterator[datetime]:
-        """Say when there may be something to do again."""
-        now = self.clock.now()
-        moments = [self.container.claims().next_due(after=now)]
-        for row in self._waiting():
-            moments += _looks(row)
-            if row.next_attempt_at is not None:  # delays are rounded up
-                moments += row.next_attempt_at, row.next_attempt_at + LANE_UNIT
-        return (at for at in moments if at is not None and at > now)
 
     def _look(self, now: datetime) -> bool:
         """Have the reconciler look if a row is late; it sends what was enqueued: no bell rings."""
@@ -416,7 +418,9 @@ class _InTest(Client):
 
     @property
     def container(self) -> Container:  # type: ignore[override] # it is not set
-        return self._begun().container
+        parts = self._begun()
+        parts.is_asked = True
+        return parts.container
 
     def part_of(self, on: object) -> Any:  # noqa: ANN401, ARG002 - as the base has it
         return None
@@ -437,6 +441,13 @@ def _looks(row: Any) -> Iterator[datetime]:  # noqa: ANN401 - as it was selected
         yield row.check_at + _GRACES.of(State(row.state))
     if row.expires_at is not None:
         yield row.expires_at
+
+
+def _arrivals(row: Any) -> Iterator[datetime]:  # noqa: ANN401 - likewise
+    """Say when a message of a row may arrive: its delay was rounded up."""
+    if (at := row.next_attempt_at) is not None:
+        yield at if row.published_at is None else at + (row.published_at - at) % LANE_UNIT
+        yield at + LANE_UNIT
 
 
 async def _nothing_new() -> None:
