@@ -24,7 +24,7 @@ from weakref import WeakSet
 from cronhare.domain.texts.words import LONGEST_NAME, NAME
 
 from .tasks import Call, RemoteTask, Task, TaskDecorator
-from .words import ScheduleWords, Table, When, written
+from .words import ScheduleWords, Table, When, refuse_foreign, written
 
 if TYPE_CHECKING:
     from .handles import Handle
@@ -96,6 +96,7 @@ class App:
 
     def _decorate(self, function: Callable[..., Any] | None = None, /, **words: Any) -> Any:  # noqa: ANN401 - see TaskDecorator
         def register(function: Callable[..., Any]) -> Task[..., Any]:
+            refuse_foreign(words)
             said = written(words)
             own = said.pop("name", getattr(function, "__name__", ""))
             is_async = inspect.iscoroutinefunction(function)

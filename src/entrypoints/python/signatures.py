@@ -31,6 +31,8 @@ class Signature:
         self._bare = inspect.Signature(self._parameters)
         self._struct: Any = None
         for each in self._parameters:
+            if each.name == "self":
+                raise TypeError(f"task {self._name}: nobody gives it self; write `ctx: Context`")
             if _is_context(each.annotation):
                 raise TypeError(f"task {self._name}: a Context is the first parameter, or none")
             if each.kind not in _NAMED:

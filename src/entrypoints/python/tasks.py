@@ -20,7 +20,7 @@ from typing import (
 
 from .context import Context
 from .signatures import Signature, json_params
-from .words import Duration, Retry, Table, TaskWords
+from .words import Duration, Retry, Table, TaskWords, refuse_foreign
 
 if TYPE_CHECKING:
     from .app import App
@@ -72,6 +72,15 @@ class Task(Generic[P, R]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - see `PlainTask` and others
         return self.function(*args, **kwargs)
+
+    if not TYPE_CHECKING:  # where every name would do then
+
+        def __getattr__(self, name: str) -> object:
+            celery = name in {"delay", "apply_async", "s", "si"}
+            raise AttributeError(
+                f"task {self.__dict__.get('name')} has no {name}"
+                f"{': write TASK.bind(…).enqueue(…)' if celery else ''}"
+            )
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> "Call[R]":
         """Give a call with these parameters, for a schedule or to enqueue.
@@ -143,6 +152,7 @@ class Call(Generic[R_co]):
         **asked: Unpack[Options],
     ) -> None:
         """*params* have been checked."""
+        refuse_foreign(asked)
         self.task = task
         self.params = dict(params)
         self.asked = asked

@@ -1,9 +1,9 @@
 """The words of a jobs file in Python: when a schedule is due, how a task is retried."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import PurePath
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from cronhare.domain.texts.moments import as_span, say_duration
 
@@ -12,6 +12,29 @@ Duration: TypeAlias = timedelta | str
 
 #: A table of a jobs file, as TOML would have it.
 Table: TypeAlias = dict[str, Any]
+
+
+_RETRY: Final = 'retry=Retry(4, first="30s"), which counts the first run as well'
+#: Words of Celery, and what to write here.
+_FOREIGN: Final = {
+    **dict.fromkeys(("time_limit", "soft_time_limit"), 'timeout="5m"'),
+    **dict.fromkeys(
+        ("max_retries", "default_retry_delay", "retry_backoff", "retry_jitter"), _RETRY
+    ),
+    "autoretry_for": f"{_RETRY}; every exception but PermanentError is tried again",
+    "rate_limit": 'concurrency={"key": …, "limit": …}, which limits how many run at once',
+    "bind": "a first parameter `ctx: Context`",
+    "acks_late": "nothing: it is always so",
+    "countdown": "delay",
+    "eta": "at",
+    "task_id": "key",
+}
+
+
+def refuse_foreign(words: Iterable[str]) -> None:
+    """Raise TypeError for words of Celery, and say what to write."""
+    if found := [f"for {word} write {_FOREIGN[word]}" for word in words if word in _FOREIGN]:
+        raise TypeError(f"these are words of Celery: {'; '.join(found)}")
 
 
 class When:
@@ -47,9 +70,13 @@ def cron(
     return When(schedule=text, timezone=tz, gap=gap, fold=fold, jitter=jitter)
 
 
-def every(interval: Duration, *, jitter: Duration | None = None) -> When:
-    """Due again and again, by instants that stand still whatever restarts: `every("30s")`."""
-    return When(every=interval, jitter=jitter)
+def every(interval: Duration | float, *, jitter: Duration | None = None) -> When:
+    """Due again and again, by instants that stand still whatever restarts: `every("30s")`.
+
+    A number is seconds.
+    """
+    span = interval if isinstance(interval, str) else as_span(interval)
+    return When(every=span, jitter=jitter)
 
 
 def at(moment: datetime | str, *, tz: str | None = None, jitter: Duration | None = None) -> When:

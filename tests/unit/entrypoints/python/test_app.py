@@ -212,3 +212,34 @@ def test_times_that_cannot_be_are_refused_in_their_own_line(
 ) -> None:
     with pytest.raises(ValueError, match=why):
         say()
+
+
+def of_self(self: object) -> None: ...
+
+
+def of_none() -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("say", "instead"),
+    [
+        (
+            lambda app: app.task(time_limit=30, acks_late=True)(print),
+            "for time_limit write timeout=",
+        ),
+        (lambda app: app.task(max_retries=3)(print), "counts the first run as well"),
+        (lambda app: app.remote("a").bind().enqueue(countdown=3), "for countdown write delay"),
+        (lambda app: app.remote("a").bind().options(task_id="x"), "for task_id write key"),
+        (lambda app: app.task(of_self), "write `ctx: Context`"),
+        (lambda app: app.task(of_none).delay(), r"has no delay: write TASK\.bind\(…\)\.enqueue"),
+    ],
+)
+def test_words_of_celery_are_refused_in_their_own_line_with_what_to_write(
+    app: App, say: Callable[[Any], object], instead: str
+) -> None:
+    with pytest.raises((TypeError, AttributeError), match=instead):
+        say(app)
+
+
+def test_an_interval_may_be_in_seconds() -> None:
+    assert every(30.0).words == every("30s").words
