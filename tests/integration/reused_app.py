@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -144,6 +145,12 @@ async def leaves_a_task(what: str) -> None:
 
 
 @app.task(executor="async")
+async def closes_its_socket() -> None:
+    await asyncio.sleep(0.2)
+    os.close(next(fd for fd in range(3, 100) if _is_socket(fd)))
+
+
+@app.task(executor="async")
 async def dies() -> None:
     await asyncio.sleep(0.2)
     os.kill(os.getpid(), signal.SIGSEGV)
@@ -154,6 +161,13 @@ async def floods(count: int) -> None:
     for _ in range(count):
         print("x" * 999)
         await asyncio.sleep(0)
+
+
+def _is_socket(fd: int) -> bool:
+    try:
+        return stat.S_ISSOCK(os.fstat(fd).st_mode)
+    except OSError:
+        return False
 
 
 def _say(ready: str) -> None:

@@ -53,7 +53,7 @@ from tests.integration.ledgers import (
 from tests.ports import NO_NACKS
 
 IN_QUARANTINE = Quarantine("crashed 3 times within 300 s")
-BACK = GiveBack("interrupted by the worker's shutdown, which costs no attempt")
+BACK = GiveBack("interrupted: the worker shuts down, which costs no attempt")
 
 VERDICTS: list[tuple[Verdict, State]] = [
     (Complete(), State.SUCCEEDED),

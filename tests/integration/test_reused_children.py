@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
+from cronhare.adapters.process import loops
 from cronhare.adapters.process.apps import PythonRunner
 from cronhare.adapters.process.attempt import resident
 from cronhare.domain.retries.outcome import Ending, ErrorClass
@@ -253,6 +254,37 @@ async def test_what_an_earlier_run_left_is_no_end_of_the_run_that_is_there_now(
 
     assert (ran.outcome.ending, ran.pid) == (Ending.INTERRUPTED, None)
     assert again.outcome.ending is Ending.SUCCEEDED
+
+
+async def test_one_whose_neighbours_block_time_and_again_is_run_alone_at_last(
+    runner: PythonRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loops, "EVERY", 0.2)
+    asked = coroutine("waits", seconds=5)
+
+    ran = list[AttemptResult]()
+    for n in range(3):
+        blocks = coroutine("blocks", ready=str(tmp_path / str(n)))
+        ran += (await asyncio.gather(runner.run(asked), runner.run(blocks)))[:1]
+
+    endings = [each.outcome.ending for each in ran]
+    assert endings == [Ending.INTERRUPTED, Ending.INTERRUPTED, Ending.SUCCEEDED]
+    assert "a run beside it held up the loop" in message(ran[0])
+
+
+async def test_runs_whose_child_has_no_socket_left_are_each_run_alone_next(
+    runner: PythonRunner,
+) -> None:
+    asked = coroutine("closes_its_socket"), coroutine("waits", seconds=1)
+
+    async with asyncio.timeout(15):
+        first = await asyncio.gather(*map(runner.run, asked))
+    again = await asyncio.gather(*map(runner.run, asked))
+
+    assert [each.outcome.ending for each in first] == [Ending.INTERRUPTED] * 2
+    assert "closed its socket" in message(first[1])
+    assert again[1].outcome.ending is Ending.SUCCEEDED
+    assert again[0].pid != again[1].pid
 
 
 async def test_endless_output_of_one_leaves_the_others_their_loop(runner: PythonRunner) -> None:

@@ -3,7 +3,8 @@
 One that goes on after its cancel, or holds up the loop that it shares, cannot be killed alone. So
 its child is killed, and the runs beside it are handed back: interrupted, which costs no attempt. If
 the child dies of itself, all that ran are suspects, and each is run alone next: see `apps.py`. So
-is one that ran by itself, if there were others before it: they may have left a task behind.
+is one that ran by itself, if there were others before it: they may have left a task behind. And
+one that is handed back a second time: else a neighbour that does so each time keeps it for ever.
 """
 
 import asyncio
@@ -26,7 +27,10 @@ from .warden import Frame
 EVERY, UNANSWERED = 1.0, 5
 #: So many unanswered pings tell a loop that stands still from one that has much to do.
 _STANDS_STILL = 2
-#: Seconds that a child has to write its stack, or a run whose lease is lost to end by its cancel.
+#: Executions that are remembered as handed back; beyond them all are forgotten.
+_MOST_HANDED_BACK = 100_000
+#: Seconds that a child has to write its stack; and that a run whose lease is lost, or a child that
+#: has closed its socket, has to end.
 _STACK, _AT_ONCE = 0.25, 1.0
 _LONGEST_STACK = 16 * 1024
 #: The innermost frame of a loop that waits for work.
@@ -39,10 +43,11 @@ class LoopChild(KeptChild):
 
     kind = "async"
 
-    def __init__(self, fork: Fork, work: Frame, suspect: Suspect) -> None:
+    def __init__(self, fork: Fork, work: Frame, suspect: Suspect, handed_back: set[int]) -> None:
         self._attempts: dict[int, Attempt] = {}
         self._cancelled: set[int] = set()
         self._suspect = suspect
+        self._handed_back = handed_back
         self._runs = 0
         self._began_with = 0
         self._ends_at = time.monotonic() + MOST_AGE
@@ -106,6 +111,14 @@ class LoopChild(KeptChild):
             if not self._attempts and not self.is_usable:
                 self.retire()
 
+    def _receive(self) -> bool:
+        goes_on = super()._receive()
+        if self._line.fileno() < 0 and self._kill_timer is None:
+            # If it does not end now, a run has closed the socket, and of none the end will be told.
+            why = "closed its socket to the worker"
+            self._kill_timer = self._loop.call_later(_AT_ONCE, self._execute, why, set())
+        return goes_on
+
     def _flush(self) -> None:
         waiting = self._is_stuck and len(self._outbox)
         super()._flush()
@@ -149,20 +162,19 @@ class LoopChild(KeptChild):
             holder = int(whose[1]) if whose else 0
             guilty = ({holder} & self._attempts.keys()) if holder else self._only()
             why = f"held up the loop that it shares for more than {self._unanswered * EVERY:g} s"
-            advice = "await what takes long, or use executor fork or pool"
-            stack = _WHOSE.sub("", written).strip()
-            self._execute(f"{why}: {advice}", guilty, stack)
+            advice = ": await what takes long, or use executor fork or pool"
+            self._execute(why, guilty, _WHOSE.sub("", written).strip(), advice=advice)
         elif guilty & self._attempts.keys():
             self._execute("went on after its cancel", guilty)
         else:  # it has come to itself, or they have ended
             self._unanswered = 0
 
-    def _execute(self, why: str, guilty: set[int], stack: str = "") -> None:
-        """Kill the child; who is *guilty* is told *why*."""
+    def _execute(self, why: str, guilty: set[int], stack: str = "", *, advice: str = "") -> None:
+        """Kill the child; who is *guilty* is told *why*, and what to do about it."""
         self.is_usable, self._condemned = False, set()
         self._guilty, self._why = guilty, why
         for id_ in guilty & self._attempts.keys():
-            self._attempts[id_].condemn(why, stack)
+            self._attempts[id_].condemn(f"{why}{advice}", stack)
         self._kill(signal.SIGKILL)
 
     def _only(self) -> set[int]:
@@ -178,14 +190,20 @@ class LoopChild(KeptChild):
             if id_ in self._guilty:
                 attempt.ended(report)
                 continue
-            name = attempt.invocation.task.name
-            others = counted(len(ended) - 1, "other run")
+            name, execution_id = attempt.invocation.task.name, attempt.invocation.execution_id
             if self._guilty:
-                attempt.hand_back(f"handed back: a run beside it {self._why}")
+                text = f"a run beside it {self._why}"
             else:
-                self._suspect(attempt.invocation.execution_id)
-                text = f"the child of {name} and {others} {self._why}; it is run alone next"
-                attempt.hand_back(f"handed back: {text}")
+                text = f"the child of {name} and {counted(len(ended) - 1, 'other run')} {self._why}"
+            if not self._guilty or execution_id in self._handed_back:
+                self._handed_back.discard(execution_id)
+                self._suspect(execution_id)
+                text += "; it is run alone next"
+            else:
+                self._handed_back.add(execution_id)
+            attempt.hand_back(f"handed back: {text}")
+        if len(self._handed_back) > _MOST_HANDED_BACK:
+            self._handed_back.clear()
 
     def _settle_lost(self) -> None:
         self._attempts.clear()  # they are told as well
@@ -205,7 +223,7 @@ class Loops:
     """The child that has an app's coroutines; another takes its place once it is not usable."""
 
     def __init__(self, fork: Fork, work: Frame, suspect: Suspect) -> None:
-        self._new = partial(LoopChild, fork, work, suspect)
+        self._new = partial(LoopChild, fork, work, suspect, set[int]())
         self._current: LoopChild | None = None
 
     def begin(self, id_: int, attempt: Attempt, frame: Frame) -> Callable[[int], None]:

@@ -118,7 +118,8 @@ def decide(
             text = f"was interrupted {times} soon after its start: it seems to restart its worker"
             return Quarantine(text, tuple(restarts))
         case Ending.INTERRUPTED:
-            return GiveBack("interrupted by the worker's shutdown, which costs no attempt")
+            why = outcome.error.message if outcome.error else "interrupted"
+            return GiveBack(f"{why}, which costs no attempt")
         case Ending.SNOOZED:
             error = outcome.error or TaskError(message=outcome.ending.value)
             delay = error.retry_after or SNOOZES[0]

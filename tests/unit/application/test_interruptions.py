@@ -140,7 +140,7 @@ async def test_an_interrupted_attempt_costs_nothing_and_is_made_again(lines: Lin
 
     given_back = house.only
     assert (given_back.state, given_back.attempt, given_back.deaths) == (State.RETRYING, 2, 0)
-    reason = "Task given back: interrupted by the worker's shutdown, which costs no attempt"
+    reason = "Task given back: stopped: interrupted, which costs no attempt"
     assert [line for line in lines() if line.startswith("[WARN]") and line.endswith(reason)]
     house.holds = False
     await house.restart()

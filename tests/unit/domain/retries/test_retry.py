@@ -124,7 +124,9 @@ def test_each_ending_has_its_verdict(verdict: Verdict, expected: Verdict) -> Non
 
 @pytest.mark.parametrize("deaths", [0, 3, 99])
 def test_an_interrupted_attempt_is_given_back_at_no_cost(deaths: int) -> None:
-    assert isinstance(decided(Ending.INTERRUPTED, deaths=deaths), GiveBack)
+    back = decided(Ending.INTERRUPTED, deaths=deaths)
+
+    assert back == GiveBack(f"{REFUSED.message}, which costs no attempt")
 
 
 @pytest.mark.parametrize("ending", [Ending.FAILED, Ending.TIMED_OUT, Ending.CRASHED, Ending.LOST])
