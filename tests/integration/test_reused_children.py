@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import os
+import signal
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -118,6 +120,21 @@ async def test_what_a_thread_of_an_earlier_run_ends_has_not_succeeded(
     assert (ran.outcome.ending, ran.pid) == (Ending.INTERRUPTED, None)
     assert "a thread of an earlier run" in message(ran)
     assert result(again) != first
+
+
+async def test_a_run_that_its_child_has_not_begun_is_handed_back(runner: PythonRunner) -> None:
+    idle = result(await runner.run(pooled("who")))["pid"]
+    os.kill(idle, signal.SIGSTOP)  # as if it was killed at the moment that it is given a run
+    asked = pooled("naps", seconds=0)
+    running = asyncio.create_task(runner.run(asked))
+    await asyncio.sleep(0.1)
+
+    os.kill(idle, signal.SIGKILL)
+    ran = await running
+
+    assert (ran.outcome.ending, ran.pid) == (Ending.INTERRUPTED, None)
+    assert "before it began" in message(ran)
+    assert (await runner.run(asked)).outcome.ending is Ending.SUCCEEDED
 
 
 @pytest.mark.parametrize("executor", ["pool", "fork", "process"])

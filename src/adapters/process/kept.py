@@ -51,6 +51,7 @@ class KeptChild(ABC):
         self._loop = asyncio.get_running_loop()
         self._unpacker = Unpacker()
         self._outbox = bytearray()
+        self._has_unread = False  # it has ended before it read all that it was sent
         self._is_stuck = False
         self._kill_timer: asyncio.TimerHandle | None = None
         self._line, theirs = socket.socketpair()
@@ -105,6 +106,7 @@ class KeptChild(ABC):
         except BlockingIOError:
             pass
         except OSError:  # its end is told by the interpreter
+            self._has_unread = True
             self._outbox.clear()
         if bool(self._outbox) != self._is_stuck:
             self._is_stuck = bool(self._outbox)
@@ -118,7 +120,8 @@ class KeptChild(ABC):
             chunk = self._line.recv(_RECEIVE)
         except BlockingIOError:
             return False
-        except OSError:
+        except OSError:  # ECONNRESET alone: of a socket with unread data the other end is told so
+            self._has_unread = True
             chunk = b""
         try:
             for frame in self._unpacker.feed(chunk):
@@ -246,14 +249,17 @@ class PoolChild(KeptChild):
             return
         if self._end is not None:
             attempt.ended({**report, **self._end, "signalled": report["signalled"]})
-        elif self._has_threads and not self._signalled:
-            self._pool.suspect(attempt.invocation.execution_id)
-            attempt.hand_back(
-                "handed back: its child ended, as a thread of an earlier run may have made it; "
-                "it is run alone next"
-            )
-        else:
+            return
+        why = None
+        if self._has_unread:
+            why = "before it began"
+        elif self._has_threads:
+            why = "as a thread of an earlier run may have made it"
+        if why is None or self._signalled or report["failure"]:
             attempt.ended(report)
+        else:
+            self._pool.suspect(attempt.invocation.execution_id)
+            attempt.hand_back(f"handed back: its child ended, {why}; it is run alone next")
 
     def _settle_lost(self) -> None:
         self._attempt = None  # it is told as well
