@@ -23,7 +23,7 @@ from cronhare.domain.schedules.keys import LONGEST_OWN_KEY
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import LONGEST_LANE_DELAY
 from cronhare.ports.claims import Enqueued, OtherDatabase
-from tests.integration.ledgers import HOUR, MINUTE, SECOND, Ledger, at_once
+from tests.integration.ledgers import HOUR, MINUTE, SECOND, Ledger, Shell, at_once
 
 MAIL = "shop:mail.send"
 DRAFT = ScheduleDraft(name=MAIL, task=TaskRef("worker", 1_000_000_007), task_name="mail.send")
@@ -342,6 +342,24 @@ def test_a_drivers_own_connection_is_as_good(shop: Shop) -> None:
     assert again == id_
     assert shop.program.seen(id_).next_attempt_at == shop.program.ledger.now + HOUR
     assert (shop.orders(), shop.program.bell.rung) == (1, [])
+
+
+def test_a_key_that_another_transaction_has_given_back_is_taken(
+    sqlite: Ledger, sqlite_shell: Shell
+) -> None:
+    """MySQL may pass over a row for one that is rolled back in that moment."""
+    sqlite_shell("CREATE TABLE passed_over (key TEXT)")
+    sqlite_shell(
+        "CREATE TRIGGER passes BEFORE INSERT ON SchedulerExecution "
+        "WHEN NEW.execution_key = 'task-7' AND (SELECT COUNT(*) FROM passed_over) = 0 "
+        "BEGIN INSERT INTO passed_over VALUES ('task-7'); SELECT RAISE(IGNORE); END"
+    )
+    program = Program(sqlite)
+
+    answers = program.all(mail("6"), mail("7"), mail("8"))
+
+    assert [program.seen(each.id).key for each in answers] == ["task-6", "task-7", "task-8"]
+    assert all(each.new for each in answers)
 
 
 def test_programs_that_enqueue_the_same_keys_wait_for_each_other(shop: Shop) -> None:

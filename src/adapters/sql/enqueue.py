@@ -208,6 +208,19 @@ def _written(kind: str, name: str, value: Any) -> Any:  # noqa: ANN401
 
 def insert_executions(link: Link, runs: Sequence[Execution]) -> Iterator[Enqueued]:
     """Insert runs of one schedule."""
+    having = _insert_or_find(link, runs)
+    if lacking := [run for run in runs if run.key not in having]:
+        having |= _insert_or_find(link, lacking)  # MySQL met a row that was rolled back just then
+    for run in runs:
+        if run.key not in having:
+            raise LedgerRefused(f"the ledger has no run {run.key} after its INSERT")
+        id_, params, is_new = having[run.key]
+        refuse_other(run, execution=id_, params=params or "{}")
+        yield Enqueued(id=id_, new=bool(is_new))
+
+
+def _insert_or_find(link: Link, runs: Sequence[Execution]) -> dict[str, tuple[int, str, bool]]:
+    """Give the ids, the params, and which are new, by their keys."""
     rows = [new_values(run) for run in runs]
     places = [
         place for place in range(len(NEW_COLUMNS)) if any(row[place] is not None for row in rows)
@@ -220,10 +233,9 @@ def insert_executions(link: Link, runs: Sequence[Execution]) -> Iterator[Enqueue
     statement = _insert("SchedulerExecution", unique, link.kind, names, len(runs))
     ids = {key: id_ for id_, _, key in link.execute(statement, values)}  # PostgreSQL tells
     if len(ids) == len(runs):
-        yield from (Enqueued(id=ids[run.key], new=True) for run in runs)
-        return
+        return {run.key: (ids[run.key], run.params, True) for run in runs}
     now = _written(link.kind, "executed_at", to_text(runs[0].executed_at))
-    having = dict[str, Any]()
+    having = dict[str, tuple[int, str, bool]]()
     for how in _READS[link.kind]:
         if keys := [run.key for run in runs if run.key not in having]:
             query = (
@@ -232,13 +244,8 @@ def insert_executions(link: Link, runs: Sequence[Execution]) -> Iterator[Enqueue
                 f"AND execution_key IN ({', '.join('?' * len(keys))}){how}"
             )
             found = link.execute(query, (now, runs[0].scheduler_id, *keys))
-            having |= {row[0]: row for row in found}
-    for run in runs:
-        if run.key not in having:
-            raise LedgerRefused(f"the ledger has no run {run.key} after its INSERT")
-        _, id_, params, is_new = having[run.key]
-        refuse_other(run, execution=id_, params=params or "{}")
-        yield Enqueued(id=id_, new=bool(is_new))
+            having |= {key: tuple(rest) for key, *rest in found}
+    return having
 
 
 def _insert_all(link: Link, runs: Sequence[Execution]) -> Sequence[Enqueued]:
