@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import stat
 import subprocess
@@ -42,6 +43,8 @@ def leaves(what: str) -> int:
             signal.signal(signal.SIGUSR1, lambda *_: None)
         case "a timer":
             signal.setitimer(signal.ITIMER_REAL, 300)
+        case "limits" | "an environment":
+            _spoil(what)
         case "a variable":
             os.environ["LEFT"] = "x"
         case "a process":
@@ -161,6 +164,14 @@ async def floods(count: int) -> None:
     for _ in range(count):
         print("x" * 999)
         await asyncio.sleep(0)
+
+
+def _spoil(what: str) -> None:
+    if what == "limits":
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+    else:
+        os.environ = {"LEFT": "x"}  # type: ignore[assignment] # noqa: B003 - on purpose
 
 
 def _is_socket(fd: int) -> bool:

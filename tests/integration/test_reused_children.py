@@ -77,7 +77,10 @@ async def test_a_thousand_leaks_of_five_megabytes_keep_memory_flat(runner: Pytho
     assert max(held) < min(held) + MOST_GROWTH + 16 * 1024 * 1024
 
 
-@pytest.mark.parametrize("what", ["a thread", "an open file", "a folder", "a handler", "a timer"])
+@pytest.mark.parametrize(
+    "what",
+    ["a thread", "an open file", "a folder", "a handler", "a timer", "limits", "an environment"],
+)
 async def test_a_child_that_a_run_leaves_something_in_runs_no_other(
     runner: PythonRunner, caplog: pytest.LogCaptureFixture, what: str
 ) -> None:
@@ -147,6 +150,18 @@ async def test_a_run_that_takes_more_memory_than_it_may_is_killed(
 
     assert ran.outcome.ending is Ending.FAILED
     assert message(ran) == "took more memory than its 128 MB"
+
+
+async def test_what_earlier_runs_hold_does_not_count_as_a_runs_own_memory(
+    runner: PythonRunner,
+) -> None:
+    size = 48 * 1024 * 1024
+    held = result(await runner.run(pooled("who")))
+    left = result(await runner.run(pooled("leaks", size=size)))
+
+    ran = await runner.run(limited(pooled("naps", seconds=0.5), memory=left - size // 2))
+
+    assert result(ran) == held["pid"]
 
 
 # Many at once

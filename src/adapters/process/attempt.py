@@ -65,7 +65,8 @@ class Attempt:
         memory: int | None = None,
     ) -> None:
         self.invocation = invocation
-        self._memory = memory
+        self.memory = memory
+        self.held_before = 0  # bytes that its process held more than at first when it began
         self.pid: int | None = None
         self._loop = asyncio.get_running_loop()
         self.over: asyncio.Future[AttemptResult] = self._loop.create_future()
@@ -240,11 +241,11 @@ class Attempt:
     def _begin(self) -> None:
         self._listen()
         self._check_deadline()
-        if self._memory is not None:
-            self._check_memory(self._memory)
+        if self.memory is not None:
+            self._check_memory(self.memory)
 
     def _check_memory(self, limit: int) -> None:
-        if self._ending is None and resident(self.pid) > limit:
+        if self._ending is None and resident(self.pid) - self.held_before > limit:
             self._ending = Ending.FAILED, f"took more memory than its {say_size(limit)}"
             self._kill()
         else:

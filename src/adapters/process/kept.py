@@ -18,7 +18,7 @@ from typing import Protocol
 
 from cronhare.domain.schedules.task import Task
 
-from .attempt import GRACE, Attempt
+from .attempt import GRACE, Attempt, resident
 from .output import LentPipe
 from .warden import Frame, Unpacker, pack
 
@@ -195,6 +195,7 @@ class PoolChild(KeptChild):
         super().__init__(fork, work)
         self._pool = pool
         self._has_threads = False  # of earlier runs
+        self._began_with = 0
         self._attempt: Attempt | None = None
         self._signalled = False
         self._end: Frame | None = None
@@ -204,9 +205,12 @@ class PoolChild(KeptChild):
         attempt.borrow(*self.pipes)
         self._send(frame)
         if self.pid is not None:
+            if attempt.memory is not None:
+                attempt.held_before = max(resident(self.pid) - self._began_with, 0)
             attempt.started(self.pid)
 
     def _begin(self, pid: int) -> None:
+        self._began_with = resident(pid)
         if self._attempt is not None:
             self._attempt.started(pid)
 

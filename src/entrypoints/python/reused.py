@@ -20,13 +20,14 @@ import contextlib
 import fcntl
 import os
 import random
+import resource
 import signal
 import socket
 import sys
 import termios
 import threading
 import time
-from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage, struct_rusage
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrlimit, getrusage, struct_rusage
 from typing import Any
 
 from cronhare import task
@@ -38,6 +39,14 @@ from .app import App
 
 _RECEIVE = 1 << 16
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+#: The limits of a process that a task is likely to change; to look at all takes longer.
+_LIMITS = (
+    resource.RLIMIT_AS,
+    resource.RLIMIT_CPU,
+    resource.RLIMIT_DATA,
+    resource.RLIMIT_FSIZE,
+    resource.RLIMIT_NOFILE,
+)
 _unread = array.array("i", [0])
 
 
@@ -168,6 +177,8 @@ class Remains:
         self._folder = os.getcwd()  # noqa: PTH109 - hot
         self._umask = os.umask(0o022)
         os.umask(self._umask)
+        self._environ = os.environ
+        self._limits = _limits()
         self._signals = self._handlers()
         self.threads, self._mask, rss = self._status()
         self._most = rss
@@ -182,12 +193,17 @@ class Remains:
             descriptors = _count_descriptors()
             if any(_identity(fd) != was for fd, was in self._kept.items()):
                 dirt.append("closed or replaced descriptors that are not its own")
-            if os.getcwd() != self._folder:  # noqa: PTH109 - as above
-                dirt.append("changed the working directory")
-            if os.umask(self._umask) != self._umask:
-                dirt.append("changed the umask")
-            if mask != self._mask or self._handlers() != self._signals:
-                dirt.append("changed how signals are handled")
+            handled = self._mask, self._signals
+            for what, was, is_now in (
+                ("changed the working directory", self._folder, os.getcwd()),  # noqa: PTH109 - as above
+                ("changed the umask", self._umask, os.umask(self._umask)),
+                ("changed how signals are handled", handled, (mask, self._handlers())),
+                ("changed the limits of its process", self._limits, _limits()),
+            ):
+                if is_now != was:
+                    dirt.append(what)
+            if os.environ is not self._environ:
+                dirt.append("replaced os.environ")
             if any(signal.getitimer(signal.ITIMER_REAL)):
                 dirt.append("left a timer running")
             if name in self._known:
@@ -210,6 +226,10 @@ class Remains:
 
     def _handlers(self) -> list[Any]:
         return [_signal.getsignal(number) for number in self._numbers]
+
+
+def _limits() -> list[tuple[int, int]]:
+    return [getrlimit(each) for each in _LIMITS]
 
 
 def _cpu(used: struct_rusage) -> float:
