@@ -53,7 +53,7 @@ class _Database:
 
     def begin(self, clock: ClockPort) -> Engine:
         """Hold an empty ledger, whose own schedule was written at the clock's time."""
-        self._raw.deserialize(_template())
+        self._raw.deserialize(template())
         at = f"{clock.now():%Y-%m-%d %H:%M:%S.%f}"
         self._raw.execute("UPDATE Scheduler SET created_at = ?, updated_at = ?", (at, at))
         engine = with_dialect(self._engine, SqliteDialect(LedgerFile(":memory:")))
@@ -95,7 +95,8 @@ def _compiling() -> Compiling:
 
 
 @cache
-def _template() -> bytes:
+def template() -> bytes:
+    """Make an empty ledger, once in a process, as an upgrade makes it."""
     with TemporaryDirectory() as folder:
         path = Path(folder, "ledger.db")
         engine = open_engine(f"sqlite:///{path}")

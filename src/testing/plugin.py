@@ -20,8 +20,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def cronhare(request: pytest.FixtureRequest) -> "Iterator[Cronhare]":
     """Your app's schedules and tasks on a frozen clock: no server, no process, no sleep."""
-    from .system import Cronhare  # noqa: PLC0415 - most tests need nothing of it
+    from .ledger import template  # noqa: PLC0415 - most tests need nothing of it
+    from .system import Cronhare  # noqa: PLC0415 - likewise
 
+    template()  # here, and not within the time of whichever test comes first
     with Cronhare(lambda: find_app(request.config)) as system:
         yield system
 

@@ -255,6 +255,41 @@ def test_what_is_enqueued_for_a_later_day_waits_until_then(cronhare: Cronhare, a
     assert cronhare.runs("shop:send").one().result == 7
 
 
+def test_a_delayed_run_begins_when_its_message_arrives(cronhare: Cronhare, app: App) -> None:
+    begun = []
+
+    @app.task
+    def send() -> None:
+        begun.append(f"{cronhare.now:%H:%M:%S.%f}")
+
+    cronhare.start(MORNING, app=app)
+    send.bind().enqueue(delay=timedelta(seconds=1.05))
+    cronhare.advance("1m")
+
+    assert begun == ["07:00:01.100000"]  # delays are in tenths of a second
+
+
+def test_an_attempt_takes_few_statements_so_that_a_test_may_have_many(
+    cronhare: Cronhare, app: App
+) -> None:
+    @app.task(retry=Retry(3, first="10s"))
+    def sweep() -> None: ...
+
+    app.schedule("sweep", sweep.bind(), every("1m"))
+    cronhare.start(MORNING, app=app)
+    cronhare.fail(sweep, times=2)
+    statements = list[str]()
+    with cronhare._begun.container.engine().connect() as connection:
+        ledger = connection.connection.driver_connection
+    assert ledger is not None
+    ledger.set_trace_callback(statements.append)
+    cronhare.advance("1h")
+
+    attempts = sum(run.attempts for run in cronhare.runs("sweep"))
+    assert attempts == 178
+    assert len(statements) / attempts < 22
+
+
 def test_to_wait_for_a_result_lets_time_pass(cronhare: Cronhare, app: App) -> None:
     @app.task(retry=Retry(3, first="1h"))
     def ask() -> str:
