@@ -14,7 +14,7 @@ import pytest
 
 from cronhare.adapters.process import apps
 from cronhare.adapters.process.apps import PythonRunner
-from cronhare.domain.retries.outcome import Ending, ErrorClass
+from cronhare.domain.retries.outcome import NOT_IMPORTED, Ending, ErrorClass
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason
 from tests.integration.invocations import HANGS, alive, until_file
 from tests.integration.test_executors_contract import calling, eventually
@@ -146,7 +146,7 @@ async def test_an_import_that_fails_is_a_failure_that_the_next_attempt_may_mend(
 
     assert failed.ending is Ending.FAILED
     assert failed.error is not None
-    assert failed.error.error_class is ErrorClass.TRANSIENT
+    assert (failed.error.error_class, failed.error.code) == (ErrorClass.TRANSIENT, NOT_IMPORTED)
     assert said in failed.error.message
     assert "importlib" not in failed.error.message
     assert "cronhare/entrypoints" not in failed.error.message

@@ -15,7 +15,7 @@ from pathlib import PurePath
 import attrs
 import msgspec
 
-from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
+from cronhare.domain.retries.outcome import NOT_IMPORTED, Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.schedules.python_call import Executor, PythonCall
 from cronhare.domain.schedules.task import Task
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
@@ -314,7 +314,7 @@ class PythonRunner:
 
 def _failed(why: str) -> AttemptResult:
     """End an attempt that has not begun, and may at another time."""
-    error = TaskError(message=why, error_class=ErrorClass.TRANSIENT)
+    error = TaskError(message=why, code=NOT_IMPORTED, error_class=ErrorClass.TRANSIENT)
     return AttemptResult(outcome=Outcome(ending=Ending.FAILED, error=error))
 
 

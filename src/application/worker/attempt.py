@@ -10,6 +10,7 @@ import msgspec
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.retries.outcome import (
+    NOT_IMPORTED,
     Crash,
     Ending,
     ErrorClass,
@@ -99,7 +100,9 @@ class AttemptRunner:
             ran = await self._run_task(running, what) if isinstance(what, Invocation) else what
             self._worker.keeper.has_ended(running)
             now, duration = await ledger.now(), ledger.clock.monotonic() - began
-            if verdict is None and ran.outcome.ending is Ending.SUCCEEDED:
+            if verdict is None and (awaits := _await_import(execution, invocation, ran, now)):
+                ran, verdict = _not_run(awaits.reason), awaits
+            elif verdict is None and ran.outcome.ending is Ending.SUCCEEDED:
                 verdict = Complete()
             elif verdict is None:
                 ran, verdict, now = await self._judge(execution, invocation, ran, now)
@@ -244,6 +247,23 @@ class AttemptRunner:
             policy=self._worker.policies.of(execution),
             random_fraction=self._worker.random_fraction(),
         )
+
+
+def _await_import(
+    execution: Execution, invocation: Invocation | None, ran: AttemptResult, now: datetime
+) -> GiveBack | None:
+    """Give an attempt back whose app cannot be imported, while that is mended.
+
+    The worker has read a version that could be. What is there by now may be half written, or
+    refused by a reload after which all is to go on as before.
+    """
+    error = ran.outcome.error
+    if invocation is None or invocation.task.python is None or error is None:
+        return None
+    if error.code != NOT_IMPORTED:
+        return None
+    said, expires_at = execution.last_error, execution.expires_at
+    return await_task(error.message, said=said, now=now, expires_at=expires_at)
 
 
 def _not_run(why: str) -> AttemptResult:

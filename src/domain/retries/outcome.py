@@ -38,6 +38,9 @@ CLASS_OF_CODE = {
 }
 
 
+#: The code of an attempt whose app could not be imported: its task has not begun.
+NOT_IMPORTED = "APP_NOT_IMPORTED"
+
 #: In characters, with the middle left out: the beginning names the error, the end of a stack its
 #: cause. All of it goes into log lines, rows and messages.
 LONGEST_MESSAGE, LONGEST_CODE, LONGEST_STACK = 4 * 1024, 64, 16 * 1024

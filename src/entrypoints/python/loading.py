@@ -25,6 +25,9 @@ _THREAD = "began a thread"
 class ImportFailed(TransientError):
     """An app cannot be imported; the text says where and why."""
 
+    def __init__(self, why: str) -> None:
+        super().__init__(why, code="APP_NOT_IMPORTED")  # what a worker waits after
+
 
 def load(place: str) -> "App":
     """Import `MODULE:APP` and what it includes.
