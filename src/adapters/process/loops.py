@@ -193,8 +193,10 @@ class LoopChild(KeptChild):
             name, execution_id = attempt.invocation.task.name, attempt.invocation.execution_id
             if self._guilty:
                 text = f"a run beside it {self._why}"
-            else:
+            elif len(ended) > 1:
                 text = f"the child of {name} and {counted(len(ended) - 1, 'other run')} {self._why}"
+            else:
+                text = f"the child of {name}, where earlier runs may go on, {self._why}"
             if not self._guilty or execution_id in self._handed_back:
                 self._handed_back.discard(execution_id)
                 self._suspect(execution_id)
