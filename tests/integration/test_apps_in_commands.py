@@ -168,7 +168,7 @@ def test_an_app_that_cannot_be_read_is_refused_with_its_place_and_nothing_is_app
 
 
 def test_all_faults_of_an_app_are_told_at_once(shell: Shell) -> None:
-    wrong = SHOP.replace("0 8 * * *", "61 8 * * *").replace('"30s"', '"nothing"')
+    wrong = SHOP.replace(', tz="', ', jitter="never", tz="').replace('"30s"', '"nothing"')
     shell.write(wrong.replace('"5m"', '"soon"'), "bad.py")
 
     told = shell("check", "--app", "bad:app").err
