@@ -122,6 +122,10 @@ class SendingBell:
 LOOK_EVERY: Final = 0.005
 LOOK_FOR: Final = 1.0
 
+#: Seconds in which more is gathered once several came while it was rung for others: each ring takes
+#: the interpreter from who enqueues, and a broker confirms many as soon as one.
+GATHER: Final = 0.04
+
 #: So long the end of a program waits for what is still to be rung.
 LAST_RING: Final = 2.0
 
@@ -167,8 +171,9 @@ class BackgroundBell:
 
     def _run(self) -> None:
         awaited, is_open = dict[int, float](), True  # when each is given up: it was rolled back
+        rung = 0  # how many at last
         while is_open:
-            asked = list(self._next(LOOK_EVERY if awaited else None))
+            asked = list(self._next(LOOK_EVERY if awaited else None, is_busy=rung > 1))
             is_open, moment = None not in asked, time.monotonic()
             ready = [each for each in asked if isinstance(each, Execution)]
             awaited |= {id_: moment + LOOK_FOR for id_ in asked if isinstance(id_, int)}
@@ -182,13 +187,16 @@ class BackgroundBell:
             awaited = {i: at for i, at in awaited.items() if i not in found and at > moment}
             if ready := [*ready, *found.values()]:
                 self._bell.ring(ready, now=now)
+            rung = len(ready)
         if isinstance(self._bell, SendingBell):
             self._bell.close()
 
-    def _next(self, seconds: float | None) -> Iterator[Execution | int | None]:
+    def _next(self, seconds: float | None, *, is_busy: bool) -> Iterator[Execution | int | None]:
         """Wait for what is asked, for so long; give all of it."""
         with suppress(Empty):
             yield self._asked.get(timeout=seconds)
+            if is_busy:
+                time.sleep(GATHER)
             while True:
                 yield self._asked.get_nowait()
 
