@@ -1,7 +1,7 @@
 """Durations, dates and times: as people write them, and as people and programs read them."""
 
 import re
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from typing import Final
 
 from .printable import echo
@@ -66,9 +66,24 @@ def say_duration(duration: timedelta) -> str:
     return "".join(words) or "0s"
 
 
-def say_moment(moment: datetime) -> str:
-    """Print a moment to the second: `2026-03-02 12:00:30Z`."""
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
+def in_zone(moment: datetime, zone: tzinfo) -> datetime:
+    """Give a moment in a zone; in UTC at an end of the calendar, which that zone lacks."""
+    try:
+        return moment.astimezone(zone)
+    except (OverflowError, ValueError):
+        return moment.astimezone(UTC)
+
+
+def say_offset(moment: datetime) -> str:
+    """Print a moment's offset from UTC as `read_iso` takes it: `Z`, `+01`, `+05:30`."""
+    offset = moment.isoformat(timespec="seconds")[19:]
+    return "Z" if offset == "+00:00" else offset.removesuffix(":00")
+
+
+def say_moment(moment: datetime, zone: tzinfo = UTC) -> str:
+    """Print a moment to the second: `2026-03-02 12:00:30Z`, or `2026-03-02 13:00:30+01`."""
+    there = in_zone(moment, zone)
+    return f"{there:%Y-%m-%d %H:%M:%S}{say_offset(there)}"
 
 
 def iso_moment(moment: datetime) -> str:
@@ -76,14 +91,17 @@ def iso_moment(moment: datetime) -> str:
     return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat()}Z"
 
 
-def say_due(moment: datetime) -> str:
+def say_due(moment: datetime, zone: tzinfo = UTC) -> str:
     """Print a due instant, to the minute unless it is none: `2026-03-02 12:00Z`."""
-    return say_moment(moment) if moment.second else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}Z"
+    there = in_zone(moment, zone)
+    form = "%Y-%m-%d %H:%M:%S" if moment.second else "%Y-%m-%d %H:%M"
+    return f"{there:{form}}{say_offset(there)}"
 
 
-def say_time(moment: datetime) -> str:
+def say_time(moment: datetime, zone: tzinfo = UTC) -> str:
     """Print the time of day, for a moment of today: `12:00:30Z`."""
-    return f"{moment.astimezone(UTC):%H:%M:%S}Z"
+    there = in_zone(moment, zone)
+    return f"{there:%H:%M:%S}{say_offset(there)}"
 
 
 def iso_ms(moment: datetime) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from cronhare.application.reports.clock_effects import EffectKind
 from cronhare.domain.retries.limits import ACTIVATED
-from cronhare.domain.texts.moments import say_due, say_moment
+from cronhare.domain.texts.moments import say_due
 from cronhare.domain.texts.printable import shortened
 from cronhare.domain.texts.words import called_in_full, counted
 
@@ -17,6 +17,7 @@ from .output import (
     Columns,
     Styled,
     console,
+    due,
     facts,
     is_terminal,
     json_line,
@@ -54,10 +55,10 @@ def say_progress(progress: float | None, text: str | None) -> str | None:
 
 def say_pause(pause: "PauseView") -> str:
     """Say since when, until when, by whom and why something is or was paused."""
-    until = f" until {say_due(pause.until)}" if pause.until else ""
+    until = f" until {due(pause.until)}" if pause.until else ""
     by = f" by {pause.by}" if pause.by else ""
     why = f": {pause.reason}" if pause.reason else ""
-    return f"since {say_due(pause.since)}{until}{by}{why}"
+    return f"since {due(pause.since)}{until}{by}{why}"
 
 
 #: In few words, for a line of 80 letters.
@@ -72,14 +73,14 @@ _SHORT: Final = {
 def show_due(found: Sequence["DueView"], timezone: str) -> None:
     """Print when they are, in UTC and in *timezone*, what the clock does, and which do not run."""
     headings, rows = ["UTC", timezone], []
-    has_clock, has_skipped = any(due.clock for due in found), any(due.why_not for due in found)
+    has_clock, has_skipped = any(each.clock for each in found), any(each.why_not for each in found)
     headings += ["CLOCK"] * has_clock + ["SKIPPED"] * has_skipped
-    for due in found:
-        seconds = ":%S" if due.local.second else ""
-        local = due.local.strftime(f"%a %Y-%m-%d %H:%M{seconds} %Z (%z)")
-        clock = ", ".join(f"{effect.meant[-5:]} {_SHORT[effect.kind]}" for effect in due.clock)
-        row = [say_due(due.utc) if due.runs else "-", local]
-        rows.append(row + [clock] * has_clock + [due.why_not or ""] * has_skipped)
+    for each in found:
+        seconds = ":%S" if each.local.second else ""
+        local = each.local.strftime(f"%a %Y-%m-%d %H:%M{seconds} %Z (%z)")
+        clock = ", ".join(f"{effect.meant[-5:]} {_SHORT[effect.kind]}" for effect in each.clock)
+        row = [say_due(each.utc) if each.runs else "-", local]
+        rows.append(row + [clock] * has_clock + [each.why_not or ""] * has_skipped)
     table(*headings, rows=rows, empty="")
 
 
@@ -173,7 +174,7 @@ def change_line(
 ) -> "Text":
     """Write one line that fits 80 letters, as far as names allow."""
     said = "" if attempt is None else f"#{attempt}"
-    line = text(f"{number:>8}  {say_moment(at)}  ") + Styled(stands).drawn()
+    line = text(f"{number:>8}  {moment(at)}  ") + Styled(stands).drawn()
     return line + text(f"{'':{_STATE - len(stands)}}{said:<4} {schedule}{rest}")
 
 

@@ -18,7 +18,7 @@ from cronhare.domain.retries.outcome import ErrorClass
 
 from .completion import QUEUES, SCHEDULES, TASKS
 from .errors import Refusal
-from .times import IN_UTC, PAST, read_span
+from .times import IN_ZONE, PAST, read_span
 
 P = ParamSpec("P")
 G = TypeVar("G")
@@ -70,7 +70,7 @@ _OPTIONS: Final[Mapping[str, Any]] = {
     "kind": Annotated[Kind | None, only("--kind", "that ended so.")],
     "since": Annotated[
         str | None,
-        typer.Option("--since", help=f"Failed at this time or later: {PAST}. {IN_UTC}."),
+        typer.Option("--since", help=f"Failed at this time or later: {PAST}. {IN_ZONE}."),
     ],
     "until": Annotated[
         str | None, typer.Option("--until", help="Failed before this time, written the same way.")

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
 import typer
 
-from cronhare.domain.texts.moments import UNITS, say_moment, say_time
+from cronhare.domain.texts.moments import UNITS, in_zone, say_due, say_moment, say_offset
 from cronhare.domain.texts.printable import printable
 from cronhare.domain.texts.words import listed
+
+from .times import display_zone
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -157,7 +159,7 @@ def print_rows(
 
     def say(value: object) -> object:
         if isinstance(value, datetime):
-            return say_beside(value, now) if is_terminal() else say_moment(value)
+            return say_beside(value, now) if is_terminal() else moment(value)
         return value
 
     rows = [[say(of(each)) for of in of_columns] for each in found]
@@ -287,19 +289,13 @@ def printable_lines(shown: str) -> str:
 
 
 def moment(value: datetime | None) -> str | None:
-    """Write a moment in UTC, with the local time beside it where that differs."""
-    if value is None:
-        return None
-    local, shown = local_time(value), say_moment(value)
-    return f"{shown} ({local:%H:%M:%S %Z})" if local and local.utcoffset() else shown
+    """Write a moment to the second, in the zone that people are shown."""
+    return None if value is None else say_moment(value, display_zone())
 
 
-def local_time(value: datetime, zone: tzinfo | None = None) -> datetime | None:
-    """Give a moment in *zone*, or this machine's; None at an end of the calendar, beyond years."""
-    try:
-        return value.astimezone(zone)
-    except (OverflowError, ValueError):
-        return None
+def due(value: datetime) -> str:
+    """Write a due instant to the minute unless it is none, in the zone that people are shown."""
+    return say_due(value, display_zone())
 
 
 def _cell(value: object) -> Styled:
@@ -362,24 +358,25 @@ def say_beside(moment: datetime, now: datetime) -> str:
     """
     length = moment - now
     if abs(length) >= _FAR:
-        return f"{moment.astimezone(UTC):%Y-%m-%d}"
+        return f"{in_zone(moment, display_zone()):%Y-%m-%d}"
     if abs(length) < _SECOND:
         return "now"
     return f"in {say_left(length)}" if length > timedelta(0) else f"{say_left(-length)} ago"
 
 
-def say_near(moment: datetime, now: datetime) -> str:
+def say_near(moment: datetime, now: datetime, zone: tzinfo) -> str:
     """Print a due instant without what it has in common with today.
 
-    >>> say_near(datetime(2026, 3, 2, 12, 3, tzinfo=UTC), datetime(2026, 3, 2, 12, tzinfo=UTC))
+    >>> noon = datetime(2026, 3, 2, 12, tzinfo=UTC)
+    >>> say_near(noon + timedelta(minutes=3), noon, UTC)
     '12:03Z'
-    >>> say_near(datetime(2026, 3, 4, 12, 3, tzinfo=UTC), datetime(2026, 3, 2, 12, tzinfo=UTC))
-    'Wed 12:03Z'
+    >>> say_near(noon + timedelta(days=2), noon, UTC)
+    'Wed 12:00Z'
     """
-    due = moment.astimezone(UTC)
+    there = in_zone(moment, zone)
     if abs(moment - now) >= _FAR:
-        return f"{due:%Y-%m-%d}"
+        return f"{there:%Y-%m-%d}"
     if abs(moment - now) >= _WEEK:
-        return f"{due:%m-%d}"
-    time = say_time(due) if due.second else f"{due:%H:%M}Z"
-    return time if due.date() == now.astimezone(UTC).date() else f"{due:%a} {time}"
+        return f"{there:%m-%d}"
+    time = f"{there:{'%H:%M:%S' if there.second else '%H:%M'}}{say_offset(there)}"
+    return time if there.date() == now.astimezone(zone).date() else f"{there:%a} {time}"

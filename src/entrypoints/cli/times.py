@@ -1,13 +1,18 @@
-"""Times, read as people write them.
+"""Times, as people write and read them.
 
-Without an offset they are UTC, or in its own zone where the command is about one schedule.
+Both are in the zone of `CRON_DISPLAY_TIMEZONE`, or of this machine; a time without an offset is in
+the schedule's own zone where the command is about one schedule.
 """
 
+import os
 from contextlib import suppress
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta, tzinfo
+from functools import cache
+from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from cronhare.domain.cron import find_zone
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, minute_of, moment_of
 from cronhare.domain.texts.moments import (
     LONGEST_MOMENT,
@@ -18,20 +23,39 @@ from cronhare.domain.texts.moments import (
     say_due,
 )
 
+from ..settings.sources import find_setting
 from .errors import Refusal
-
-_UTC: Final = ZoneInfo("UTC")
 
 _WRITE: Final = "write 2026-03-28T08:00:00Z, or 08:00Z"
 _WRITE_EITHER: Final = f"{_WRITE}; or how long: 90s, 5m, 1h30m, 2d"
 
 #: What `--since` takes, for the help of commands.
 PAST: Final = "2026-03-28T08:00, 22:00 (the last one), yesterday; or 24h for that long ago"
-IN_UTC: Final = "Without an offset it is UTC"
+IN_ZONE: Final = "Without an offset it is in CRON_DISPLAY_TIMEZONE, or in this machine's zone"
+
+
+@cache
+def display_zone() -> tzinfo:
+    """Find the zone in which people are shown times, once; JSON has them in UTC."""
+    named = find_setting("display_timezone", "")
+    return find_zone(named) if named else machine_zone()
+
+
+def machine_zone() -> tzinfo:
+    """Find this machine's zone; it is one of today's offset only if `TZ` has rules of its own."""
+    name = os.environ.get("TZ")
+    try:
+        if name is not None:
+            return ZoneInfo(name.removeprefix(":"))
+        with Path("/etc/localtime").open("rb") as file:
+            return ZoneInfo.from_file(file)
+    except (LookupError, OSError, ValueError):
+        zone = datetime.now().astimezone().tzinfo
+        return zone or UTC
 
 
 def read_time(
-    text: str, zone: ZoneInfo, *, now: datetime, write: str = _WRITE, towards: int = 0
+    text: str, zone: tzinfo, *, now: datetime, write: str = _WRITE, towards: int = 0
 ) -> datetime:
     """Read an ISO date-time, or a time of the day that it is at *now*.
 
@@ -51,14 +75,12 @@ def read_time(
     return _far_from_the_edge(text, moment if moment.tzinfo else moment.replace(tzinfo=zone))
 
 
-def read_past(text: str, zone: ZoneInfo = _UTC, *, now: datetime) -> datetime:
+def read_past(text: str, zone: tzinfo, *, now: datetime) -> datetime:
     """Read the last such time, a duration that has passed at *now*, or `yesterday`.
 
     >>> now = datetime(2026, 3, 28, 8, 30, tzinfo=UTC)
-    >>> read_past("24h", now=now).isoformat(), read_past("8:00", now=now).isoformat()
+    >>> read_past("24h", UTC, now=now).isoformat(), read_past("8:00", UTC, now=now).isoformat()
     ('2026-03-27T08:30:00+00:00', '2026-03-28T08:00:00+00:00')
-    >>> read_past("22:00", now=now).isoformat(), read_past("yesterday", now=now).isoformat()
-    ('2026-03-27T22:00:00+00:00', '2026-03-27T00:00:00+00:00')
     """
     if text == "yesterday":
         day = now.astimezone(zone) - timedelta(days=1)
@@ -70,9 +92,10 @@ def read_past(text: str, zone: ZoneInfo = _UTC, *, now: datetime) -> datetime:
 
 
 def read_span(
-    since: str | None, until: str | None, zone: ZoneInfo = _UTC, *, now: datetime
+    since: str | None, until: str | None, zone: tzinfo | None = None, *, now: datetime
 ) -> tuple[datetime | None, datetime | None]:
-    """Read `--since` and `--until`."""
+    """Read `--since` and `--until`, in the zone that people are shown unless there is another."""
+    zone = zone or display_zone()
     faults, read = list[str](), list[datetime | None]()
     for option, text in (("--since", since), ("--until", until)):
         try:
@@ -80,7 +103,7 @@ def read_span(
         except Refusal as refusal:
             faults.append(f"{option}: {refusal}")
     if not faults and read[0] and read[0] > now:
-        faults.append(f"--since: {say_due(read[0])} is still to come")
+        faults.append(f"--since: {say_due(read[0], zone)} is still to come")
     if faults:
         raise Refusal("these times cannot be asked for", faults)
     return read[0], read[1]
@@ -90,10 +113,12 @@ def none_since(empty: str, since: datetime | None, until: datetime | None = None
     """Say that nothing was found, and from when on it was looked for; *empty* where that is all."""
     if since is None:
         return empty
-    return f"None since {say_due(since)}" + (f" and before {say_due(until)}." if until else ".")
+    zone = display_zone()
+    before = f" and before {say_due(until, zone)}" if until else ""
+    return f"None since {say_due(since, zone)}{before}."
 
 
-def read_future(text: str, zone: ZoneInfo, *, now: datetime) -> datetime:
+def read_future(text: str, zone: tzinfo, *, now: datetime) -> datetime:
     """Read a time as `read_time` does, or a duration from *now* on.
 
     >>> now = datetime(2026, 3, 28, 23, 30, tzinfo=UTC)
@@ -117,7 +142,7 @@ def _far_from_the_edge(text: str, moment: datetime) -> datetime:
     raise Refusal(f'"{text}" is too close to the edge of the calendar; {allowed}')
 
 
-def _of_day(text: str, zone: ZoneInfo, now: datetime, write: str, towards: int) -> datetime:
+def _of_day(text: str, zone: tzinfo, now: datetime, write: str, towards: int) -> datetime:
     try:
         wall = read_time_of_day(f"0{text}" if text[1:2] == ":" else text)
     except ValueError as error:

@@ -19,6 +19,7 @@ from cronhare.adapters.addresses import (
     parse_ledger,
 )
 from cronhare.adapters.http.allowed_hosts import AllowedHosts
+from cronhare.domain.cron import find_zone
 from cronhare.domain.events import rules
 from cronhare.domain.retries import limits as retry_limits
 from cronhare.domain.retries import outcome
@@ -183,6 +184,7 @@ class Settings:
     metrics_schedules: int = setting(whole(0, LARGEST_METRICS), 200)
     web_login: str = setting(one_of(*Login), Login.AUTO.value)
     web_hosts: tuple[str, ...] = setting(host_names, ())
+    display_timezone: str | None = setting(checked(find_zone))
     tracing: bool = setting(switch, default=False)
     log_format: str = setting(one_of("text", "json"), "text")
     log_level: str = setting(one_of("DEBUG", "INFO", "WARN", "ERROR"), "INFO")

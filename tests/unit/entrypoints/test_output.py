@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 import attrs
 import pytest
 
-from cronhare.domain.texts.moments import say_moment
 from cronhare.entrypoints.cli import output
 from cronhare.entrypoints.cli.output import Styled, moment, print_line, print_rows, table
+from cronhare.entrypoints.cli.times import display_zone
 
-FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+LAST = datetime.max.replace(tzinfo=UTC)
 FAILED_AT = datetime(2026, 11, 22, 12, 26, 2, tzinfo=UTC)
 HEADINGS = ("ID", "SCHEDULE", "TASK", "STATE", "REASON")
 ROW = (1, "charge-card-of-all-customers", "charge", "failed", "the gateway refused it: " * 5)
@@ -84,7 +84,10 @@ def listed(run: Run, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out.splitlines()[1]
 
 
-def test_times_are_in_full_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+def test_times_are_in_full_in_a_pipe(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "display_zone", lambda: UTC)
     run = Run("a", datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC), "failed")
 
     assert listed(run, capsys).split() == ["a", "2026-03-02", "12:00:30Z", "failed"]
@@ -117,24 +120,29 @@ def test_an_empty_list_says_so(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("zone", "value", "local"),
+    ("variable", "zone", "value", "shown"),
     [
-        ("America/New_York", FAILED_AT, " (07:26:02 EST)"),
-        ("America/New_York", FIRST, ""),
-        ("Asia/Tokyo", LAST, ""),
-        ("UTC", FIRST, ""),
+        ("CRON_DISPLAY_TIMEZONE", "America/New_York", FAILED_AT, "2026-11-22 07:26:02-05"),
+        ("CRON_DISPLAY_TIMEZONE", "Asia/Kolkata", FAILED_AT, "2026-11-22 17:56:02+05:30"),
+        ("CRON_DISPLAY_TIMEZONE", "UTC", FAILED_AT, "2026-11-22 12:26:02Z"),
+        ("TZ", ":Europe/Berlin", FAILED_AT, "2026-11-22 13:26:02+01"),
+        ("TZ", "XYZ-3", FAILED_AT, "2026-11-22 15:26:02+03"),
+        ("TZ", "Asia/Tokyo", LAST, "9999-12-31 23:59:59Z"),  # no year 10000
     ],
 )
-def test_a_moment_without_a_local_time_is_shown_in_utc_alone(
-    zone: str, value: datetime, local: str, monkeypatch: pytest.MonkeyPatch
+def test_times_are_shown_in_the_zone_of_the_setting_or_of_the_machine(
+    variable: str, zone: str, value: datetime, shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TZ", zone)
+    with monkeypatch.context() as environment:
+        environment.setenv("TZ", "Asia/Tokyo")
+        environment.setenv(variable, zone)
+        time.tzset()
+        display_zone.cache_clear()
+        said = moment(value)
     time.tzset()
-    said = moment(value)
-    monkeypatch.undo()
-    time.tzset()
+    display_zone.cache_clear()
 
-    assert said == f"{say_moment(value)}{local}"
+    assert said == shown
 
 
 def test_a_command_within_a_sentence_is_whole_in_a_narrow_window_as_it_is_copied(

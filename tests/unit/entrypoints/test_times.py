@@ -5,6 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from cronhare.entrypoints.cli import times
 from cronhare.entrypoints.cli.errors import Refusal
 from cronhare.entrypoints.cli.times import none_since, read_future, read_past, read_span
 
@@ -16,7 +17,7 @@ def test_what_is_neither_a_time_nor_how_long_is_told_both_forms(text: str) -> No
     both = r"is no time; write 2026-03-28T08:00:00Z, .* or how long: 90s"
 
     with pytest.raises(Refusal, match=both):
-        read_past(text, now=NOW)
+        read_past(text, UTC, now=NOW)
     with pytest.raises(Refusal, match=both):
         read_future(text, ZoneInfo("UTC"), now=NOW)
 
@@ -46,16 +47,21 @@ def test_the_end_of_a_pause_is_the_next_time_of_the_day() -> None:
 
 def test_all_faults_of_a_span_are_told_and_a_beginning_to_come_is_one() -> None:
     with pytest.raises(Refusal) as both:
-        read_span("soon", "2hh", now=NOW)
+        read_span("soon", "2hh", UTC, now=NOW)
     with pytest.raises(Refusal) as ahead:
-        read_span("2026-03-29T22:00", None, now=NOW)
+        read_span("2026-03-29T22:00", None, UTC, now=NOW)
 
     assert [fault.partition(":")[0] for fault in both.value.details] == ["--since", "--until"]
     assert ahead.value.details == ("--since: 2026-03-29 22:00Z is still to come",)
 
 
-def test_an_empty_answer_says_since_when_it_looked() -> None:
-    since, until = read_span("22:00", None, now=NOW)
+def test_a_span_is_read_and_an_empty_answer_told_in_the_zone_that_people_are_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(times, "display_zone", lambda: ZoneInfo("America/New_York"))
 
-    assert none_since("Nothing.", since, until) == "None since 2026-03-28 22:00Z."
+    since, until = read_span("18:00", None, now=NOW)
+
+    assert since == datetime(2026, 3, 28, 22, tzinfo=UTC)
+    assert none_since("Nothing.", since, until) == "None since 2026-03-28 18:00-04."
     assert none_since("Nothing.", None) == "Nothing."

@@ -24,7 +24,7 @@ from ..output import (
     print_line,
     print_rows,
 )
-from ..times import IN_UTC, PAST, none_since, read_span
+from ..times import IN_ZONE, PAST, none_since, read_span
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
@@ -109,7 +109,9 @@ def revoke(name: Name, *, json: Json = False) -> None:
 
 def audit(
     *,
-    since: Annotated[str | None, typer.Option(help=f"Only from then on: {PAST}. {IN_UTC}.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help=f"Only from then on: {PAST}. {IN_ZONE}.")
+    ] = None,
     who: Annotated[
         str | None, typer.Option(help="Only of this actor: user@host, a token's name, local.")
     ] = None,

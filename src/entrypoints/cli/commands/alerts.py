@@ -25,7 +25,6 @@ from cronhare.domain.events.targets import (
     Target,
     lacks,
 )
-from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import echo
 from cronhare.domain.texts.words import counted, listed
 from cronhare.ports.events import AlertFilter, NotDelivered, NotifierPort
@@ -93,7 +92,7 @@ def alerts(
     elif page.unjudged:
         print_line(f"{page.unjudged}.", style="yellow")
     elif page.judged_at is not None and not json:
-        print_line(f"Judged last at {say_moment(page.judged_at)}.", style="dim")
+        print_line(f"Judged last at {moment(page.judged_at)}.", style="dim")
 
 
 def show(

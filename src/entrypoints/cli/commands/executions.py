@@ -11,7 +11,7 @@ from cronhare.domain.cron import find_zone
 from cronhare.domain.execution import REPLAYABLE, UNFINISHED, State
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.schedules.keys import Trigger
-from cronhare.domain.texts.moments import say_due
+from cronhare.domain.texts.moments import in_zone
 from cronhare.ports.records import ExecutionFilter
 
 from ...node_identity import this_actor
@@ -31,14 +31,14 @@ from ..output import (
     Json,
     Styled,
     answer,
-    local_time,
+    due,
     print_beside,
     print_json,
     print_line,
     print_rows,
     say_took,
 )
-from ..times import IN_UTC, PAST, none_since, read_span, read_time
+from ..times import IN_ZONE, PAST, none_since, read_span, read_time
 from ..typed_values import MOST_LINES, Limit
 from ..wiring import open_ledger, said_ledger
 
@@ -61,7 +61,7 @@ def list_(
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(help=f"Claimed at this time or later: {PAST}. {IN_UTC}."),
+        typer.Option(help=f"Claimed at this time or later: {PAST}. {IN_ZONE}."),
     ] = None,
     until: Annotated[
         str | None, typer.Option(help="Claimed before this time, written the same way.")
@@ -252,9 +252,8 @@ def explain(
     if json:
         print_json(found)
         return
-    local = local_time(found.instant, find_zone(found.timezone))
-    there = f" ({local:%H:%M %Z})" if local else ""
-    print_line(f"{found.schedule_name} at {say_due(found.instant)}{there}")
+    there = in_zone(found.instant, find_zone(found.timezone))
+    print_line(f"{found.schedule_name} at {due(found.instant)} ({there:%H:%M %Z})")
     print_line(found.answer, style="bold")
     for reason in found.because:
         print_line(reason, indent=2)

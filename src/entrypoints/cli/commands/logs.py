@@ -13,7 +13,7 @@ from cronhare.application.administration.reading.output import CutShort, Followe
 from cronhare.application.worker.leases import EVERY
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import LARGEST_ID
-from cronhare.domain.texts.moments import say_moment, say_time
+from cronhare.domain.texts.moments import say_time
 from cronhare.domain.texts.printable import echo, printable
 from cronhare.domain.texts.words import counted
 from cronhare.ports import LedgerUnmade
@@ -23,6 +23,7 @@ from ..described import say_pause
 from ..errors import Refusal
 from ..options import one_of
 from ..output import Json, json_line, moment, print_json, print_line, printable_lines
+from ..times import display_zone
 from ..wiring import open_ledger, opened, wire
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _follow(which: str, *, raw: bool, json: bool) -> None:
 
     def stamp() -> str:
         """Say when a line was seen, unless it was there at the first look, maybe for long."""
-        shown = say_time(datetime.now(UTC))
+        shown = say_time(datetime.now(UTC), display_zone())
         return f"{shown if waited else ' ' * len(shown)}  "
 
     events = container.queries().follow(execution_id, pause=pause)
@@ -209,7 +210,7 @@ def _left_out(lines: int) -> str:
 def _said(event: Moved | CutShort) -> str:
     if isinstance(event, Moved):
         return _said_state(event.execution)
-    at = say_moment(event.as_of)
+    at = moment(event.as_of)
     return f"Attempt {event.attempt} was lost: what it wrote after {at} is not known"
 
 
@@ -220,7 +221,7 @@ def _said_state(execution: Execution) -> str:
             owner = execution.owner or "a worker"
             doing = f"attempt {execution.attempt} runs at {owner}"
         case State.RETRYING:
-            at = f" at {say_moment(begins)}" if begins else ""
+            at = f" at {moment(begins)}" if begins else ""
             doing = f"attempt {execution.attempt} begins{at}; {execution.last_error}"
         case State.CLAIMED | State.PUBLISHED:
             doing = "it waits for a worker"

@@ -1,6 +1,5 @@
 """`cronhare schedules [show | pause | resume | enable | disable | delete]`."""
 
-import sys
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,7 +15,7 @@ from cronhare.application.administration.views.schedules import (
 from cronhare.application.starting import keeps_alive
 from cronhare.domain.cron import CronExpression, find_zone, names_matter
 from cronhare.domain.schedules.keys import Trigger
-from cronhare.domain.texts.moments import say_due, say_duration
+from cronhare.domain.texts.moments import say_duration
 from cronhare.domain.texts.printable import echo
 from cronhare.domain.texts.words import called_in_full, counted, listed, say_no_times, say_ways
 from cronhare.ports.schedules import ScheduleFilter
@@ -30,7 +29,9 @@ from ..output import (
     Columns,
     Json,
     Styled,
+    due,
     facts,
+    is_terminal,
     json_line,
     print_beside,
     print_json,
@@ -39,7 +40,7 @@ from ..output import (
     say_left,
     say_near,
 )
-from ..times import read_future
+from ..times import display_zone, read_future
 from ..wiring import open_ledger, said_ledger
 
 
@@ -74,15 +75,15 @@ def list_(*, search: str | None, limit: int, json: bool) -> None:
 
 def _next(schedule: ScheduleView, now: datetime) -> object:
     """Say when it is due next: on a terminal without what is as today."""
-    due = None if schedule.status is None else schedule.next_due_at
-    return say_near(due, now) if due is not None and sys.stdout.isatty() else due
+    at = None if schedule.status is None else schedule.next_due_at
+    return say_near(at, now, display_zone()) if at is not None and is_terminal() else at
 
 
 def _left(schedule: ScheduleView, now: datetime) -> str | None:
-    due = None if schedule.status is None else schedule.next_due_at
-    if due is None:
+    at = None if schedule.status is None else schedule.next_due_at
+    if at is None:
         return None
-    return say_left(due - now) if due > now else f"late by {say_left(now - due)}"
+    return say_left(at - now) if at > now else f"late by {say_left(now - at)}"
 
 
 def _short_status(schedule: ScheduleView) -> object:
@@ -99,7 +100,7 @@ def _short_when(schedule: ScheduleView) -> str | None:
     if schedule.status is None:
         return schedule.schedule
     if schedule.date_time is not None:
-        return f"once, {say_due(schedule.date_time)}"
+        return f"once, {due(schedule.date_time)}"
     if schedule.every_seconds is not None:
         return f"every {say_duration(timedelta(seconds=schedule.every_seconds))}"
     return schedule.schedule or say_no_times(source=schedule.source, stay_alive=schedule.stay_alive)
@@ -199,7 +200,7 @@ def _last(schedule: ScheduleView) -> str | None:
     if last is None:
         return None
     came_of = _CAME_OF.get(last.trigger, f"by {last.trigger.value}")
-    return f"execution {last.execution_id}, {last.state}, {came_of} {say_due(last.due_at)}"
+    return f"execution {last.execution_id}, {last.state}, {came_of} {due(last.due_at)}"
 
 
 def _duration(seconds: float | None) -> str | None:

@@ -11,7 +11,7 @@ from cronhare.ports.statistics import DAY_AND_TYPE, MOST_GROUPS, OF_FAILURES, WE
 from ..errors import Refusal
 from ..options import Asked, chosen_by
 from ..output import Columns, Json, print_rows
-from ..times import IN_UTC, PAST, none_since, read_span
+from ..times import IN_ZONE, PAST, none_since, read_span
 from ..typed_values import MOST_LINES
 from ..wiring import open_ledger
 
@@ -25,7 +25,7 @@ Grouped = Annotated[
     list[By] | None,
     typer.Option("--by", help="Count by this; may be repeated. By day and type if left out."),
 ]
-From = Annotated[str, typer.Option("--since", help=f"From this time on: {PAST}. {IN_UTC}.")]
+From = Annotated[str, typer.Option("--since", help=f"From this time on: {PAST}. {IN_ZONE}.")]
 To = Annotated[str | None, typer.Option("--until", help="Before this time, written the same way.")]
 Limit = Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many lines.")]
 

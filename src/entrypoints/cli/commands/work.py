@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.words import counted, listed
 
 from ...node_identity import this_actor
@@ -114,7 +113,7 @@ def undrain(name: Node, *, json: Json = False) -> None:
 
 def _left(found: "NodesView") -> Iterator[str]:
     for run in found.left_runs:
-        lost = "" if run.lease_until is None else f"; lost at {say_moment(run.lease_until)}"
+        lost = "" if run.lease_until is None else f"; lost at {moment(run.lease_until)}"
         yield f"{run.node} left execution {run.execution_id} ({run.schedule_name}){lost}"
     if found.unread:
         known = len(found.nodes) + found.broken + found.unread
