@@ -1,9 +1,11 @@
-"""Writes `docs/reference/log-actions.md`: every action of the log, read from the code.
+"""Keeps `docs/reference/log-actions.md` as the code says: actions, their levels and fields.
 
-Run it after a change:  python -m scripts.log_actions
+What happened and what to do is written on the page by hand, and kept. After a change run
+`python -m scripts.log_actions`, and write what a new row means.
 """
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,22 +16,12 @@ import attrs
 ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs" / "reference" / "log-actions.md"
 
-_HEAD: Final = """\
-# Log actions
+_TABLE: Final = (
+    "| action | level, fields | what happened | what to do |\n| --- | --- | --- | --- |\n"
+)
+_ROW: Final = re.compile(r"(?m)^\| `([a-z._-]+)` \| [^|]* \| ([^|]*) \| ([^|]*) \|$")
 
-Each line of the log has an action beside its sentence: `"action"` with `CRON_LOG_FORMAT=json`.
-Actions are stable; sentences are for people, and may change. What to do about a warning or an error
-is in [what the log says](../operators.md#what-the-log-says-and-what-to-do). A line about an
-execution has `type`, `id`, `scheduler_id`, `execution`, `attempt` and `schedule` too, and each line
-its `node`.
-
-Made from the code by `python -m scripts.log_actions`.
-
-| action | level | has besides | said by |
-| --- | --- | --- | --- |
-"""
-
-#: How levels are called in the log; what is decided when it is said has several.
+#: Levels as the log calls them.
 _LEVELS: Final = {"WARNING": "WARN", "CRITICAL": "ERROR", "exception": "ERROR", "error": "ERROR"}
 
 
@@ -39,28 +31,29 @@ class Said:
 
     action: str
     level: str
-    fields: frozenset[str]
-    module: str
+    fields: frozenset[str] = frozenset()
 
 
 def said() -> Iterator[Said]:
-    """Find all that the code says."""
+    """Find all that the code says; a bare text that looks like an action has no level."""
     for path in sorted((ROOT / "src").rglob("*.py")):
-        module = str(path.relative_to(ROOT / "src"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call):
-                yield from _of_call(node, module)
+                yield from _of_call(node)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield Said(node.value, "")
 
 
-def _of_call(call: ast.Call, module: str) -> Iterator[Said]:
+def _of_call(call: ast.Call) -> Iterator[Said]:
     named = {each.arg: each.value for each in call.keywords if each.arg}
     match call.func, call.args:
         case ast.Name("say"), [_, level, ast.Constant(str(action)), *_]:
-            fields = frozenset(named.keys() - {"stack", "about"})
-            yield Said(action, _level(level), fields, module)
-        case ast.Attribute(attr=how), _ if "extra" in named:
-            for action in _actions(named["extra"]):
-                yield Said(action, _LEVELS.get(how, how.upper()), frozenset(), module)
+            yield Said(action, _level(level), frozenset(named.keys() - {"stack", "about"}))
+        case ast.Attribute(attr=how), _ if isinstance(extra := named.get("extra"), ast.Dict):
+            for key, value in zip(extra.keys, extra.values, strict=True):
+                match key, value:
+                    case ast.Constant("action"), ast.Constant(str(action)):
+                        yield Said(action, _LEVELS.get(how, how.upper()))
 
 
 def _level(node: ast.expr) -> str:
@@ -70,27 +63,22 @@ def _level(node: ast.expr) -> str:
     return "varies"
 
 
-def _actions(extra: ast.expr) -> Iterator[str]:
-    if isinstance(extra, ast.Dict):
-        for key, value in zip(extra.keys, extra.values, strict=True):
-            match key, value:
-                case ast.Constant("action"), ast.Constant(str(action)):
-                    yield action
-
-
 def page() -> str:
-    """Write the page."""
+    """Write the page anew, with the texts that it has."""
+    head, _, rest = PAGE.read_text(encoding="utf-8").partition(_TABLE)
+    texts = {action: (happened, cure) for action, happened, cure in _ROW.findall(rest)}
     found = defaultdict[str, list[Said]](list)
     for each in said():
-        found[each.action].append(each)
-    return _HEAD + "".join(_row(action, found[action]) for action in sorted(found))
+        if each.level or each.action in texts:
+            found[each.action].append(each)
+    rows = [_row(action, found[action], *texts.get(action, ("", ""))) for action in sorted(found)]
+    return head + _TABLE + "".join(rows)
 
 
-def _row(action: str, places: list[Said]) -> str:
-    levels = ", ".join(sorted({place.level for place in places}))
-    fields = ", ".join(f"`{name}`" for name in sorted(set().union(*(p.fields for p in places))))
-    modules = ", ".join(f"`{name}`" for name in sorted({place.module for place in places}))
-    return f"| `{action}` | {levels} | {fields or 'nothing'} | {modules} |\n"
+def _row(action: str, places: list[Said], happened: str, cure: str) -> str:
+    levels = sorted({place.level for place in places} - {""}) or ["varies"]
+    fields = [f"`{name}`" for name in sorted(set().union(*(p.fields for p in places)))]
+    return f"| `{action}` | {', '.join([*levels, *fields])} | {happened} | {cure} |\n"
 
 
 if __name__ == "__main__":

@@ -198,7 +198,7 @@ def test_each_alert_says_what_is_the_matter_and_where_to_read_on() -> None:
         assert notes.keys() == {"summary", "description", "runbook_url"}, name
         assert rule["labels"]["severity"] in {"warning", "critical"}, name
         assert notes["runbook_url"] == f"docs/metrics.md#{name.lower()}"
-        assert f"\n### {name}\n" in page, name
+        assert f'<a id="{name.lower()}"></a>' in page, name
 
 
 def _exported() -> set[str]:

@@ -1,4 +1,4 @@
-"""What the operators' page says of policies is what a jobs file may say, and what it means."""
+"""What the page of tasks says of policies is what a jobs file may say, and what it means."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from cronhare.application.administration.views.values import retry_facts
 from cronhare.domain.retries.policy import BACKOFFS, POLICIES, RetryPolicy
 from cronhare.domain.schedules.task import BUILT_IN_CLASSES
 
-PAGE = (Path(__file__).parents[2] / "docs/operators.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/reference/tasks.md").read_text(encoding="utf-8")
 SECTION = PAGE.partition("## How a task is retried")[2].partition("\n## ")[0]
 
 

@@ -20,8 +20,8 @@ NODES = Rules()
 #: Where to look for the reason why a scheduler cannot claim a schedule, and what ends that.
 LOOK_FOR_HELD = (
     "look for `schedule.held` and `schedule.refused` in the schedulers' logs: they say what is in "
-    "the way. End the transaction that was left open; docs/operators.md says at `ledger.busy` how "
-    "to find it"
+    "the way. End the transaction that was left open: `ledger.busy` in "
+    "docs/reference/log-actions.md says how to find it"
 )
 
 

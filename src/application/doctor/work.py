@@ -237,7 +237,7 @@ def _wait(seen: Seen, why: _Why, waiting: Sequence[Waiting]) -> Told:
                 "no scheduler runs, it has no such queue, or another session holds their rows",
                 "start `cronhare scheduler` (or `cronhare up` with the jobs file of that queue); "
                 "if one runs, its log says what keeps it from the broker, and if nothing does, "
-                "docs/operators.md says at `ledger.busy` how to find who holds rows. "
+                "`ledger.busy` in docs/reference/log-actions.md says how to find who holds rows. "
                 f"They are sent as soon as it can{_OR}",
             )
         case _Why.ALL_ARE_BUSY:
