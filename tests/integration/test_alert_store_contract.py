@@ -20,7 +20,6 @@ from tests.integration.ledgers import (
     SECOND,
     SUCCESS,
     Ledger,
-    Shell,
     at_once,
     draft,
 )
@@ -88,23 +87,6 @@ def test_while_one_judges_no_other_begins_until_that_has_taken_twice_as_long(
     assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
     ledger.clock.advance(2 * MINUTE)
     assert ledger.alerts.begin(now=ledger.now, every=MINUTE)  # that one was killed
-
-
-def test_it_is_known_when_the_whole_ledger_was_judged_last(ledger: Ledger) -> None:
-    never = ledger.alerts.judged_at()
-    assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
-    begun = ledger.alerts.judged_at()
-    ledger.alerts.keep([], now=ledger.now, ended_at=ledger.now)
-    kept_at = ledger.now
-    ledger.clock.advance(MINUTE)
-    assert ledger.alerts.begin(now=ledger.now, every=MINUTE, source="jobs.toml")
-    ledger.alerts.keep([], now=ledger.now, ended_at=ledger.now, source="jobs.toml")
-
-    assert (never, begun, ledger.alerts.judged_at()) == (None, None, kept_at)
-
-
-def test_an_empty_ledger_shows_no_sign(ledger: Ledger) -> None:
-    assert signs(ledger) == Signs()
 
 
 def test_unresolved_failures_and_retried_runs_are_counted(ledger: Ledger) -> None:
@@ -204,21 +186,6 @@ def test_what_is_over_is_remembered_for_a_day_and_raised_anew(ledger: Ledger) ->
     assert (raised.raised_at, raised.data["value"]) == (cleared_at + DAY, 10)
     assert remembered == ["growing"]
     assert listed(ledger, cleared=True) == []
-
-
-def test_one_that_held_while_a_clock_was_ahead_is_over_when_that_is_set_right(
-    ledger: Ledger,
-) -> None:
-    ledger.alerts.keep(
-        [alert(), alert(Rule.GROWING)],
-        now=ledger.now + timedelta(days=30),
-        ended_at=ledger.now + timedelta(days=30),
-    )
-
-    changes = ledger.alerts.keep([alert()], now=ledger.now, ended_at=ledger.now)
-
-    assert keys(changes.cleared) == ["growing"]
-    assert keys(listed(ledger)) == ["failed"]
 
 
 def test_each_source_judges_and_clears_its_own_and_nobodys_are_over_after_a_day(
@@ -371,23 +338,21 @@ def test_schedules_of_no_file_are_found_by_their_tasks(ledger: Ledger) -> None:
 
 def test_of_those_that_keep_at_once_one_raises_and_one_clears(ledger: Ledger) -> None:
     held = [alert(), alert(Rule.GROWING)]
-    for _ in range(3):
-        assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
-        raised = at_once(
-            4, lambda _: ledger.alerts.keep(held, now=ledger.now, ended_at=ledger.now).raised
-        )
-        assert sorted(keys([one for some in raised for one in some])) == ["failed", "growing"]
-        for _ in range(CLEAR_AFTER // MINUTE):
-            ledger.clock.advance(MINUTE)
-            assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
-            assert not ledger.alerts.keep([], now=ledger.now, ended_at=ledger.now).cleared
+    assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
+    raised = at_once(
+        4, lambda _: ledger.alerts.keep(held, now=ledger.now, ended_at=ledger.now).raised
+    )
+    assert sorted(keys([one for some in raised for one in some])) == ["failed", "growing"]
+    for _ in range(CLEAR_AFTER // MINUTE):
         ledger.clock.advance(MINUTE)
         assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
-        cleared = at_once(
-            4, lambda _: ledger.alerts.keep([], now=ledger.now, ended_at=ledger.now).cleared
-        )
-        assert sorted(keys([one for some in cleared for one in some])) == ["failed", "growing"]
-        ledger.clock.advance(MINUTE)
+        assert not ledger.alerts.keep([], now=ledger.now, ended_at=ledger.now).cleared
+    ledger.clock.advance(MINUTE)
+    assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
+    cleared = at_once(
+        4, lambda _: ledger.alerts.keep([], now=ledger.now, ended_at=ledger.now).cleared
+    )
+    assert sorted(keys([one for some in cleared for one in some])) == ["failed", "growing"]
 
 
 def test_a_judge_that_was_overtaken_changes_nothing(ledger: Ledger) -> None:
@@ -473,21 +438,3 @@ def test_a_page_has_what_holds_then_what_is_over_the_newest_first(ledger: Ledger
         rest = [*every, "failed"][at + 1 :]
         assert page(AlertPlace.of(one), cleared=True) == rest
         assert page(AlertPlace.of(one), 2, cleared=True) == rest[:2]
-
-
-def test_one_whose_row_is_broken_is_not_listed_and_raised_anew(
-    database_ledger: Ledger, shell: Shell
-) -> None:
-    ledger = database_ledger
-    held = [alert(), alert(Rule.NODE)]
-    ledger.alerts.keep(held, now=ledger.now, ended_at=ledger.now)
-    shell("UPDATE Alert SET data = '{' WHERE rule = 'failed'")
-
-    those = keys(listed(ledger))
-    page, _ = ledger.alerts.page(AlertFilter(), after=None, limit=9)
-    ledger.clock.advance(MINUTE)
-    changes = ledger.alerts.keep(held, now=ledger.now, ended_at=ledger.now)
-
-    assert those == keys(page) == ["node"]
-    assert keys(changes.raised) == ["failed"]
-    assert keys(listed(ledger)) == ["failed", "node"]

@@ -12,11 +12,9 @@ import pytest
 from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
 from cronhare.domain.topology import (
-    FAILED_QUEUE,
     MAIN_QUEUE,
     WAITING_QUEUE,
     Destination,
-    ToFailed,
     ToQueue,
     ToWaiting,
 )
@@ -177,36 +175,6 @@ async def test_of_a_body_larger_than_any_that_is_read_the_beginning_is_delivered
     assert [one.defect for one in deliveries] == [None, cut, None]
 
 
-@pytest.mark.parametrize("value", [-(2**63), 2**63 - 1, b"raw", [{"deep": b"raw"}]])
-async def test_the_odder_headers_arrive_as_they_are(bench: Bench, value: object) -> None:
-    connection, hands = await bench.consumer()
-
-    await connection.publish(Envelope(Message(body=b"", headers={"odd": value}), ToQueue()))
-
-    assert (await hands.next()).message.headers == {"odd": value}
-
-
-async def test_a_header_that_no_wire_carries_is_refused(bench: Bench) -> None:
-    connection = await bench.connect()
-
-    with pytest.raises(TypeError, match="header odd"):
-        await connection.publish(Envelope(Message(body=b"", headers={"odd": 2**63}), ToQueue()))
-
-
-async def test_what_waited_before_the_consumer_came_is_delivered_in_order(bench: Bench) -> None:
-    await bench.publish(b"one", b"two", b"three")
-
-    _, hands = await bench.consumer()
-
-    assert await hands.bodies(3) == [b"one", b"two", b"three"]
-
-
-async def test_a_message_that_no_queue_wants_is_returned(bench: Bench) -> None:
-    answers = await bench.publish(b"stray", to=ToQueue("nobody.declared.this"))
-
-    assert answers == [Published.RETURNED]
-
-
 async def test_each_of_two_that_share_an_id_has_its_own_answer(bench: Bench) -> None:
     """Ids are whatever their publishers say: two schedules may well have the same."""
     connection = await bench.connect()
@@ -357,16 +325,6 @@ async def test_a_nacked_message_comes_back_after_the_retry_delay_with_its_deaths
     ]
 
 
-async def test_a_paused_consumer_gets_nothing_more(bench: Bench) -> None:
-    connection, hands = await bench.consumer()
-
-    await connection.pause()
-    await bench.publish(b"one")
-    await bench.quiet()
-
-    assert hands.seen() == []
-
-
 async def test_a_paused_consumer_can_still_settle_what_it_has(bench: Bench) -> None:
     await bench.publish(b"done", b"back")
     connection, hands = await bench.consumer(prefetch=2)
@@ -445,16 +403,6 @@ async def test_whoever_consumes_says_so_until_it_pauses_or_closes(bench: Bench) 
     await closed.close()
 
     assert [each.is_consuming() for each in (paused, closed)] == [False, False]
-
-
-async def test_a_paused_connection_can_consume_again(bench: Bench) -> None:
-    connection, hands = await bench.consumer()
-    await connection.pause()
-    await bench.publish(b"one")
-
-    await connection.consume([MAIN_QUEUE], prefetch=1, on_delivery=hands.take)
-
-    assert await hands.bodies(1) == [b"one"]
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -538,19 +486,6 @@ async def test_a_closed_connection_does_not_know_what_became_of_a_message(bench:
     answer = await connection.publish(Envelope(Message(body=b"late"), ToQueue()))
 
     assert answer is Published.UNKNOWN
-
-
-@pytest.mark.parametrize(
-    ("queue", "to"), [(FAILED_QUEUE, ToFailed()), (WAITING_QUEUE, ToWaiting())]
-)
-async def test_any_queue_of_the_topology_can_be_consumed(
-    bench: Bench, queue: str, to: Destination
-) -> None:
-    _, hands = await bench.consumer(queue)
-
-    await bench.publish(b"one", to=to)
-
-    assert await hands.bodies(1) == [b"one"]
 
 
 async def test_a_handler_that_raises_does_not_hold_up_the_next_delivery(bench: Bench) -> None:

@@ -81,9 +81,9 @@ def test_entries_are_found_by_time_actor_and_target(ledger: Ledger) -> None:
     assert targets(actor=CI.name, target="a", since=ledger.now - SECOND) == ["a"]
 
 
-def test_the_cleanup_deletes_what_is_older_than_is_kept(ledger: Ledger) -> None:
+def test_the_cleanup_deletes_what_is_older_than_is_kept_however_much(ledger: Ledger) -> None:
+    ledger.audit.begin([intent(ledger)] * 1_001)
     retention = Retention()
-    ledger.audit.begin([intent(ledger, "old")])
     ledger.clock.advance(SECOND)
     ledger.audit.begin([intent(ledger, "kept")])
     ledger.clock.advance(retention.audit)
@@ -91,13 +91,3 @@ def test_the_cleanup_deletes_what_is_older_than_is_kept(ledger: Ledger) -> None:
     ledger.records.clean_up(now=ledger.now, retention=retention)
 
     assert [each.target for each in entries(ledger)] == ["kept"]
-
-
-def test_the_cleanup_deletes_more_than_go_in_one_transaction(ledger: Ledger) -> None:
-    ledger.audit.begin([intent(ledger)] * 1_001)
-    retention = Retention()
-    ledger.clock.advance(retention.audit + SECOND)
-
-    ledger.records.clean_up(now=ledger.now, retention=retention)
-
-    assert entries(ledger) == []

@@ -25,7 +25,6 @@ from tests.integration.ledgers import (
     NOON,
     SECOND,
     Ledger,
-    Shell,
     at_once,
     draft,
 )
@@ -321,19 +320,6 @@ def test_all_faults_are_told_at_once_and_a_preview_changes_nothing(ledger: Ledge
     assert [each.field for each in refused.value.faults] == ["until", "schedule", "rate", "at_once"]
     assert (preview.instants, preview.ran) == (1, 0)
     assert list(ledger.replays.replays(limit=9)) == []
-
-
-def test_an_order_that_somebody_spoilt_keeps_no_other_waiting(
-    database_ledger: Ledger, shell: Shell
-) -> None:
-    ledger = database_ledger
-    ledger.add(**HOURLY)
-    ledger.clock.advance(MINUTE)
-    spoilt, innocent = order(ledger, NOON - HOUR, NOON), order(ledger, NOON - HOUR, NOON)
-    shell(f"""UPDATE Replay SET asked = '{{"kind":"backfill"}}' WHERE id = {spoilt.id}""")
-
-    assert [one.id for one in ledger.replays.replays(limit=9)] == [innocent.id]
-    assert ledger.advanced().replay.id == innocent.id
 
 
 def test_a_schedule_that_is_gone_stops_it(ledger: Ledger) -> None:

@@ -126,10 +126,6 @@ def test_a_published_message_arrives_byte_for_byte_with_its_headers_and_its_id(
     assert (delivery.queue, delivery.redelivered) == (MAIN_QUEUE, False)
 
 
-def test_an_empty_queue_has_no_next_message(bench: Bench) -> None:
-    assert bench.broker.receive(MAIN_QUEUE) is None
-
-
 def test_a_batch_is_answered_one_by_one_and_keeps_its_order(bench: Bench) -> None:
     batch = [Envelope(Message(body=b"%d" % n), ToQueue()) for n in range(100)]
     batch[50] = Envelope(Message(body=b"lost"), ToQueue("nobody.declared.this"))
@@ -140,16 +136,6 @@ def test_a_batch_is_answered_one_by_one_and_keeps_its_order(bench: Bench) -> Non
     expected[50] = Published.RETURNED
     assert list(answers) == expected
     assert bench.bodies() == [b"%d" % n for n in range(100) if n != 50]
-
-
-def test_an_empty_batch_is_answered_with_nothing(bench: Bench) -> None:
-    assert list(bench.broker.publish([])) == []
-
-
-def test_a_broker_that_is_there_is_reachable(bench: Bench) -> None:
-    bench.publish(b"task")
-
-    assert bench.broker.is_reachable()
 
 
 def test_each_destination_has_its_queue(bench: Bench) -> None:
@@ -209,62 +195,6 @@ def test_a_delayed_message_without_a_queue_is_confirmed_and_ends_in_quarantine(
     assert bench.bodies(QUARANTINE_QUEUE) == [b"stray"]
 
 
-def test_an_acked_message_is_gone(bench: Bench) -> None:
-    bench.publish(b"done")
-
-    bench.broker.ack(bench.receive())
-    bench.broker.close()
-
-    assert bench.reconnect().receive(MAIN_QUEUE) is None
-
-
-def test_a_message_in_hand_is_not_given_out_again(bench: Bench) -> None:
-    bench.publish(b"one")
-    bench.publish(b"two")
-
-    first, second, third = bench.receive(), bench.receive(), bench.broker.receive(MAIN_QUEUE)
-
-    assert [first.message.body, second.message.body] == [b"one", b"two"]
-    assert third is None
-
-
-def test_a_message_that_was_given_back_is_the_next_and_redelivered(bench: Bench) -> None:
-    bench.publish(b"one")
-    bench.publish(b"two")
-
-    bench.broker.nack(bench.receive(), requeue=True)
-
-    again = bench.receive()
-    assert (again.message.body, again.redelivered) == (b"one", True)
-    assert "x-death" not in again.message.headers
-
-
-def test_what_was_not_settled_comes_again_first_and_in_order_after_a_close(bench: Bench) -> None:
-    for body in (b"one", b"two", b"three"):
-        bench.publish(body)
-    bench.receive()
-    bench.receive()
-
-    bench.broker.close()
-
-    again = [bench.reconnect().receive(MAIN_QUEUE) for _ in range(3)]
-    assert [(one.message.body, one.redelivered) for one in again if one is not None] == [
-        (b"one", True),
-        (b"two", True),
-        (b"three", False),
-    ]
-
-
-def test_a_nacked_message_comes_back_through_the_retry_queue(bench: Bench) -> None:
-    bench.publish(b"again")
-
-    bench.broker.nack(bench.receive())
-
-    assert bench.bodies() == []
-    bench.elapse(RETRY_DELAY)
-    assert bench.bodies() == [b"again"]
-
-
 def test_the_deaths_of_a_nacked_message_are_counted_the_newest_first(bench: Bench) -> None:
     bench.publish(b"again")
 
@@ -311,18 +241,6 @@ def test_what_is_nacked_where_nothing_follows_is_gone(bench: Bench) -> None:
     bench.elapse(RETRY_DELAY)
 
     assert bench.bodies(FAILED_QUEUE) == bench.bodies() == []
-
-
-def test_settling_twice_is_harmless(bench: Bench) -> None:
-    bench.publish(b"one")
-    bench.publish(b"two")
-    delivery = bench.receive()
-    bench.broker.ack(delivery)
-
-    bench.broker.ack(delivery)
-    bench.broker.nack(delivery, requeue=True)
-
-    assert bench.bodies() == [b"two"]
 
 
 def test_a_message_that_is_changed_after_its_publish_arrives_as_it_was(bench: Bench) -> None:

@@ -27,7 +27,6 @@ from tests.integration.ledgers import (
     SECOND,
     SUCCESS,
     Ledger,
-    Shell,
     all_running,
     at_once,
 )
@@ -217,12 +216,3 @@ def test_one_that_nobody_asks_for_a_window_after_its_pause_has_closed(ledger: Le
 
     assert told(answers) == [Changed.BREAKER_CLOSED]
     assert verdicts(answers) == [IN_30_S]
-
-
-def test_a_breaker_that_somebody_spoilt_holds_nothing_back(
-    sqlite: Ledger, sqlite_shell: Shell
-) -> None:
-    *_, last = opened(sqlite, more=1)
-    sqlite_shell("UPDATE CircuitBreaker SET failures = x'00ff'")
-
-    assert end(sqlite, last) == [State.RETRYING]

@@ -11,7 +11,6 @@ from tests.integration.ledgers import EVERY_MINUTE, IN_30_S, LEASE, MINUTE, SECO
 
 DAY = timedelta(days=1)
 FAR = FARTHEST + DAY
-IN_30_S_LATER = 30 * SECOND
 
 
 def set_right(ledger: Ledger, ahead: timedelta) -> None:
@@ -66,17 +65,6 @@ def test_a_retry_that_was_to_wait_for_long_waits_on(
     assert regained(ledger) == 0
 
     assert ledger.seen(running).next_attempt_at == begins
-
-
-def test_a_retry_that_is_set_later_waits_as_it_is_to(ledger: Ledger) -> None:
-    ledger.clock.advance(DAY)
-    claimed = ledger.published()
-    set_right(ledger, DAY)
-    ledger.finish(ledger.started(claimed), IN_30_S)
-
-    assert regained(ledger) == 0
-
-    assert ledger.seen(claimed).next_attempt_at == ledger.now + IN_30_S_LATER
 
 
 @pytest.mark.parametrize("is_published", [False, True], ids=["claimed", "published"])

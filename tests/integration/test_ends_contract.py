@@ -5,17 +5,13 @@ from collections.abc import Sequence
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.retries.outcome import Crash, Ending, PoisonPill
-from cronhare.domain.retries.retry import Complete, Quarantine
-from cronhare.ports.attempts import Finish
+from cronhare.domain.retries.retry import Quarantine
 from tests.integration.ledgers import (
     CRASH,
     FOR_GOOD,
     GRACES,
-    IN_30_S,
-    LOSS,
     MICROSECOND,
     SECOND,
-    SUCCESS,
     Ledger,
     at_once,
 )
@@ -38,17 +34,6 @@ def test_an_end_is_overdue_when_its_grace_is_over(ledger: Ledger) -> None:
     (ended,) = overdue(ledger)
 
     assert (list(before), ended) == ([], archived)
-
-
-def test_an_end_that_was_given_up_is_found_as_well(ledger: Ledger) -> None:
-    execution = ledger.running()
-    finish = Finish(execution=execution, ran=LOSS, verdict=FOR_GOOD)
-    ledger.attempts.give_up([finish], now=ledger.now)
-    ledger.clock.advance(GRACES.ended)
-
-    (ended,) = overdue(ledger)
-
-    assert (ended.ticket.execution_id, ended.ticket.attempt) == (execution.id, 1)
 
 
 def test_what_is_quarantined_is_found_with_its_crashes(ledger: Ledger) -> None:
@@ -104,18 +89,6 @@ def test_what_somebody_has_resolved_needs_no_message(ledger: Ledger) -> None:
     replayed, discarded = ledger.failed("replayed"), ledger.failed("discarded")
     ledger.records.replay([replayed.id], now=ledger.now)
     ledger.records.discard([discarded.id], note="known", now=ledger.now)
-
-    ledger.clock.advance(GRACES.ended)
-
-    assert list(overdue(ledger)) == []
-
-
-def test_what_is_to_go_on_or_has_succeeded_has_no_end_for_good(ledger: Ledger) -> None:
-    ledger.finished(ledger.claimed("retrying"), IN_30_S)
-    ledger.finished(ledger.claimed("done"), Complete(), SUCCESS)
-    cancelled = ledger.running("cancelled")
-    ledger.records.cancel(cancelled.id, now=ledger.now)
-    ledger.finish(cancelled, FOR_GOOD)
 
     ledger.clock.advance(GRACES.ended)
 

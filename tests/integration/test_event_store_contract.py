@@ -305,25 +305,6 @@ def test_who_is_told_once_hears_of_the_first_bad_end_until_the_schedule_recovers
     assert hears("hook", OutboxState.DELIVERED) == ["failed"] * 6
 
 
-def test_a_bad_end_that_is_announced_while_a_recovery_is_looked_for_waits_for_its_own(
-    ledger: Ledger,
-) -> None:
-    fails(ledger, hopes="hook")
-    ledger.succeeded(ledger.claimed("report"))
-    ledger.clock.advance(SECOND)
-    [looked_at] = ledger.events.expected(source=SHOP, after=0, limit=9)
-    found = recovered(looked_at, success_after(ledger, looked_at))
-    fails(ledger, hopes="hook")
-    overtaken = ledger.events.recover(looked_at, found, now=ledger.now)
-    success = ledger.succeeded(ledger.claimed("report"))
-    [expected] = ledger.events.expected(source=SHOP, after=0, limit=9)
-    event = recovered(expected, success_after(ledger, expected))
-    told = ledger.events.recover(expected, event, now=ledger.now)
-
-    assert (overtaken, told) == (False, True)
-    assert [one.execution_id for one in take(ledger, "hook")] == [success.id]
-
-
 def test_what_is_replayed_is_not_late(ledger: Ledger) -> None:
     first = ledger.failed("one")
     [one] = ledger.executions()
@@ -398,38 +379,6 @@ def test_only_a_due_instant_arrives(ledger: Ledger) -> None:
         ledger.records.run_now(id_, key=key, params=None, now=ledger.now, node="ant")
 
     assert [one.id for one in arrivals(ledger, ids).found] == [due.id]
-
-
-def test_what_stays_alive_does_not_arrive_even_when_it_is_due(ledger: Ledger) -> None:
-    ledger.schedules.save([draft("pump", stay_alive=True)], source=SHOP, now=ledger.now)
-    ledger.plan_edited()
-    ids = ledger.events.schedule_ids(["pump"], source=SHOP)
-    ledger.clock.advance(MINUTE)
-    [due] = ledger.claim_due().claimed
-
-    assert due.scheduler_id in ids
-    assert list(arrivals(ledger, ids).found) == []
-
-
-def test_all_skips_are_found_page_by_page_however_many_there_are(ledger: Ledger) -> None:
-    busy = draft("busy", overlap=OverlapPolicy.SKIP)
-    ledger.schedules.save([busy], source=SHOP, now=ledger.now)
-    ledger.plan_edited()
-    ids = ledger.events.schedule_ids(["busy"], source=SHOP)
-    for _ in range(6):
-        ledger.clock.advance(MINUTE)
-        ledger.claim_due()
-
-    found, after = list[int](), 0
-    while True:
-        page = ledger.events.skips(ids, since=ledger.now - DAY, after=after, limit=2)
-        found += [one.id for one in page.found]
-        if page.next is None:
-            break
-        after = page.next
-
-    assert len(found) == len(set(found)) == 5
-    assert found == sorted(found)
 
 
 def test_a_late_start_that_ended_while_nobody_looked_is_found_and_no_start_in_time(

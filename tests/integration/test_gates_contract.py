@@ -2,8 +2,6 @@
 
 from uuid import UUID
 
-import pytest
-
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.gates import key_gate, schedule_gate
 from cronhare.domain.retries.retry import Complete
@@ -31,7 +29,7 @@ from tests.integration.ledgers import (
     at_once,
     draft,
 )
-from tests.integration.rules import Holding, Refusing
+from tests.integration.rules import Holding
 from tests.ports import NO_NACKS
 
 KEY = "customer-42"
@@ -275,34 +273,6 @@ def test_who_was_asked_to_end_is_asked_and_told_of_once(ledger: Ledger) -> None:
     answers = [ledger.claims.let_go([schedule_gate(id_)], now=ledger.now) for _ in range(5)]
 
     assert [one.id for answer in answers for one in answer.cancelled] == [first.id]
-
-
-def test_one_that_cannot_be_replaced_keeps_no_later_run_of_its_schedule_back(
-    database_ledger: Ledger, refusing: Refusing, caplog: pytest.LogCaptureFixture
-) -> None:
-    ledger = database_ledger
-    ledger.add(overlap=OverlapPolicy.CANCEL_PREVIOUS)
-    ledger.clock.advance(MINUTE)
-    [first] = ledger.claim_due().claimed
-    running = ledger.started(first)
-    for _ in range(3):
-        ledger.clock.advance(MINUTE)
-        ledger.claim_due()
-    _, refused, other, newest = ledger.executions()
-    gate = schedule_gate(first.scheduler_id)
-
-    with refusing("SchedulerExecution", "UPDATE", f"NEW.id = {refused.id}"):
-        for _ in range(10):
-            ledger.claims.let_go([gate], now=ledger.now)
-        ledger.finish(ledger.seen(running), Complete(), SUCCESS)
-        for _ in range(10):
-            ledger.claims.let_go([gate], now=ledger.now)
-
-    told = {line for line in caplog.messages if "is passed over" in line}
-    assert [line.split(" is ")[0] for line in told] == [f"Execution {refused.id}"]
-    assert ledger.seen(refused).state is State.HELD
-    assert ledger.seen(other).state is State.CANCELLED
-    assert ledger.seen(newest).state is State.CLAIMED
 
 
 def test_a_run_that_a_person_holds_keeps_its_own_place_in_the_line_and_nobody_elses(

@@ -152,20 +152,6 @@ def test_the_one_that_is_refused_is_set_apart_and_the_others_go_on(
     assert bad.id in {kept.execution_id for kept in ledger.records.archive()}
 
 
-@each_operation
-def test_the_one_that_cannot_even_be_set_apart_is_left_and_the_others_go_on(
-    ledger: Ledger, shell: Shell, refusing: Refusing, operation: Operation
-) -> None:
-    found = prepared(ledger, shell, operation)
-    bad = found[2]
-
-    with refusing("SchedulerExecution", "UPDATE", f"NEW.id = {bad.id}"):
-        written = operation.run(ledger, found)
-
-    assert {*written} >= {one.id for one in found if one is not bad}
-    assert ledger.seen(bad).state is bad.state
-
-
 @pytest.mark.parametrize("database", ["mysql", "postgresql"], indirect=True)
 @pytest.mark.integration
 class TestOnServers:

@@ -1,10 +1,7 @@
 """What every ledger promises of budgets and breakers as people see them."""
 
-import pytest
-
 from cronhare.application.administration.changing.work import RetryLimitDesk
 from cronhare.application.administration.reading.limits import LimitViews
-from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.views.work import BudgetView
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.limits import IDLE_FOR, BreakerPolicy, BudgetPolicy, RetryLimits
@@ -68,13 +65,6 @@ def test_an_open_breaker_is_seen_and_closed_by_a_reset(ledger: Ledger) -> None:
     assert fail(ledger, BREAKER, third) == [State.RETRYING]
 
 
-def test_of_what_is_no_breaker_nothing_is_reset(ledger: Ledger) -> None:
-    fail(ledger, BREAKER, *all_running(ledger, 1))
-
-    with pytest.raises(NotFound, match="no circuit breaker of 'report 2'; there is report 25"):
-        desk(ledger).reset("report 2", actor=ADA)
-
-
 def test_limits_that_were_idle_for_long_are_cleaned_up_and_no_others(ledger: Ledger) -> None:
     first, second = all_running(ledger, 2)
     fail(ledger, RetryLimits(budget=BUDGET.budget, breaker=BREAKER.breaker), first)
@@ -88,17 +78,3 @@ def test_limits_that_were_idle_for_long_are_cleaned_up_and_no_others(ledger: Led
     assert kept == (1, 1)
     assert (views(ledger).budgets(), views(ledger).breakers()) == ([], [])
     assert fail(ledger, BUDGET, second) == [State.RETRYING]
-
-
-def test_what_keeps_a_run_from_another_attempt_is_told(ledger: Ledger) -> None:
-    *failing, running = all_running(ledger, 3)
-    fail(ledger, RetryLimits(budget=BUDGET.budget, breaker=BREAKER.breaker), *failing)
-    until = f"{ledger.now + MINUTE:%Y-%m-%d %H:%M:%S}Z"
-
-    budget, breaker = views(ledger).about(running)
-
-    assert budget == "The retry budget of queue cron_scheduler, 2 per 60 s, has 1 left."
-    assert breaker == (
-        f"The circuit breaker of report 25 is open until {until}: what fails before is not tried "
-        "again; `cronhare breakers reset 'report 25'` closes it."
-    )

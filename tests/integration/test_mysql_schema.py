@@ -153,15 +153,6 @@ def test_a_server_that_is_too_old_is_told(engine: Engine, monkeypatch: pytest.Mo
 # Addresses
 
 
-@pytest.mark.parametrize("name", ["mysql", "mariadb", "mariadb+pymysql"])
-def test_other_names_of_the_same_are_understood(migrated_mysql: URL, name: str) -> None:
-    engine = opened(migrated_mysql.set(drivername=name))
-
-    check_schema(engine)
-
-    engine.dispose()
-
-
 # Adoption
 
 

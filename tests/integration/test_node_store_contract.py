@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine
 
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations.upgrade import upgrade
@@ -153,17 +153,6 @@ def written(tmp_path: Path) -> Iterator[tuple[Ledger, Engine]]:
     report(ledger, ANT, BEE)
     yield ledger, engine
     engine.dispose()
-
-
-def test_a_spoilt_report_is_left_out_and_counted(written: tuple[Ledger, Engine]) -> None:
-    ledger, engine = written
-    with engine.begin() as connection:
-        connection.execute(text("UPDATE SchedulerNode SET consuming = 2 WHERE role = 'worker'"))
-
-    found = ledger.nodes.nodes(now=NOON, limit=9)
-
-    assert list(found.reports) == [BEE]
-    assert (found.known, found.unread, found.broken) == (2, 0, 1)
 
 
 def test_all_queues_that_a_process_may_have_are_read(ledger: Ledger) -> None:

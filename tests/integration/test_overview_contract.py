@@ -6,7 +6,7 @@ from cronhare.domain.events.judging import alert
 from cronhare.domain.events.rules import Rule
 from cronhare.domain.execution import State
 from cronhare.ports.records import Counts
-from tests.integration.ledgers import FOR_GOOD, IN_30_S, MINUTE, SECOND, Ledger, draft
+from tests.integration.ledgers import FOR_GOOD, MINUTE, SECOND, Ledger, draft
 
 HOUR = timedelta(hours=1)
 
@@ -42,18 +42,6 @@ def test_what_has_not_ended_is_newer_than_what_has(ledger: Ledger) -> None:
     found = ledger.overview.recent([waits.scheduler_id], each=2)[waits.scheduler_id]
 
     assert [run.id for run in found] == [ended.id, waits.id]
-
-
-def test_a_run_lasts_from_its_first_start_to_its_end(ledger: Ledger) -> None:
-    retried = ledger.finished(ledger.claimed("a"), IN_30_S)
-    ledger.clock.advance(MINUTE)
-    started = ledger.started(retried)
-    ledger.clock.advance(3 * SECOND)
-    ledger.finish(started, FOR_GOOD)
-
-    [run] = ledger.overview.recent([retried.scheduler_id], each=5)[retried.scheduler_id]
-
-    assert (run.attempt, run.seconds, run.due_at) == (2, 63, retried.due_at)
 
 
 def test_what_is_due_next_comes_in_its_order_without_the_systems_own(ledger: Ledger) -> None:

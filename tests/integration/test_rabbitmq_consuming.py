@@ -285,20 +285,6 @@ def actions(caplog: pytest.LogCaptureFixture) -> set[str]:
     }
 
 
-async def goes_on_beside(vhost: str, broker: AioPikaBroker, *, seconds: float) -> None:
-    """See that a consumer of both queues keeps its channel, and with it what it holds."""
-    hands = Hands()
-    await broker.consume([MAIN_QUEUE, REPORTS], prefetch=5, on_delivery=hands.take)
-    publish(vhost, b"one")
-    held = await hands.next()
-
-    await asyncio.sleep(seconds)
-
-    publish(vhost, b"two")
-    assert not (await hands.next()).redelivered
-    await broker.ack(held)
-
-
 async def test_a_queue_that_is_deleted_over_and_over_costs_the_others_nothing(
     vhost: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -442,12 +428,6 @@ async def test_a_queue_of_ours_that_is_deleted_is_there_for_the_next_message_of_
         answers = [await broker.publish(envelope) for _ in range(2)]
 
     assert answers == [Published.RETURNED, Published.CONFIRMED]
-
-
-async def test_a_living_consumer_passes_its_proofs(vhost: str) -> None:
-    async with worker(vhost, liveness_interval=0.05) as broker:
-        await goes_on_beside(vhost, broker, seconds=0.5)
-        assert amqp.consumers(vhost, MAIN_QUEUE) == 1
 
 
 async def test_during_an_alarm_consuming_and_acking_go_on_and_a_publish_is_unknown(

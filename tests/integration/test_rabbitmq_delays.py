@@ -92,18 +92,6 @@ def tell(what: str, lateness: Lateness) -> None:
 
 
 @pytest.mark.parametrize("queue_type", ["quorum", "classic"])
-async def test_the_waits_of_three_retries_are_never_early_and_hardly_late(
-    vhost: str, queue_type: str
-) -> None:
-    waits = [timedelta(seconds=seconds) for seconds in (1, 2, 4)]
-
-    late = await lateness(vhost, waits, queue_type=queue_type)
-
-    tell(f"1, 2, 4 s, {queue_type}", late)
-    late.check()
-
-
-@pytest.mark.parametrize("queue_type", ["quorum", "classic"])
 async def test_a_hundred_mixed_delays_are_never_early_and_hardly_late(
     vhost: str, queue_type: str
 ) -> None:

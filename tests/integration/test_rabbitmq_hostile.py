@@ -1,7 +1,6 @@
 """Messages that no client would encode: each is met once, and what is behind it comes at once."""
 
 import asyncio
-import logging
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -38,28 +37,6 @@ async def worker(url: str) -> AsyncIterator[AioPikaBroker]:
     broker = AioPikaBroker(url, retry_delay=timedelta(seconds=1))
     yield broker
     await broker.close()
-
-
-@pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE.keys())
-async def test_what_cannot_be_decoded_is_handed_over_and_what_is_behind_it_comes(
-    vhost: str, hostile: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
-    seen: asyncio.Queue[Delivery] = asyncio.Queue()
-    async with worker(vhost) as broker:
-        amqp.declare(vhost, retry_delay=timedelta(seconds=1))
-        with raw_channel(vhost) as raw:
-            raw.publish(MAIN_QUEUE.encode(), hostile, b"hostile")
-            raw.publish(MAIN_QUEUE.encode(), properties(), b"innocent")
-        with caplog.at_level(logging.WARNING):
-            await broker.consume([MAIN_QUEUE], prefetch=5, on_delivery=seen.put_nowait)
-            both = [await asyncio.wait_for(seen.get(), SOON) for _ in range(2)]
-
-        assert [each.message.body for each in both] == [b"hostile", b"innocent"]
-        lost = [line for line in caplog.messages if line.startswith("Lost the consumer")]
-        assert not lost
-        for each in both:
-            await broker.ack(each)
-    assert amqp.depth(vhost, MAIN_QUEUE) == 0
 
 
 UNPARKED = {

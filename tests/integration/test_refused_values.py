@@ -1,11 +1,7 @@
 """Values that the database itself refuses: the one they belong to is set apart, no other waits."""
 
-from contextlib import AbstractContextManager
-
 import pytest
-from sqlalchemy import Connection
 
-from cronhare.adapters.sql.database import Database
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.lifecycle.orders import ReplayOrder, ReplayState
@@ -22,7 +18,6 @@ from tests.integration.ledgers import (
     draft,
 )
 from tests.integration.rules import SAYS, Refusing, all_started, some, states
-from tests.ports import ids_of
 
 
 @pytest.fixture
@@ -138,35 +133,6 @@ def dispatched(ledger: Ledger) -> list[str]:
         names += [one.schedule_name for one in batch.claimed]
         more = batch.more
     return sorted(names)
-
-
-def test_very_many_whose_runs_are_refused_are_divided_once_a_minute(
-    ledger: Ledger, refusing: Refusing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broken = [f"broken-{number:02}" for number in range(40)]
-    ledger.save(*map(draft, broken), draft("sound"))
-    ledger.plan_edited()
-    last = max(ids_of(ledger.schedules, broken).values())
-    ledger.clock.advance(MINUTE)
-    written: list[str] = []
-    write = Database.write
-
-    def counted(database: Database, doing: str) -> AbstractContextManager[Connection]:
-        written.append(doing)
-        return write(database, doing)
-
-    monkeypatch.setattr(Database, "write", counted)
-    with refusing("SchedulerExecution", "INSERT", f"NEW.scheduler_id <= {last}"):
-        first = dispatched(ledger)
-        divided = len(written)
-        ledger.clock.advance(SECOND)
-        second = dispatched(ledger)
-    ledger.clock.advance(MINUTE)
-
-    assert (first, second) == (["sound"], [])
-    assert divided < 4 * len(broken)
-    assert len(written) - divided == 1
-    assert {one.schedule_name for one in ledger.claim_due().claimed} >= {*broken, "sound"}
 
 
 def test_one_that_was_refused_and_is_edited_is_claimed_at_once(

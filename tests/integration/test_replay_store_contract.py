@@ -10,9 +10,6 @@ from cronhare.adapters.sql.records import replays
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.orders import (
-    FULL_FOR,
-    JITTERS,
-    RATES,
     ReplayOrder,
     ReplayProgress,
     ReplayState,
@@ -108,27 +105,6 @@ def test_of_one_key_no_more_are_under_way_than_may(ledger: Ledger) -> None:
     assert [one.schedule_name for one in second] == ["hook-2"]
 
 
-def test_the_place_of_a_key_is_filled_as_soon_as_the_rate_allows(ledger: Ledger) -> None:
-    fail(ledger, ["one", "two", "three"])
-    [first] = ledger.replayed(rate=4, jitter=0, key="task", at_once=1)
-    ledger.succeeded(first)
-
-    assert ledger.replays.replays(limit=1)[0].next_at == ledger.now + SECOND / 4
-    ledger.clock.advance(SECOND / 4)
-    [second] = ledger.advanced().executions
-
-    assert second.next_attempt_at == ledger.now
-
-
-def test_while_all_keys_are_full_it_is_not_looked_again_at_once(ledger: Ledger) -> None:
-    fail(ledger, ["one", "two"])
-    ledger.replayed(rate=THOUSAND, key="task", at_once=1)
-
-    replay = ledger.replays.replays(limit=1)[0]
-
-    assert replay.next_at == ledger.now + FULL_FOR
-
-
 def test_a_clock_that_leapt_ahead_does_not_keep_it_waiting(ledger: Ledger) -> None:
     ahead = timedelta(hours=2)
     fail(ledger, ["one", "two", "three"])
@@ -175,23 +151,6 @@ def test_what_stays_alive_gets_no_second_run_by_a_replay(ledger: Ledger) -> None
     assert (list(by_hand), list(by_many)) == ([], [])
     [left] = ledger.records.archive()
     assert (left.id, left.resolution) == (row.id, None)
-
-
-def test_the_slowest_that_can_be_ordered_keeps_its_pace(ledger: Ledger) -> None:
-    fail(ledger, ["one", "two", "three"])
-    slowest = ReplayOrder(which=UNRESOLVED, rate=RATES[0], jitter=JITTERS[-1], at_once=9)
-    ledger.replays.order(slowest, now=ledger.now)
-
-    first = ledger.advanced_or_not(chance=1.0)
-    at_once_ = ledger.advanced_or_not(chance=1.0)
-    ledger.clock.advance(timedelta(seconds=1_100))
-    later = ledger.advanced_or_not(chance=1.0)
-
-    assert first
-    assert [each.schedule_name for each in first.executions] == ["one"]
-    assert at_once_ is None
-    assert later
-    assert [each.schedule_name for each in later.executions] == ["two"]
 
 
 def test_of_those_that_hang_none_hides_what_ends_behind_them(
@@ -247,15 +206,6 @@ def test_a_stopped_one_begins_nothing_until_it_is_resumed(ledger: Ledger) -> Non
     assert [one.schedule_name for one in ledger.advanced().executions] == ["two"]
     assert ledger.replays.halt(id_ + 9, reason="", now=ledger.now) is None
     assert ledger.replays.resume(id_ + 9, now=ledger.now) is None
-
-
-def test_each_has_as_many_attempts_as_are_asked_for(ledger: Ledger) -> None:
-    fail(ledger, ["one"])
-
-    [replayed] = ledger.replayed(rate=1, attempts=7)
-
-    assert replayed.retry == RetryPolicy(attempts=7)
-    assert ledger.seen(replayed).retry == RetryPolicy(attempts=7)
 
 
 def test_of_several_schedulers_one_takes_each_step(ledger: Ledger) -> None:

@@ -65,21 +65,6 @@ def test_a_spent_budget_that_lets_retries_fail_archives_them(ledger: Ledger) -> 
     assert ledger.seen(second).state is State.FAILED
 
 
-def test_what_a_clock_granted_that_leapt_ahead_does_not_count(ledger: Ledger) -> None:
-    ahead, first, second, third = all_running(ledger, 4)
-    ledger.clock.advance(120 * MINUTE)
-    fail(ledger, limited_to(2), ahead)
-    ledger.clock.move_to(ledger.now - 119 * MINUTE)
-
-    granted = fail(ledger, limited_to(2), first, second)
-    [deferred] = fail(ledger, limited_to(2), third)
-
-    assert granted == [State.RETRYING, State.RETRYING]
-    assert isinstance(deferred, Limited)
-    assert isinstance(deferred.verdict, RetryAfter)
-    assert deferred.verdict.delay == MINUTE + IN_30_S.delay
-
-
 def test_8_threads_that_ask_at_once_are_granted_the_limit_in_any_window(ledger: Ledger) -> None:
     executions, limits = all_running(ledger, 32), limited_to(5)
 

@@ -10,12 +10,8 @@ from cronhare.domain.schedules.keys import standalone_queue
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.task import ClassRetention, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
-from tests.integration.ledgers import EVERY_MINUTE, MINUTE, NOON, SECOND, Ledger, at_once, draft
+from tests.integration.ledgers import MINUTE, NOON, SECOND, Ledger, at_once, draft
 from tests.ports import ids_of
-
-
-def test_a_new_ledger_has_no_schedules(ledger: Ledger) -> None:
-    assert list(ledger.schedules.schedules()) == []
 
 
 def test_a_schedule_is_read_as_it_was_written(ledger: Ledger) -> None:
@@ -70,12 +66,6 @@ def test_every_kind_of_task_and_of_timing_is_kept(ledger: Ledger) -> None:
     assert [stored.draft for stored in ledger.schedules.schedules()] == drafts
 
 
-def test_schedules_are_listed_by_name(ledger: Ledger) -> None:
-    ledger.save(draft("b"), draft("c"), draft("a"))
-
-    assert [stored.name for stored in ledger.schedules.schedules()] == ["a", "b", "c"]
-
-
 def test_only_the_named_schedules_are_listed_and_unknown_names_left_out(ledger: Ledger) -> None:
     ledger.save(draft("b"), draft("c"), draft("a"))
 
@@ -114,25 +104,6 @@ def test_an_owner_of_whom_an_edit_says_nothing_stays(ledger: Ledger) -> None:
     assert stored.draft is not None
     found = stored.draft
     assert (found.user_id, found.group_id, found.language_id) == (7, 4, 2)
-
-
-def test_a_replaced_schedule_keeps_its_history(ledger: Ledger) -> None:
-    execution = ledger.claimed()
-
-    ledger.add(description="new")
-
-    assert ledger.seen(execution) == execution
-
-
-def test_a_disabled_schedule_stays_with_its_history(ledger: Ledger) -> None:
-    execution = ledger.claimed("off", **EVERY_MINUTE)
-    ledger.save(draft("on"))
-
-    ledger.disable("off", "unknown")
-
-    status = {row.name: row.draft.status for row in ledger.schedules.schedules() if row.draft}
-    assert status == {"off": False, "on": True}
-    assert ledger.seen(execution) == execution
 
 
 def test_a_switch_is_an_edit_of_what_changes_and_of_nothing_else(ledger: Ledger) -> None:
@@ -197,24 +168,6 @@ def test_who_watches_is_told_of_schedules_as_they_are_written(ledger: Ledger) ->
 
     assert (told[0], told[-1]) == ((0, 3), (3, 3))
     assert told == sorted(told)
-
-
-def test_ids_are_found_by_name_and_unknown_names_left_out(ledger: Ledger) -> None:
-    ledger.save(draft("a"), draft("b"))
-    stored = {row.name: row.id for row in ledger.schedules.schedules()}
-
-    assert ids_of(ledger.schedules, ["a", "b", "x"]) == stored
-    assert ids_of(ledger.schedules, []) == {}
-
-
-def test_saving_nothing_and_disabling_nothing_changes_nothing(ledger: Ledger) -> None:
-    ledger.save(draft())
-    before = ledger.schedules.schedules()
-
-    ledger.save()
-    ledger.disable()
-
-    assert ledger.schedules.schedules() == before
 
 
 def test_many_writers_of_one_name_make_one_schedule(ledger: Ledger) -> None:

@@ -99,9 +99,11 @@ def test_the_newest_migration_is_the_one_that_the_program_asks_for() -> None:
     assert migrations.get_current_head() == schema.HEAD
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_a_value_that_is_none_of_ours_is_refused(database_ledger: Ledger, shell: Shell) -> None:
+    database_ledger.failed()
+    before = database_ledger.executions()
+
+    for change in (
         "SchedulerExecution SET state = 'paused'",
         "SchedulerExecution SET attempt = 0",
         "SchedulerExecution SET deaths = -1",
@@ -109,25 +111,16 @@ def test_the_newest_migration_is_the_one_that_the_program_asks_for() -> None:
         "ExecutionAttempt SET ending = 'bad'",
         "ExecutionAttempt SET attempt = 0",
         "FailedTask SET kind = 'odd'",
-    ],
-)
-def test_a_value_that_is_none_of_ours_is_refused(
-    database_ledger: Ledger, shell: Shell, change: str
-) -> None:
-    database_ledger.failed()
-    before = database_ledger.executions()
-
-    with pytest.raises(Exception, match=r"(?i)constraint"):
-        shell(f"UPDATE {change}")
+    ):
+        with pytest.raises(Exception, match=r"(?i)constraint"):
+            shell(f"UPDATE {change}")
 
     assert database_ledger.executions() == before
 
 
-@pytest.mark.parametrize("time", ["'garbage'", "12", "x'00'"])
-def test_sqlite_takes_a_moment_alone_for_a_moment(
-    sqlite: Ledger, sqlite_shell: Shell, time: str
-) -> None:
+def test_sqlite_takes_a_moment_alone_for_a_moment(sqlite: Ledger, sqlite_shell: Shell) -> None:
     sqlite.failed()
 
-    with pytest.raises(Exception, match="CHECK constraint"):
-        sqlite_shell(f"UPDATE SchedulerExecution SET check_at = {time}")
+    for time in ("'garbage'", "12", "x'00'"):
+        with pytest.raises(Exception, match="CHECK constraint"):
+            sqlite_shell(f"UPDATE SchedulerExecution SET check_at = {time}")

@@ -70,13 +70,6 @@ def test_the_weekly_report_is_by_reason_with_the_most_frequent_first(ledger: Led
     assert first.failures == 3
 
 
-def test_of_long_reasons_the_beginning_counts(ledger: Ledger) -> None:
-    ledger.failed("a", verdict=Fail("é" * 200 + "1"))
-    ledger.failed("b", verdict=Fail("é" * 200 + "2"))
-
-    assert counts(failures(ledger, By.REASON)) == [("é" * 200, 2)]
-
-
 def test_failures_are_counted_by_all_that_they_have(ledger: Ledger) -> None:
     ledger.failed("a", error=NOT_FOUND, queue="cron_scheduler.reports")
     ledger.failed("b", error=NOT_FOUND, verdict=Quarantine("it crashed", crashes=()))

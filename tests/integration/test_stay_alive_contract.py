@@ -88,18 +88,6 @@ def run_now(ledger: Ledger, key: str) -> Execution:
     return ledger.records.run_now(id_, key=key, params=None, now=ledger.now, node="ant")
 
 
-@pytest.mark.parametrize("name", ["*", "#", "ü" * 100, "a b"])
-def test_a_name_that_no_queue_can_have_is_hashed(ledger: Ledger, name: str) -> None:
-    ledger.save(draft(name, stay_alive=True))
-    id_ = ids_of(ledger.schedules, [name])[name]
-
-    run = ledger.records.run_now(id_, key="manual-1", params=None, now=ledger.now, node="ant")
-
-    assert run.queue.startswith("cron_standalone.")
-    assert len(run.queue) == len("cron_standalone.") + 32
-    assert ledger.seen(run).problem is None
-
-
 def test_what_was_begun_to_stay_alive_and_has_not_ended_is_listed_by_itself(
     ledger: Ledger,
 ) -> None:
@@ -117,10 +105,3 @@ def test_what_was_begun_to_stay_alive_and_has_not_ended_is_listed_by_itself(
     assert (found(None), found("pump"), found("innocent")) == ([begun.id], [begun.id], [])
     ledger.records.cancel(begun.id, now=ledger.now)
     assert (found(None), found("pump")) == ([], [])
-
-
-def test_the_draft_is_kept(ledger: Ledger) -> None:
-    for stays in (True, False):
-        ledger.save(draft("pump", stay_alive=stays))
-        [stored] = ledger.schedules.schedules()
-        assert stored.draft == draft("pump", stay_alive=stays)

@@ -53,24 +53,6 @@ def test_an_execution_keeps_whose_task_it_runs(ledger: Ledger) -> None:
     assert ledger.started(execution).task_name == "backup"
 
 
-def test_an_execution_is_what_was_claimed_whatever_its_schedule_becomes(ledger: Ledger) -> None:
-    execution = claimed(ledger)
-
-    ledger.schedules.save(
-        [draft("nightly", task=TaskRef("worker", 1), task_name="cleanup")],
-        source="garden",
-        now=ledger.now,
-    )
-
-    assert ledger.seen(execution) == execution
-
-
-def test_a_row_by_hand_has_a_number_and_no_name(ledger: Ledger) -> None:
-    execution = ledger.claimed()
-
-    assert (execution.source, execution.task_name, execution.task) == (None, None, REPORT_25)
-
-
 def test_what_was_skipped_a_manual_run_and_a_failure_are_named_too(ledger: Ledger) -> None:
     scheduler_id = add(ledger, **EVERY_MINUTE)
     by_hand = ledger.records.run_now(

@@ -81,7 +81,3 @@ def test_of_too_many_those_claimed_last_are_told_and_from_when_on(ledger: Ledger
 
     assert names([*found.ran]) == ["c", "b"]
     assert found.since == begin + MINUTE
-
-
-def test_an_empty_ledger_has_nothing_to_tell(ledger: Ledger) -> None:
-    assert ran(ledger, ledger.now - HOUR, ledger.now) == []

@@ -62,16 +62,6 @@ def test_a_schedule_keeps_its_topic(ledger: Ledger) -> None:
     assert stored.draft == draft("charge", task=TaskRef("worker", 3))
 
 
-def test_a_run_by_hand_is_of_the_topic_too(ledger: Ledger) -> None:
-    ledger.save(of_topic())
-    id_ = ids_of(ledger.schedules, ["charge"])["charge"]
-
-    run = ledger.records.run_now(id_, key="manual-1", params=None, now=ledger.now, node="ant")
-
-    assert run.topic == TOPIC
-    assert ledger.seen(run) == run
-
-
 def test_a_message_is_of_the_topic_if_it_has_its_number(ledger: Ledger) -> None:
     ledger.save(of_topic())
 
