@@ -107,7 +107,7 @@ def questions(container: Container) -> Mapping[str, Question]:
         "quarantine": lambda: q.quarantine(UNRESOLVED, limit=PAGE),
         "queues": q.queues,
         "nodes": q.nodes,
-        "replays": lambda: replays.list(limit=PAGE, now=now),
+        "replays": lambda: replays.list(limit=PAGE),
         "events": lambda: container.outbox().events(states=(), schedule=None, limit=PAGE),
         "events given up": lambda: container.outbox().events(
             states=[OutboxState.GIVEN_UP], schedule=None, limit=PAGE

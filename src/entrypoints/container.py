@@ -148,14 +148,15 @@ class Container(containers.DeclarativeContainer):
 
     audit_store = providers.ThreadSafeSingleton(SqlAuditStore, engine, clock)
     audit_trail = providers.ThreadSafeSingleton(
-        AuditTrail, entries=audit_store, stopwatch=clock.provided.monotonic
+        AuditTrail,
+        entries=audit_store,
+        stopwatch=clock.provided.monotonic,
+        now=ledger_time.provided.now,
     )
     limit_views = providers.ThreadSafeSingleton(
         LimitViews, limits=limits, now=ledger_time.provided.now
     )
-    limit_desk = providers.ThreadSafeSingleton(
-        RetryLimitDesk, limits=limits, trail=audit_trail, now=ledger_time.provided.now
-    )
+    limit_desk = providers.ThreadSafeSingleton(RetryLimitDesk, limits=limits, trail=audit_trail)
     statistics_store = providers.ThreadSafeSingleton(SqlStatistics, engine, clock)
     metrics = providers.ThreadSafeSingleton(
         Metrics,
@@ -288,15 +289,17 @@ class Container(containers.DeclarativeContainer):
         TaskDesk,
         enqueuer=enqueuer,
         records=records,
-        trail=audit_trail,
-        now=ledger_clock.provided.now,
+        trail=providers.ThreadSafeSingleton(
+            AuditTrail,
+            entries=audit_store,
+            stopwatch=clock.provided.monotonic,
+            now=ledger_clock.provided.now,
+        ),
     )
     audit = providers.ThreadSafeSingleton(AuditQueries, audit_store)
     access = providers.ThreadSafeSingleton(SqlAccessStore, engine, clock)
     token_desk = providers.ThreadSafeSingleton(TokenDesk, access=access, trail=audit_trail)
-    admission = providers.ThreadSafeSingleton(
-        Admission, access=access, trail=audit_trail, now=ledger_time.provided.now
-    )
+    admission = providers.ThreadSafeSingleton(Admission, access=access, trail=audit_trail)
     administrator = providers.ThreadSafeSingleton(
         Administrator,
         schedules=schedules,
@@ -321,13 +324,16 @@ class Container(containers.DeclarativeContainer):
         edits=schedule_edits,
         schedules=schedules,
         views=schedule_views,
-        now=ledger_time.provided.now,
         trail=audit_trail,
     )
     calendars = providers.ThreadSafeSingleton(Calendars, schedules)
     output_pages = providers.ThreadSafeSingleton(OutputPages, records)
     report_desk = providers.ThreadSafeSingleton(
-        ReportDesk, schedules=schedules, administrator=administrator, catalog=catalog
+        ReportDesk,
+        schedules=schedules,
+        administrator=administrator,
+        catalog=catalog,
+        now=ledger_time.provided.now,
     )
     replays = providers.ThreadSafeSingleton(
         Replays, replays=replay_store, records=records, names=names, trail=audit_trail

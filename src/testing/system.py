@@ -295,7 +295,7 @@ class _Parts:
         self.is_asked = True  # the test, or a task, may have enqueued or edited something
         with container.engine().begin() as connection:
             connection.execute(delete(schedulers))  # the system's own, which removes old runs
-        container.applier().apply(file, now=at, actor=this_actor())
+        container.applier().apply(file, actor=this_actor())
         self._run(self._open())
 
     def close(self) -> None:

@@ -44,10 +44,9 @@ def sign_in(page: Page, token: str) -> None:
 def test_who_signs_in_is_where_they_were_and_is_refused_what_is_not_theirs(
     web: Site, container: Container
 ) -> None:
-    now = container.claims().now()
-    container.schedule_desk().create(DRAFT, now=now, actor=ADA)
+    container.schedule_desk().create(DRAFT, actor=ADA)
     reader = container.token_desk().create(
-        "reader", Scope.READ, lives=None, chance=secrets.token_bytes(32), now=now, actor=ADA
+        "reader", Scope.READ, lives=None, chance=secrets.token_bytes(32), actor=ADA
     )
     address = f"http://127.0.0.1:{web.port}/ui/schedules/nightly"
     with chromium() as browser:

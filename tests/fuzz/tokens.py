@@ -63,7 +63,6 @@ def door(place: Place) -> Iterator[Door]:
         Scope.READ,
         lives=None,
         chance=secrets.token_bytes(32),
-        now=container.claims().now(),
         actor=ADA,
     )
     # What is tried here is to be judged each by itself.

@@ -164,7 +164,7 @@ class Ledger:
     @property
     def trail(self) -> AuditTrail:
         """What writes down who changes what."""
-        return AuditTrail(entries=self.audit, stopwatch=self.clock.monotonic)
+        return AuditTrail(entries=self.audit, stopwatch=self.clock.monotonic, now=self.clock.now)
 
     @property
     def asked(self) -> Names:

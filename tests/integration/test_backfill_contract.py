@@ -144,9 +144,9 @@ def test_what_calendars_and_blackouts_leave_out_is_told_before_and_counted(ledge
     hours: dict[str, Any] = {"since": NOON - 4 * HOUR, "until": NOON}
     out: dict[str, Any] = {"since": NOON - 2 * HOUR, "until": NOON}
 
-    _, preview = backfills.look("report", **hours, now=NOON)
-    asked, _ = backfills.look("report", **out, now=NOON)
-    ordered = backfills.order(asked, now=ledger.now, actor=ADA)
+    _, preview = backfills.look("report", **hours)
+    asked, _ = backfills.look("report", **out)
+    ordered = backfills.order(asked, actor=ADA)
     ended = ledger.advanced().replay
 
     assert (preview.instants, preview.left_out) == (4, 3)
@@ -293,7 +293,7 @@ def test_what_cannot_be_filled_is_refused_with_the_number(
     backfills = Backfills(replays=ledger.replays, schedules=ledger.schedules, trail=ledger.trail)
 
     with pytest.raises(Invalid) as refused:
-        backfills.look("report", since=since, until=until, now=ledger.now)
+        backfills.look("report", since=since, until=until)
 
     assert told in str(refused.value)
 
@@ -303,7 +303,7 @@ def test_what_stays_alive_is_filled_by_nothing_beside_its_run(ledger: Ledger) ->
     backfills = Backfills(replays=ledger.replays, schedules=ledger.schedules, trail=ledger.trail)
 
     with pytest.raises(Invalid, match="schedule: it stays alive, one run at a time"):
-        backfills.look("pump", since=NOON - HOUR, until=NOON, now=ledger.now)
+        backfills.look("pump", since=NOON - HOUR, until=NOON)
 
 
 def test_all_faults_are_told_at_once_and_a_preview_changes_nothing(ledger: Ledger) -> None:
@@ -311,11 +311,9 @@ def test_all_faults_are_told_at_once_and_a_preview_changes_nothing(ledger: Ledge
     ledger.add("by-hand", schedule=None)
     backfills = Backfills(replays=ledger.replays, schedules=ledger.schedules, trail=ledger.trail)
     with pytest.raises(Invalid) as refused:
-        backfills.look(
-            "by-hand", since=NOON, until=NOON + HOUR, now=NOON, rate=float("nan"), at_once=0
-        )
+        backfills.look("by-hand", since=NOON, until=NOON + HOUR, rate=float("nan"), at_once=0)
 
-    _, preview = backfills.look("report", since=NOON - HOUR, until=NOON, now=NOON)
+    _, preview = backfills.look("report", since=NOON - HOUR, until=NOON)
 
     assert [each.field for each in refused.value.faults] == ["until", "schedule", "rate", "at_once"]
     assert (preview.instants, preview.ran) == (1, 0)

@@ -247,9 +247,7 @@ def test_a_run_is_found_again_by_its_id_or_its_key(shop: Shop) -> None:
 def test_a_run_of_a_schedule_that_code_made_is_found_too(shop: Shop) -> None:
     shop.app.schedules.put("probe", shop.refresh.bind("us"))
     container = shop.client.container
-    run = container.administrator().run_now(
-        "probe", params=None, now=container.ledger_time().now(), actor=shop.client.actor
-    )
+    run = container.administrator().run_now("probe", params=None, actor=shop.client.actor)
     handle = shop.app.run(run.id)
     shop.end(handle, Complete(), succeeded({"tokens": 20}))
 

@@ -15,7 +15,7 @@ BREAKER = RetryLimits(breaker=BreakerPolicy(least=2, window=5 * MINUTE, pause=MI
 
 
 def desk(ledger: Ledger) -> RetryLimitDesk:
-    return RetryLimitDesk(limits=ledger.limits, trail=ledger.trail, now=ledger.clock.now)
+    return RetryLimitDesk(limits=ledger.limits, trail=ledger.trail)
 
 
 def views(ledger: Ledger) -> LimitViews:

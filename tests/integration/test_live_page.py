@@ -97,9 +97,7 @@ def test_the_page_of_a_schedule_changes_while_one_looks(
 
         assert f'data-feed="schedule-{stored.id}"' in page
         assert parts_of(until(link, b"}\n\n")).keys() == named - {"standing"}  # which is empty
-        container.administrator().pause(
-            {"nightly": None}, by="ada", reason="moving", now=now, actor=ADA
-        )
+        container.administrator().pause({"nightly": None}, by="ada", reason="moving", actor=ADA)
         changed = parts_of(until(link, b"}\n\n"))
 
     assert {"standing", "state"} <= changed.keys() < named

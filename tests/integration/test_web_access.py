@@ -53,7 +53,6 @@ def token(container: Container, scope: Scope = Scope.ADMIN, name: str = "") -> s
         scope,
         lives=None,
         chance=secrets.token_bytes(32),
-        now=container.claims().now(),
         actor=ADA,
     )
     time.sleep(0.3)  # until what was known without it counts no more
@@ -85,7 +84,7 @@ def test_this_machine_is_free_until_the_first_token_is_made_and_never_again(
     secret = token(container)
 
     after = web.get("/schedulers/1")
-    container.token_desk().revoke("admin", now=container.claims().now(), actor=ADA)
+    container.token_desk().revoke("admin", actor=ADA)
     time.sleep(0.3)
 
     assert (before, after.status) == (404, 401)
@@ -180,7 +179,7 @@ def test_a_right_token_passes_that_was_never_seen_while_its_neighbours_try_wrong
 ) -> None:
     known, wrong = token(container), make_token(bytes(32))
     revoked = token(container, name="old")
-    container.token_desk().revoke("old", now=container.claims().now(), actor=ADA)
+    container.token_desk().revoke("old", actor=ADA)
     for _ in range(access.MOST_FROM_ONE):
         assert web.get("/schedulers/1", **bearer(wrong)).status == 401
 
@@ -290,7 +289,7 @@ def test_a_revoked_token_ends_its_sessions_and_what_they_listen_to(
         listener.sendall(head.encode())
         assert listener.recv(4_096).startswith(b"HTTP/1.1 200")
 
-        container.token_desk().revoke("admin", now=container.claims().now(), actor=ADA)
+        container.token_desk().revoke("admin", actor=ADA)
         began = time.monotonic()
         heard = b""
         while not heard.endswith(b"0\r\n\r\n"):
@@ -361,7 +360,7 @@ def test_an_address_that_others_reach_is_opened_once_there_is_a_valid_token(
         refuse_without_token(container)
     token(container)
     refuse_without_token(container)
-    container.token_desk().revoke("admin", now=container.claims().now(), actor=ADA)
+    container.token_desk().revoke("admin", actor=ADA)
     with pytest.raises(SettingsInvalid, match="no valid token"):
         refuse_without_token(container)
 

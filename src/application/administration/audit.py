@@ -84,8 +84,12 @@ def _without(values: dict[str, Any], names: set[str]) -> dict[str, Any]:
 
 @attrs.define
 class Note:
-    """What a use case says of its change before it ends: the value *after*, and the outcome."""
+    """A change that was asked for *at* a time of the ledger's clock.
 
+    Before it ends, a use case says what is there *after*, and the outcome.
+    """
+
+    at: datetime
     after: Any = None
     outcome: AuditOutcome = AuditOutcome.DONE
     problem: str | None = None
@@ -102,6 +106,7 @@ class AuditTrail:
 
     _entries: AuditStorePort
     _stopwatch: Callable[[], float]  # seconds that only go forward
+    now: Callable[[], datetime]  # the ledger's clock
 
     @contextmanager
     def change(
@@ -110,7 +115,6 @@ class AuditTrail:
         action: Action,
         target: str,
         *,
-        now: datetime,
         before: Any = None,  # noqa: ANN401 - a JSON value
         after: Any = None,  # noqa: ANN401 - a JSON value
     ) -> Iterator[Note]:
@@ -122,7 +126,7 @@ class AuditTrail:
         Raises:
             LedgerUnavailable: the entry cannot be written; nothing was changed.
         """
-        with self.changes(actor, action, {target: (before, after)}, now=now) as notes:
+        with self.changes(actor, action, {target: (before, after)}) as notes:
             yield notes[target]
 
     @contextmanager
@@ -131,15 +135,12 @@ class AuditTrail:
         actor: Actor,
         action: Action | Mapping[str, Action],
         targets: Mapping[str, tuple[Any, Any]],
-        *,
-        now: datetime,
     ) -> Iterator[Mapping[str, Note]]:
         """Do the same with several targets that are changed together, each before and after.
 
-        *now* is the caller's clock. The end is told by the same one: it is so much later as the
-        change took, whoever sets which clock meanwhile.
+        The end is as much later than the beginning as the change took by the stopwatch.
         """
-        began = self._stopwatch()
+        now, began = self.now(), self._stopwatch()
         intents = [
             Intent(
                 at=now,
@@ -152,7 +153,7 @@ class AuditTrail:
             for target, (before, after) in targets.items()
         ]
         ids = dict(zip(targets, self._begin(intents), strict=True))
-        notes = {target: Note() for target in targets}
+        notes = {target: Note(now) for target in targets}
         try:
             yield notes
         except BaseException as error:

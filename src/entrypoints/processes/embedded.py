@@ -99,7 +99,7 @@ def apply(container: Container, jobs: JobsFile, *, beside: Sequence[str] = ()) -
     _warn_of_other_files(applier, jobs, beside)
     for note in notes_on_keys(jobs):
         say(log, logging.WARNING, "jobs.key", f"{jobs.path}: {note}")
-    changes = applier.take_over(jobs, now=container.ledger_time().now(), actor=this_actor())
+    changes = applier.take_over(jobs, actor=this_actor())
     changed = [change for change in changes if change.kind is ChangedKind.SCHEDULE]
     counts = Counter(change.change for change in changed)
     tasks, schedules = counted(len(jobs.tasks), "task"), counted(len(jobs.drafts), "schedule")

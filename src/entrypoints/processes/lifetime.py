@@ -49,7 +49,7 @@ def refuse_without_token(container: Container) -> None:
     if settings.listen_address.is_loopback:
         return
     try:
-        if container.token_desk().valid(now=container.ledger_time().now()):
+        if container.token_desk().valid():
             return
     except LedgerOutdated:
         pass  # where no ledger is, or an older one, no token is either

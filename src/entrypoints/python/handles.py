@@ -90,8 +90,7 @@ class Handle(Generic[R_co]):
     def cancel(self) -> State:
         """Ask for its end. What waits is cancelled at once, what runs is stopped soon."""
         container, run = self._client.container, self._execution()
-        now = container.ledger_time().now()
-        return container.administrator().cancel(run.id, now=now, actor=self._client.actor)
+        return container.administrator().cancel(run.id, actor=self._client.actor)
 
     def explain(self) -> str:
         """Say why it is where it is, as `cronhare explain` does."""

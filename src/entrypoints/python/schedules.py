@@ -106,7 +106,7 @@ class AppSchedules:
             if new != old:
                 container.enqueue_store().put(new, now=now, on=on)
         elif stored is None:
-            container.schedule_desk().create(draft, now=now, actor=client.actor)
+            container.schedule_desk().create(draft, actor=client.actor)
         else:
             container.schedule_editor().edit(
                 stored.id,
@@ -138,15 +138,13 @@ class AppSchedules:
             {name: until},
             reason=reason,
             by=client.actor.name,
-            now=client.container.ledger_time().now(),
             actor=client.actor,
         )
 
     def resume(self, name: str) -> None:
         """End its pause. What was due meanwhile is not run."""
         client = client_of(self._app)
-        now = client.container.ledger_time().now()
-        client.container.administrator().resume([name], now=now, actor=client.actor)
+        client.container.administrator().resume([name], actor=client.actor)
 
     def delete(
         self, name: str, *, if_match: "ScheduleView | None" = None, with_history: bool = False

@@ -215,7 +215,9 @@ class House:
             tracing=self.tracing,
         )
         self.audit = SqlAuditStore(self.engine, self.clock)
-        self.trail = AuditTrail(entries=self.audit, stopwatch=self.clock.monotonic)
+        self.trail = AuditTrail(
+            entries=self.audit, stopwatch=self.clock.monotonic, now=self.clock.now
+        )
         self.applier = JobsFileApplier(self.schedules, self.trail)
         self.names = Names(
             names=SqlNames(self.engine, self.clock),

@@ -47,7 +47,7 @@ def apply(
     tasks: Sequence[Task] = (),
     source: str = "jobs.toml",
 ) -> dict[str, Change]:
-    changes = house.applier.apply(File(drafts, tasks, source), now=house.now, actor=ADA)
+    changes = house.applier.apply(File(drafts, tasks, source), actor=ADA)
     return {change.name: change.change for change in changes}
 
 
@@ -152,7 +152,7 @@ async def test_a_manual_run_is_published_soon_and_moves_no_due_instant() -> None
     house.dispatcher.tick(house.now)
     due = house.claims.next_due()
 
-    asked = house.administrator.run_now("report", params='{"v":1}', now=house.now, actor=ADA)
+    asked = house.administrator.run_now("report", params='{"v":1}', actor=ADA)
     await house.open()
     await house.turn()
 
@@ -170,15 +170,13 @@ async def test_a_manual_run_is_published_soon_and_moves_no_due_instant() -> None
         ),
         (lambda house: find_schedule(house.schedules, "xyz"), "there is hourly, nightly"),
         (
-            lambda house: house.administrator.run_now(
-                "nope", params=None, now=house.now, actor=ADA
-            ),
+            lambda house: house.administrator.run_now("nope", params=None, actor=ADA),
             "no schedule 'nope'",
         ),
-        (lambda house: house.administrator.cancel(99, now=house.now, actor=ADA), "no execution 99"),
-        (lambda house: house.administrator.replay([7, 9], now=house.now, actor=ADA), "no row 7, 9"),
+        (lambda house: house.administrator.cancel(99, actor=ADA), "no execution 99"),
+        (lambda house: house.administrator.replay([7, 9], actor=ADA), "no row 7, 9"),
         (
-            lambda house: house.administrator.discard([7], note="", now=house.now, actor=ADA),
+            lambda house: house.administrator.discard([7], note="", actor=ADA),
             "the archive has no row 7",
         ),
     ],
@@ -196,9 +194,7 @@ def test_params_that_no_message_could_carry_are_refused() -> None:
     apply(house, NIGHTLY)
 
     with pytest.raises(CannotRun, match="102402 bytes of JSON, 102400 are allowed"):
-        house.administrator.run_now(
-            "nightly", params=f'"{"x" * LARGEST_PARAMS}"', now=house.now, actor=ADA
-        )
+        house.administrator.run_now("nightly", params=f'"{"x" * LARGEST_PARAMS}"', actor=ADA)
 
     assert not house.claims.unfinished(after=0, limit=9)
 
@@ -209,7 +205,7 @@ async def test_the_largest_params_reach_their_task_even_if_all_of_them_must_be_e
     largest = '"' + '\\"' * (LARGEST_PARAMS // 2 - 1) + '"'
     house.add(schedule=None, params=largest)
 
-    house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
+    house.administrator.run_now("report", params=None, actor=ADA)
     await house.open()
     await house.turn()
 
@@ -221,7 +217,7 @@ async def test_a_replay_may_have_as_many_attempts_as_are_asked_for() -> None:
     house = await _with_failures(1)
     [archived] = house.records.archive()
 
-    house.administrator.replay([archived.id], now=house.now, attempts=3, actor=ADA)
+    house.administrator.replay([archived.id], attempts=3, actor=ADA)
 
     execution = house.records.execution(archived.execution_id)
     assert execution is not None
@@ -232,7 +228,7 @@ async def test_a_replay_names_the_message_of_each_execution() -> None:
     house = await _with_failures(1)
     [archived] = house.records.archive()
 
-    done = house.administrator.replay([archived.id], now=house.now, actor=ADA)
+    done = house.administrator.replay([archived.id], actor=ADA)
 
     assert done.messages == (f"{archived.execution_id}:2",)
 
@@ -243,7 +239,7 @@ async def test_what_a_filter_takes_is_discarded_page_by_page(
     monkeypatch.setattr(commands, "MOST_AT_ONCE", 2)
     house = await _with_failures(5)
 
-    done = house.administrator.discard_all(UNRESOLVED, note="known", now=house.now, actor=ADA)
+    done = house.administrator.discard_all(UNRESOLVED, note="known", actor=ADA)
 
     assert (done.failures, done.asked, done.resolved_before) == (5, 5, 0)
     assert not house.records.archive()
@@ -252,10 +248,10 @@ async def test_what_a_filter_takes_is_discarded_page_by_page(
 async def test_a_replay_tells_what_was_resolved_and_what_cannot_be() -> None:
     house = await _with_failures(2)
     gone, known = house.records.archive()
-    house.administrator.discard([known.id], note="", now=house.now, actor=ADA)
+    house.administrator.discard([known.id], note="", actor=ADA)
     house.sql("DELETE FROM SchedulerExecution WHERE id = ?", gone.execution_id)
 
-    done = house.administrator.replay([gone.id, known.id, known.id], now=house.now, actor=ADA)
+    done = house.administrator.replay([gone.id, known.id, known.id], actor=ADA)
 
     assert (done.executions, done.asked, done.resolved_before) == ((), 2, 1)
     assert done.refused == {gone.id: f"execution {gone.execution_id} is no more in the ledger"}
@@ -266,7 +262,7 @@ async def _with_failures(count: int) -> House:
     house = House(script=always(failure()), policy=RetryPolicy(attempts=1))
     house.add(schedule=None)
     for _ in range(count):
-        house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
+        house.administrator.run_now("report", params=None, actor=ADA)
     await house.open()
     await house.turn()
     assert len(house.records.archive()) == count
@@ -280,7 +276,7 @@ async def test_a_poison_pill_that_is_released_crashes_three_times_anew() -> None
     [pill] = house.records.archive()
     chosen = house.administrator.quarantined([pill.id])
 
-    released = house.administrator.replay(chosen, now=house.now, actor=ADA).executions
+    released = house.administrator.replay(chosen, actor=ADA).executions
     await live(house, timedelta(seconds=200))
 
     assert list(released) == [house.only.id]
@@ -302,7 +298,7 @@ async def test_one_unknown_id_keeps_the_others_from_being_replayed() -> None:
     [archived] = house.records.archive()
 
     with pytest.raises(NotFound):
-        house.administrator.replay([archived.id, 99], now=house.now, actor=ADA)
+        house.administrator.replay([archived.id, 99], actor=ADA)
 
     assert house.only.state is State.FAILED
 
@@ -329,15 +325,15 @@ def test_what_is_off_or_paused_begins_neither_at_a_start_nor_at_a_boot() -> None
     house = House()
     apply(house, NIGHTLY)
     house.clock.advance(timedelta(minutes=10))
-    house.administrator.pause({"nightly": None}, reason="no", by="ann", now=house.now, actor=ADA)
+    house.administrator.pause({"nightly": None}, reason="no", by="ann", actor=ADA)
     with pytest.raises(CannotRun, match="does not run by itself: it is paused by ann"):
         house.administrator.run_at_start("nightly", now=house.now)
-    house.administrator.resume(["nightly"], now=house.now, actor=ADA)
-    house.administrator.switch(["nightly"], on=False, now=house.now, actor=ADA)
+    house.administrator.resume(["nightly"], actor=ADA)
+    house.administrator.switch(["nightly"], on=False, actor=ADA)
     with pytest.raises(CannotRun, match="does not run by itself: it is disabled"):
         house.administrator.run_at_boot("nightly", Boot("one", ago=60), now=house.now)
 
-    house.administrator.switch(["nightly"], on=True, now=house.now, actor=ADA)
+    house.administrator.switch(["nightly"], on=True, actor=ADA)
     run = house.administrator.run_at_start("nightly", now=house.now)
 
     assert run.key.startswith("start-")
@@ -359,7 +355,7 @@ def test_a_switch_says_what_changed_and_which_file_has_the_last_word() -> None:
     house.add("by-hand")
 
     told = house.administrator.switch(
-        ["nightly", "hourly", "by-hand", "nightly"], on=False, now=house.now, actor=ADA
+        ["nightly", "hourly", "by-hand", "nightly"], on=False, actor=ADA
     )
 
     assert [(each.name, each.changed, each.source) for each in told] == [
@@ -453,9 +449,7 @@ PAYROLL = attrs.evolve(NIGHTLY, name="payroll", conditions=Conditions(skip_on=("
 
 def test_a_calendar_that_nobody_has_is_refused_with_what_may_be_meant() -> None:
     house = House()
-    house.applier.apply(
-        File([], source="shared.toml", calendars=[HOLIDAYS]), now=house.now, actor=ADA
-    )
+    house.applier.apply(File([], source="shared.toml", calendars=[HOLIDAYS]), actor=ADA)
     typo = Conditions(skip_on=("de-holiday",), only_on=("workdays",))
 
     with pytest.raises(CannotApply) as refused:
@@ -470,9 +464,7 @@ def test_a_calendar_that_nobody_has_is_refused_with_what_may_be_meant() -> None:
 
 def test_a_calendar_of_another_file_is_as_good_and_one_that_is_off_needs_none() -> None:
     house = House()
-    house.applier.apply(
-        File([], source="shared.toml", calendars=[HOLIDAYS]), now=house.now, actor=ADA
-    )
+    house.applier.apply(File([], source="shared.toml", calendars=[HOLIDAYS]), actor=ADA)
     off = attrs.evolve(NIGHTLY, name="off", status=False, conditions=Conditions(skip_on=("x",)))
 
     assert apply(house, PAYROLL, off) == {"payroll": Change.ADD, "off": Change.ADD}
@@ -481,13 +473,13 @@ def test_a_calendar_of_another_file_is_as_good_and_one_that_is_off_needs_none() 
 def test_a_calendar_that_another_schedule_names_is_not_removed() -> None:
     house = House()
     shared = File([], source="shared.toml", calendars=[HOLIDAYS])
-    house.applier.apply(shared, now=house.now, actor=ADA)
+    house.applier.apply(shared, actor=ADA)
     apply(house, PAYROLL)
 
     with pytest.raises(CannotApply) as refused:
-        house.applier.apply(attrs.evolve(shared, calendars=[]), now=house.now, actor=ADA)
+        house.applier.apply(attrs.evolve(shared, calendars=[]), actor=ADA)
 
     [fault] = map(str, refused.value.calendars)
     assert fault.startswith("calendars.de-holidays: would be removed, and is named by payroll of")
-    house.applier.apply(attrs.evolve(shared, calendars=[HOLIDAYS]), now=house.now, actor=ADA)
+    house.applier.apply(attrs.evolve(shared, calendars=[HOLIDAYS]), actor=ADA)
     assert [one.name for one in house.schedules.calendars()] == ["de-holidays"]

@@ -22,13 +22,10 @@ class Door:
         self.house = House()
         self.access = SqlAccessStore(self.house.engine, self.house.clock)
         self.desk = TokenDesk(access=self.access, trail=self.house.trail)
-        self.admission = Admission(
-            access=self.access, trail=self.house.trail, now=self.house.clock.now
-        )
+        self.admission = Admission(access=self.access, trail=self.house.trail)
 
     def token(self, *, lives: timedelta | None = None, chance: bytes = CHANCE) -> str:
-        now = self.house.now
-        made = self.desk.create("ci", Scope.READ, lives=lives, chance=chance, now=now, actor=ADA)
+        made = self.desk.create("ci", Scope.READ, lives=lives, chance=chance, actor=ADA)
         return made.secret
 
     def is_known(self, cookie: str) -> bool:

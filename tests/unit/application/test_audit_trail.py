@@ -51,10 +51,10 @@ def test_each_change_says_who_made_it_from_what_to_what() -> None:
     house = House()
     house.add("nightly", schedule=None)
 
-    house.administrator.run_now("nightly", params='{"n":1}', now=house.now, actor=CI)
-    house.administrator.switch(["nightly"], on=False, now=house.now, actor=ADA)
-    house.administrator.switch(["nightly"], on=False, now=house.now, actor=ADA)
-    house.administrator.cancel(1, now=house.now, actor=ADA)
+    house.administrator.run_now("nightly", params='{"n":1}', actor=CI)
+    house.administrator.switch(["nightly"], on=False, actor=ADA)
+    house.administrator.switch(["nightly"], on=False, actor=ADA)
+    house.administrator.cancel(1, actor=ADA)
 
     run, off, again, cancelled = entries(house)
     assert (run.actor, run.channel, run.after) == (
@@ -73,9 +73,9 @@ def test_what_is_refused_before_anything_is_tried_leaves_no_entry() -> None:
     house.add("nightly")
 
     with pytest.raises(NotFound):
-        house.administrator.switch(["nightly", "unknown"], on=False, now=NOON, actor=ADA)
+        house.administrator.switch(["nightly", "unknown"], on=False, actor=ADA)
     with pytest.raises(CannotPause):
-        house.administrator.pause({"nightly": NOON}, reason=None, by=None, now=NOON, actor=ADA)
+        house.administrator.pause({"nightly": NOON}, reason=None, by=None, actor=ADA)
 
     assert told(house) == []
 
@@ -85,9 +85,9 @@ def test_what_the_table_refuses_is_an_entry_that_says_why() -> None:
     desk = ScheduleDesk(house.schedules, house.trail)
     draft = ScheduleDraft(name="nightly", task=REPORT.ref, schedule="0 8 * * *")
 
-    desk.create(draft, now=NOON, actor=ADA)
+    desk.create(draft, actor=ADA)
     with pytest.raises(NameTaken):
-        desk.create(draft, now=NOON, actor=ADA)
+        desk.create(draft, actor=ADA)
 
     made, refused = entries(house)
     assert (made.outcome, made.after) == ("done", {"task": REPORT_VALUE, "schedule": "0 8 * * *"})
@@ -100,9 +100,9 @@ REPORT_VALUE = {"type": "report", "id": REPORT.ref.id}
 def test_a_jobs_file_has_an_entry_and_one_for_each_schedule_that_it_changes() -> None:
     house = House()
 
-    house.applier.apply(File([scheduled(BACKUP, "backup")]), now=NOON, actor=ADA)
-    house.applier.apply(File([scheduled(BACKUP, "backup")]), now=NOON, actor=ADA)
-    house.applier.apply(File([]), now=NOON, actor=ADA)
+    house.applier.apply(File([scheduled(BACKUP, "backup")]), actor=ADA)
+    house.applier.apply(File([scheduled(BACKUP, "backup")]), actor=ADA)
+    house.applier.apply(File([]), actor=ADA)
 
     assert told(house) == [
         ("jobs.apply", "jobs.toml", "done"),
@@ -116,7 +116,7 @@ def test_a_jobs_file_with_many_changes_has_one_entry_with_how_many() -> None:
     house = House()
     many = [scheduled(BACKUP, f"backup-{number}") for number in range(MOST_ENTRIES + 1)]
 
-    house.applier.apply(File(many), now=NOON, actor=ADA)
+    house.applier.apply(File(many), actor=ADA)
 
     [entry] = entries(house)
     assert entry.after["schedules added"]["how many"] == MOST_ENTRIES + 1
@@ -125,11 +125,13 @@ def test_a_jobs_file_with_many_changes_has_one_entry_with_how_many() -> None:
 
 def test_nothing_is_changed_where_the_entry_cannot_be_written() -> None:
     house = House()
-    trail = AuditTrail(entries=Broken(house, at="begin"), stopwatch=house.clock.monotonic)
+    trail = AuditTrail(
+        entries=Broken(house, at="begin"), stopwatch=house.clock.monotonic, now=house.clock.now
+    )
 
     with (
         pytest.raises(LedgerUnavailable) as caught,
-        trail.change(ADA, Action.RUN, "nightly", now=house.now),
+        trail.change(ADA, Action.RUN, "nightly"),
     ):
         raise AssertionError("the change was made")
 
@@ -138,9 +140,11 @@ def test_nothing_is_changed_where_the_entry_cannot_be_written() -> None:
 
 def test_a_change_stands_whose_outcome_cannot_be_written(caplog: pytest.LogCaptureFixture) -> None:
     house = House()
-    trail = AuditTrail(entries=Broken(house, at="finish"), stopwatch=house.clock.monotonic)
+    trail = AuditTrail(
+        entries=Broken(house, at="finish"), stopwatch=house.clock.monotonic, now=house.clock.now
+    )
 
-    with trail.change(ADA, Action.RUN, "nightly", now=NOON):
+    with trail.change(ADA, Action.RUN, "nightly"):
         pass
 
     assert "stays unknown in the audit" in caplog.text
@@ -160,7 +164,7 @@ def test_what_leaves_the_change_open_is_unknown(error: BaseException, outcome: s
 
     with (
         pytest.raises(type(error)),
-        house.trail.change(ADA, Action.RUN, "nightly", now=NOON),
+        house.trail.change(ADA, Action.RUN, "nightly"),
     ):
         raise error
 
@@ -171,20 +175,20 @@ def test_a_request_that_is_asked_again_has_changed_nothing() -> None:
     house = House()
     house.add("nightly", schedule=None)
 
-    def ask(after: int, params: str | None) -> None:
+    def ask(params: str | None) -> None:
+        house.clock.advance(timedelta(seconds=1))
         house.administrator.run_now(
             "nightly",
             params=params,
-            now=NOON + timedelta(seconds=after),
             actor=CI,
             request=UUID(int=1),
         )
 
-    ask(0, '{"n":1}')
-    ask(1, '{"n": 1}')
-    ask(2, None)
+    ask('{"n":1}')
+    ask('{"n": 1}')
+    ask(None)
     with pytest.raises(RequestReused):
-        ask(3, '{"n":2}')
+        ask('{"n":2}')
 
     *begun, reused = entries(house)
     assert [each.outcome for each in begun] == ["done", "unchanged", "unchanged"]

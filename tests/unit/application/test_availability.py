@@ -103,7 +103,7 @@ async def test_a_delivery_of_a_queue_apart_takes_no_place_of_the_others(
         await house.connection.consume([queue], prefetch=1, on_delivery=house.begin)
 
     for name in ("kept", "other"):
-        house.administrator.run_now(name, params=None, now=house.now, actor=ADA)
+        house.administrator.run_now(name, params=None, actor=ADA)
         await house.turn(5 * SECOND)
         await house.settle()
 

@@ -73,7 +73,7 @@ async def test_every_state_has_its_answer(state: State, answer: str) -> None:
     else:
         due(house)
     if state is State.CANCELLED:
-        house.administrator.cancel(house.only.id, now=house.now, actor=ADA)
+        house.administrator.cancel(house.only.id, actor=ADA)
 
     told = ask(house)
 
@@ -322,7 +322,7 @@ async def test_a_run_by_hand_is_explained_at_the_very_moment_and_told_of_in_its_
     house.add()
     house.dispatcher.tick(house.now)  # it is planned
     house.clock.advance(timedelta(seconds=4.680965))
-    begun = house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
+    begun = house.administrator.run_now("report", params=None, actor=ADA)
     await house.open()
     await house.turn()
 

@@ -55,7 +55,7 @@ async def test_runs_asked_for_by_hand_wait_as_well() -> None:
     house = House(holds=True)
     house.add(schedule=None, overlap=OverlapPolicy.QUEUE_ALL)
     for _ in range(3):
-        house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
+        house.administrator.run_now("report", params=None, actor=ADA)
     await house.open_wide()
     house.reconciler.tick(house.now)
     await house.settle()

@@ -35,7 +35,7 @@ async def test_what_waits_for_its_first_attempt_is_cancelled_at_once(published: 
     due(house)
     house.broker.come_back()
 
-    house.administrator.cancel(house.only.id, now=house.now, actor=ADA)
+    house.administrator.cancel(house.only.id, actor=ADA)
     await house.open()
     await live(house, timedelta(minutes=10), MINUTE)
 
@@ -46,7 +46,7 @@ async def test_cancelling_between_two_attempts_ends_the_retries() -> None:
     house = House(script=one_by_one([failure()]))
     await run(house)
 
-    house.administrator.cancel(house.only.id, now=house.now, actor=ADA)
+    house.administrator.cancel(house.only.id, actor=ADA)
     await live(house, MINUTE)
 
     assert (house.only.state, len(house.records.attempts(house.only.id))) == (State.CANCELLED, 1)
@@ -56,7 +56,7 @@ async def test_cancelling_a_running_attempt_stops_its_task(lines: Lines) -> None
     house = House(holds=True)
     await begin(house)
 
-    answered = house.administrator.cancel(house.only.id, now=house.now, actor=ADA)
+    answered = house.administrator.cancel(house.only.id, actor=ADA)
     house.keeper.renew()
     await house.settle()
 
@@ -70,7 +70,7 @@ async def test_cancelling_a_running_attempt_stops_its_task(lines: Lines) -> None
 async def test_a_cancel_wins_over_a_late_success_whose_result_is_kept() -> None:
     house = House(holds=True)
     await begin(house)
-    house.administrator.cancel(house.only.id, now=house.now, actor=ADA)
+    house.administrator.cancel(house.only.id, actor=ADA)
 
     house.runner.release(house.only.id)
     await house.settle()

@@ -135,7 +135,7 @@ async def numbered() -> House:
     """Give a ledger in which a failed row has the number of its task alone."""
     house = House(script=always(failure()), policy=RetryPolicy(attempts=1))
     house.add(schedule=None)
-    house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
+    house.administrator.run_now("report", params=None, actor=ADA)
     await house.open()
     await house.turn()
     house.sql("UPDATE FailedTask SET task_name = NULL")
@@ -181,7 +181,7 @@ def test_failures_are_replayed_by_the_name_of_their_number(numbered: House) -> N
     )
 
     assert replays.count(BY_NAME) == 1
-    ordered = replays.order(ReplayOrder(which=BY_NAME), now=numbered.now, actor=ADA)
+    ordered = replays.order(ReplayOrder(which=BY_NAME), actor=ADA)
 
     assert ordered.failures == 1
     [kept] = store.replays(limit=9)

@@ -45,7 +45,8 @@ class Room:
         for each in (ANT, OTHER, BEE):
             self.nodes.report(each, kept_for=timedelta(hours=1))
         self.desk = NodeDesk(
-            nodes=self.nodes, trail=AuditTrail(entries=self.audit, stopwatch=clock.monotonic)
+            nodes=self.nodes,
+            trail=AuditTrail(entries=self.audit, stopwatch=clock.monotonic, now=clock.now),
         )
 
     def written(self) -> list[tuple[str, str, str]]:
@@ -57,11 +58,11 @@ class Room:
 def test_a_worker_is_asked_to_drain_and_taken_back() -> None:
     room = Room()
 
-    drained = room.desk.drain(ANT.name, actor=ADA, now=NOON)
+    drained = room.desk.drain(ANT.name, actor=ADA)
     assert (drained.state, drained.drain_asked_at) == (NodeState.DRAINING, NOON)
     assert room.nodes.report(ANT, kept_for=SECOND)
 
-    back = room.desk.undrain(ANT.name, actor=ADA, now=NOON)
+    back = room.desk.undrain(ANT.name, actor=ADA)
     assert (back.state, back.drain_asked_at) == (NodeState.AT_WORK, None)
     assert not room.nodes.report(ANT, kept_for=SECOND)
     assert room.written() == [
@@ -73,14 +74,14 @@ def test_a_worker_is_asked_to_drain_and_taken_back() -> None:
 def test_the_beginning_of_a_name_is_enough_if_no_other_has_it() -> None:
     desk = Room().desk
 
-    assert desk.drain("ant-1", actor=ADA, now=NOON).name == ANT.name
+    assert desk.drain("ant-1", actor=ADA).name == ANT.name
     with pytest.raises(NotFound, match=r"ant- begins several nodes: ant-1-.*, ant-2-"):
-        desk.drain("ant-", actor=ADA, now=NOON)
+        desk.drain("ant-", actor=ADA)
 
 
 def test_a_scheduler_cannot_be_drained() -> None:
     with pytest.raises(NotDrainable, match="is a scheduler: it runs no tasks to drain"):
-        Room().desk.drain(BEE.name, actor=ADA, now=NOON)
+        Room().desk.drain(BEE.name, actor=ADA)
 
 
 @pytest.mark.parametrize(

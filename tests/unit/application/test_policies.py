@@ -79,7 +79,7 @@ async def test_a_schedules_own_policy_goes_before_that_of_the_class() -> None:
 
 def test_an_attempt_whose_worker_vanished_has_the_policy_of_its_file(tmp_path: Path) -> None:
     house = House()
-    house.applier.apply(jobs(tmp_path, 1), now=house.now, actor=ADA)
+    house.applier.apply(jobs(tmp_path, 1), actor=ADA)
     house.dispatcher.tick(house.now)
     house.clock.advance(MINUTE)
     house.dispatcher.tick(house.now)
@@ -101,7 +101,7 @@ def changes(house: House, file: JobsFile) -> Iterable[tuple[Change, list[str]]]:
 
 def test_a_plan_shows_changed_defaults_and_nothing_where_nothing_changed(tmp_path: Path) -> None:
     house = House()
-    house.applier.apply(jobs(tmp_path, 2), now=house.now, actor=ADA)
+    house.applier.apply(jobs(tmp_path, 2), actor=ADA)
 
     assert changes(house, jobs(tmp_path, 2)) == [(Change.KEEP, [])]
     assert changes(house, jobs(tmp_path, 3)) == [(Change.CHANGE, ["retry"])]

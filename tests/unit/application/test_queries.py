@@ -181,7 +181,7 @@ def test_a_run_of_what_stays_alive_says_how_its_own_worker_stands(
 ) -> None:
     house = House()
     house.add(schedule=None, stay_alive=True)
-    house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
+    house.administrator.run_now("report", params=None, actor=ADA)
     if cut_off is not None:
         report_worker(house, house.only.queue, cut_off=cut_off)
 
@@ -288,7 +288,7 @@ async def test_the_end_of_a_run_is_waited_for() -> None:
     def pause(seconds: float) -> None:
         pauses.append(seconds)
         if len(pauses) == 3:
-            house.administrator.cancel(house.only.id, now=house.now, actor=ADA)
+            house.administrator.cancel(house.only.id, actor=ADA)
 
     ended = queries(house).wait_for_end(
         house.only.id, pause=pause, on_silence=lambda _: pytest.fail("it was not that long")
@@ -454,7 +454,7 @@ async def test_what_is_watched_is_told_once_and_again_when_it_moves_on() -> None
 
     def pause(_seconds: float) -> None:
         if next(pauses) == 1:
-            house.administrator.cancel(house.only.id, now=house.now, actor=ADA)
+            house.administrator.cancel(house.only.id, actor=ADA)
 
     looks = queries(house).watch(ExecutionFilter(), pause=pause)
     seen = [[str(one.state) for one in next(looks)] for _ in range(4)]
@@ -472,7 +472,7 @@ async def test_an_older_failure_is_no_news_when_it_takes_the_place_of_a_resolved
     def pause(_seconds: float) -> None:
         match next(pauses):
             case 0:
-                house.administrator.discard([2], note="", now=house.now, actor=ADA)
+                house.administrator.discard([2], note="", actor=ADA)
             case _:
                 house.archive(first)
 
@@ -540,11 +540,11 @@ def test_a_schedule_without_times_says_who_would_begin_it_and_what_its_last_run_
     asked = explanations(house)
 
     never = asked.of_instant("report", None)
-    house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
+    house.administrator.run_now("report", params=None, actor=ADA)
     house.clock.advance(MINUTE)
     house.administrator.run_at_start("report", now=house.now)
     for one in house.executions():
-        house.administrator.cancel(one.id, now=house.now, actor=ADA)
+        house.administrator.cancel(one.id, actor=ADA)
     last = asked.of_instant("report", None)
 
     assert (never.ran, never.answer) == (False, "It has not run yet")

@@ -78,7 +78,7 @@ class Office:
 
     def run(self, name: str = "report") -> Execution:
         """Ask for a run."""
-        return self.administrator.run_now(name, params=None, now=self.house.now, actor=ADA)
+        return self.administrator.run_now(name, params=None, actor=ADA)
 
     @property
     def waiting(self) -> int:
@@ -118,7 +118,7 @@ async def test_a_replay_begins_without_any_scheduler() -> None:
     await office.house.work()
     [archived] = office.house.records.archive()
 
-    office.administrator.replay([archived.id], now=office.house.now, actor=ADA)
+    office.administrator.replay([archived.id], actor=ADA)
     await office.house.work()
 
     assert (office.house.only.state, office.house.only.attempt) == (State.FAILED, 2)
@@ -177,7 +177,7 @@ def test_what_another_program_serves_is_left_to_a_scheduler() -> None:
 
 def test_so_many_are_sent_and_the_others_are_a_schedulers() -> None:
     office = Office(House())
-    run = office.house.administrator.run_now("report", params=None, now=office.house.now, actor=ADA)
+    run = office.house.administrator.run_now("report", params=None, actor=ADA)
     began = [msgspec.structs.replace(run, id=run.id + n) for n in range(MOST_AT_ONCE + 1)]
 
     office.bell.ring(began, now=office.house.now)

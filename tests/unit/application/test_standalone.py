@@ -258,7 +258,7 @@ def test_what_was_let_go_is_ended_also_beside_many_ordinary_runs() -> None:
     keeper(house).round()
     pump(house, stay_alive=False)
     for _ in range(2 * RUNS_LOOKED_AT):
-        house.administrator.run_now("pump", params=None, now=house.now, actor=ADA)
+        house.administrator.run_now("pump", params=None, actor=ADA)
     up = Keeping(house)
 
     for _ in range(2):
@@ -409,7 +409,7 @@ async def test_a_run_by_hand_makes_no_second_copy() -> None:
     [first] = house.executions()
 
     with pytest.raises(CannotRun, match=rf"stays alive, one run at a time.*execution {first.id};"):
-        house.administrator.run_now("pump", params=None, now=house.now, actor=ADA)
+        house.administrator.run_now("pump", params=None, actor=ADA)
 
     assert [run.id for run in house.executions()] == [first.id]
 
@@ -418,7 +418,7 @@ async def test_a_run_by_hand_is_kept_like_any_other() -> None:
     house = House(queues=[OWN])
     pump(house)
 
-    by_hand = house.administrator.run_now("pump", params=None, now=house.now, actor=ADA)
+    by_hand = house.administrator.run_now("pump", params=None, actor=ADA)
     keeper(house).round()
 
     assert [run.id for run in house.executions()] == [by_hand.id]

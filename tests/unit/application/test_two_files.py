@@ -69,7 +69,7 @@ async def test_its_replay_runs_once_the_right_worker_has_the_queue() -> None:
     house.tasks = (theirs,)
     await house.restart()
 
-    house.administrator.replay([archived.id], now=house.now, actor=ADA)
+    house.administrator.replay([archived.id], actor=ADA)
     await house.turn()
 
     assert (house.only.state, commands(seen)) == (State.SUCCEEDED, [("theirs",)])

@@ -37,7 +37,7 @@ def test_a_call_has_what_was_claimed_by_hand_published_at_once() -> None:
     house.add(schedule=None)
     scheduler = scheduling(house)
     scheduler.round()
-    house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
+    house.administrator.run_now("report", params=None, actor=ADA)
     scheduler.round()
     assert house.broker.depth(MAIN_QUEUE) == 0
 

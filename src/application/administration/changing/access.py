@@ -1,6 +1,6 @@
 """Who asks, by a token or a session; and making, listing and revoking tokens."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -38,17 +38,16 @@ class SignedIn:
 
 @attrs.frozen(kw_only=True)
 class Admission:
-    """Each method may raise `LedgerUnavailable`. *now* is the ledger's clock."""
+    """Each method may raise `LedgerUnavailable`."""
 
     _access: AccessStorePort
     _trail: AuditTrail
-    _now: Callable[[], datetime]
 
     def any_token(self) -> bool:
         return self._access.any_token()
 
     def valid_digests(self) -> frozenset[str]:
-        now = self._now()
+        now = self._trail.now()
         return frozenset(
             token.digest for token in self._access.tokens() if token.why_not(now) is None
         )
@@ -59,13 +58,13 @@ class Admission:
             return None
         # The index compares digests, whose times tell nothing of a secret.
         token = self._access.token(digest_of(secret))
-        return None if token is None else self._valid(token, self._now())
+        return None if token is None else self._valid(token, self._trail.now())
 
     def by_session(self, cookie: str) -> Token | None:
         """Find the valid token with which a session was begun that lasts."""
         if not looks_like_token(cookie):
             return None
-        found, now = self._access.session(digest_of(cookie)), self._now()
+        found, now = self._access.session(digest_of(cookie)), self._trail.now()
         if found is None or found[0].is_over(now):
             return None
         return self._valid(found[1], now)
@@ -75,7 +74,7 @@ class Admission:
         token = self.by_token(secret)
         if token is None:
             return None
-        cookie, now = make_token(chance), self._now()
+        cookie, now = make_token(chance), self._trail.now()
         ends = now + LONGEST_SESSION
         if token.expires_at is not None:
             ends = min(ends, token.expires_at)
@@ -88,13 +87,13 @@ class Admission:
         )
         actor = token.actor(Channel.PAGE)
         after = {"expires_at": ends.isoformat()}
-        with self._trail.change(actor, Action.SIGN_IN, token.name, now=now, after=after):
+        with self._trail.change(actor, Action.SIGN_IN, token.name, after=after):
             self._access.begin(session, now=now)
         return SignedIn(secret=cookie, seconds=int((ends - now).total_seconds()))
 
     def sign_out(self, cookie: str, *, actor: Actor) -> None:
         """End a session, here and not in the browser alone."""
-        with self._trail.change(actor, Action.SIGN_OUT, actor.name, now=self._now()):
+        with self._trail.change(actor, Action.SIGN_OUT, actor.name):
             self._access.end(digest_of(cookie))
 
     def _valid(self, token: Token, now: datetime) -> Token | None:
@@ -125,7 +124,6 @@ class TokenDesk:
         *,
         lives: timedelta | None,
         chance: bytes,
-        now: datetime,
         actor: Actor,
     ) -> NewTokenView:
         """Make a token of the random bytes *chance*; it ends after it *lives* so long.
@@ -134,11 +132,11 @@ class TokenDesk:
             TokenInvalid: its name or its life cannot be.
             TokenNameTaken: a valid one has its name.
         """
-        secret = make_token(chance)
+        secret, now = make_token(chance), self._trail.now()
         token = new_token(name, scope, digest=digest_of(secret), lives=lives, now=now, by=actor)
         ends = token.expires_at and token.expires_at.isoformat()
         after = {"scope": scope.word, "expires_at": ends}
-        with self._trail.change(actor, Action.MAKE_TOKEN, name, now=now, after=after):
+        with self._trail.change(actor, Action.MAKE_TOKEN, name, after=after):
             if not self._access.create(token, now=now):
                 raise TokenNameTaken(
                     f"there is a token {name!r} already: revoke it, or name another"
@@ -146,14 +144,15 @@ class TokenDesk:
         shown = TokenView.of(token, now=now)
         return NewTokenView(**attrs.asdict(shown), secret=secret)
 
-    def tokens(self, *, now: datetime) -> Sequence[TokenView]:
+    def tokens(self) -> Sequence[TokenView]:
         """List tokens by name, those as well that are no more valid."""
+        now = self._trail.now()
         return [TokenView.of(token, now=now) for token in self._access.tokens()]
 
-    def valid(self, *, now: datetime) -> int:
-        return sum(token.why_not(now) is None for token in self._access.tokens())
+    def valid(self) -> int:
+        return sum(token.valid for token in self.tokens())
 
-    def revoke(self, name: str, *, now: datetime, actor: Actor) -> TokenView:
+    def revoke(self, name: str, *, actor: Actor) -> TokenView:
         """Let a token, and the sessions that were begun with it, open nothing any more.
 
         Raises:
@@ -163,9 +162,9 @@ class TokenDesk:
         if (token := there.get(name)) is None:
             raise not_found("token", name, there)
         before = {"scope": token.scope.word}
-        with self._trail.change(actor, Action.REVOKE_TOKEN, name, now=now, before=before) as note:
-            revoked = self._access.revoke(name, now=now)
+        with self._trail.change(actor, Action.REVOKE_TOKEN, name, before=before) as note:
+            revoked = self._access.revoke(name, now=note.at)
             note.unless(changed=token.revoked_at is None)
             if revoked is None:
                 raise NotFound(f"there is no token {name!r} any more")
-        return TokenView.of(revoked, now=now)
+        return TokenView.of(revoked, now=note.at)

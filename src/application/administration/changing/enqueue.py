@@ -134,16 +134,13 @@ class TaskDesk:
     _enqueuer: Enqueuer
     _records: RecordsPort
     _trail: AuditTrail
-    _now: Callable[[], datetime]
 
     def run(self, wanted: Wanted, *, actor: Actor) -> Execution:
         """Enqueue a run of a task that the ledger has; raises as `Enqueuer.enqueue`."""
         nobody = dict[str, ScheduleDraft]().get
         self._enqueuer.find([wanted], nobody)
         asked = {"key": wanted.key, "params": json_value(wanted.params)}
-        with self._trail.change(
-            actor, Action.RUN, wanted.schedule, now=self._now(), after=asked
-        ) as note:
+        with self._trail.change(actor, Action.RUN, wanted.schedule, after=asked) as note:
             [answer] = self._enqueuer.enqueue([wanted], nobody)
             note.after = {"execution": answer.id, **asked}
             note.unless(changed=answer.new)

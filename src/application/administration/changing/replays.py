@@ -92,9 +92,7 @@ class Replays:
             self._names.refuse_unknown(which)
         return failures
 
-    def order(
-        self, order: ReplayOrder, *, now: datetime, actor: Actor, request: UUID | None = None
-    ) -> Ordered:
+    def order(self, order: ReplayOrder, *, actor: Actor, request: UUID | None = None) -> Ordered:
         """Begin a replay of what the archive has now, unless that is nothing.
 
         A *request* that is asked again is answered what it began.
@@ -108,41 +106,42 @@ class Replays:
             if begun is None:
                 return Ordered(failures=0)
             refuse_another(begun, order)
-            return Ordered(failures=0, replay=ReplayView.of(begun, now=now))
+            return Ordered(failures=0, replay=ReplayView.of(begun, now=self._trail.now()))
         which = values_of_filter(order.which)
         target = order.which.schedule or "failures"
-        with self._trail.change(
-            actor, Action.ORDER_REPLAY, target, now=now, after={"which": which}
-        ) as note:
+        with self._trail.change(actor, Action.ORDER_REPLAY, target, after={"which": which}) as note:
             meant = attrs.evolve(order, which=self._names.resolved(order.which))
-            begun = self._replays.order(meant, now=now, request=request)
+            begun = self._replays.order(meant, now=note.at, request=request)
             refuse_another(begun, order)
-            note.unless(changed=begun.created_at == now)  # a repetition began it, then
+            note.unless(changed=begun.created_at == note.at)  # a repetition began it, then
             note.after = {"which": which, "replay": begun.id, "failures": failures}
-        return Ordered(failures=failures, replay=ReplayView.of(begun, now=now))
+        return Ordered(failures=failures, replay=ReplayView.of(begun, now=note.at))
 
-    def list(self, *, limit: int, now: datetime, before: int | None = None) -> Sequence[ReplayView]:
+    def list(self, *, limit: int, before: int | None = None) -> Sequence[ReplayView]:
         """List replays, the newest first; those *before* one of them, if it is given."""
         found = self._replays.replays(limit=limit, before=before)
+        now = self._trail.now()
         return [ReplayView.of(replay, now=now) for replay in found]
 
-    def show(self, replay_id: int, *, now: datetime) -> ReplayView:
-        return _shown(self._replays.replay(replay_id), replay_id, now)
+    def show(self, replay_id: int) -> ReplayView:
+        return _shown(self._replays.replay(replay_id), replay_id, self._trail.now())
 
-    def stop(self, replay_id: int, *, author: str, now: datetime, actor: Actor) -> ReplayView:
+    def stop(self, replay_id: int, *, author: str, actor: Actor) -> ReplayView:
         """Let nothing of it begin any more; what has begun goes on."""
         reason = f"stopped by {author}" if author else "stopped by hand"
-        _shown(self._replays.replay(replay_id), replay_id, now)
+        self.show(replay_id)
         with self._trail.change(
-            actor, Action.STOP_REPLAY, str(replay_id), now=now, after={"reason": reason}
-        ):
-            return _shown(self._replays.halt(replay_id, reason=reason, now=now), replay_id, now)
+            actor, Action.STOP_REPLAY, str(replay_id), after={"reason": reason}
+        ) as note:
+            return _shown(
+                self._replays.halt(replay_id, reason=reason, now=note.at), replay_id, note.at
+            )
 
-    def resume(self, replay_id: int, *, now: datetime, actor: Actor) -> ReplayView:
+    def resume(self, replay_id: int, *, actor: Actor) -> ReplayView:
         """Let a stopped one go on, to its end: its rules to stop hold no more."""
-        _shown(self._replays.replay(replay_id), replay_id, now)
-        with self._trail.change(actor, Action.RESUME_REPLAY, str(replay_id), now=now):
-            return _shown(self._replays.resume(replay_id, now=now), replay_id, now)
+        self.show(replay_id)
+        with self._trail.change(actor, Action.RESUME_REPLAY, str(replay_id)) as note:
+            return _shown(self._replays.resume(replay_id, now=note.at), replay_id, note.at)
 
 
 def _shown(replay: Replay | None, replay_id: int, now: datetime) -> ReplayView:
@@ -185,7 +184,6 @@ class Backfills:
         *,
         since: datetime,
         until: datetime,
-        now: datetime,
         on_progress: OnProgress = unwatched,
         **rules: Any,  # noqa: ANN401 - of `Pacing`
     ) -> tuple[BackfillOrder, BackfillPreview]:
@@ -199,7 +197,7 @@ class Backfills:
             Invalid: with all faults at once.
         """
         stored = find_schedule(self._schedules, name)
-        faults = [*_faults_of_time(until, now), *_faults_of_schedule(stored)]
+        faults = [*_faults_of_time(until, self._trail.now()), *_faults_of_schedule(stored)]
         asked = {"schedule": stored.name, "scheduler_id": stored.id, "since": since, **rules}
         try:
             order = BackfillOrder(until=until, **asked)
@@ -229,7 +227,7 @@ class Backfills:
         return order, preview
 
     def order(
-        self, order: BackfillOrder, *, now: datetime, actor: Actor, request: UUID | None = None
+        self, order: BackfillOrder, *, actor: Actor, request: UUID | None = None
     ) -> ReplayView:
         """Begin a backfill; whichever scheduler is there carries it out.
 
@@ -239,14 +237,12 @@ class Backfills:
             RequestReused: it began another one.
         """
         span = {"since": order.since.isoformat(), "until": order.until.isoformat()}
-        with self._trail.change(
-            actor, Action.BACKFILL, order.schedule, now=now, after=span
-        ) as note:
-            begun = self._replays.order(order, now=now, request=request)
+        with self._trail.change(actor, Action.BACKFILL, order.schedule, after=span) as note:
+            begun = self._replays.order(order, now=note.at, request=request)
             refuse_another(begun, order)
-            note.unless(changed=begun.created_at == now)  # a repetition began it, then
+            note.unless(changed=begun.created_at == note.at)  # a repetition began it, then
             note.after = {"replay": begun.id, **span}
-        return ReplayView.of(begun, now=now)
+        return ReplayView.of(begun, now=note.at)
 
 
 def _faults_of_time(until: datetime, now: datetime) -> Iterator[Fault]:

@@ -90,7 +90,6 @@ class Administrator:
         name: str,
         *,
         params: str | None,
-        now: datetime,
         actor: Actor,
         request: UUID | None = None,
     ) -> Execution:
@@ -109,12 +108,14 @@ class Administrator:
             raise CannotRun(f"schedule {name!r} cannot be run with these params: {fault}")
         key, head_start = manual_key(request or self._uuid()), self._bell.head_start
         asked = {} if params is None else {"params": json_value(params)}
-        with self._trail.change(actor, Action.RUN, schedule.name, now=now, after=asked) as note:
-            began = self._begin(schedule, key=key, params=params, now=now, head_start=head_start)
+        with self._trail.change(actor, Action.RUN, schedule.name, after=asked) as note:
+            began = self._begin(
+                schedule, key=key, params=params, now=note.at, head_start=head_start
+            )
             refuse_other_params(began, params)
             note.after = {"execution": began.id, **asked}
-            note.unless(changed=began.executed_at == now)  # a repetition began it, then
-        self._bell.ring([began], now=now)
+            note.unless(changed=began.executed_at == note.at)  # a repetition began it, then
+        self._bell.ring([began], now=note.at)
         return began
 
     def run_at_start(self, name: str, *, now: datetime) -> Execution:
@@ -173,9 +174,7 @@ class Administrator:
         except (NotToBeRun, LedgerRefused) as error:
             raise CannotRun(f"schedule {name!r} cannot be run: {error}") from error
 
-    def switch(
-        self, names: Sequence[str], *, on: bool, now: datetime, actor: Actor
-    ) -> Sequence[Switched]:
+    def switch(self, names: Sequence[str], *, on: bool, actor: Actor) -> Sequence[Switched]:
         """Enable or disable schedules, all or none; what runs goes on."""
         found = find_schedules(self._schedules, names)
         action = Action.ENABLE if on else Action.DISABLE
@@ -183,8 +182,8 @@ class Administrator:
             each.name: ({"status": each.draft.status} if each.draft else None, {"status": on})
             for each in found
         }
-        with self._trail.changes(actor, action, asked, now=now) as notes:
-            changed = self._schedules.switch(list(asked), on=on, now=now)
+        with self._trail.changes(actor, action, asked) as notes:
+            changed = self._schedules.switch(list(asked), on=on, now=self._trail.now())
             for name, note in notes.items():
                 note.unless(changed=name in changed)
         return [
@@ -204,10 +203,9 @@ class Administrator:
         *,
         reason: str | None,
         by: str | None,
-        now: datetime,
         actor: Actor,
     ) -> Mapping[str, Pause]:
-        """Let the due instants of schedules be skipped from *now* on, *until* then or a resume.
+        """Let the due instants of schedules be skipped from now on, *until* then or a resume.
 
         What was claimed before goes on; manual runs begin as ever. It is no edit.
 
@@ -219,6 +217,7 @@ class Administrator:
             *_too_long("reason", reason, LONGEST_REASON),
             *_too_long("by", by, LONGEST_AUTHOR),
         )
+        now = self._trail.now()
         over = sorted({end for end in until.values() if end is not None and end <= now})
         faults += tuple(f"until {say_moment(end)} is over: it is {say_moment(now)}" for end in over)
         if faults:
@@ -230,39 +229,35 @@ class Administrator:
             asked = Pause(since=now, until=until[schedule.name], by=by, reason=reason)
             was = plain(schedule.pause)
             with self._trail.change(
-                actor, Action.PAUSE, schedule.name, now=now, before=was, after=plain(asked)
+                actor, Action.PAUSE, schedule.name, before=was, after=plain(asked)
             ):
                 kept[schedule.name] = self._schedules.pause(schedule.name, asked, now=now) or asked
         return kept
 
     def resume(
-        self, names: Sequence[str], *, now: datetime, actor: Actor
+        self, names: Sequence[str], *, actor: Actor
     ) -> Mapping[str, tuple[Pause | None, bool]]:
         """End the pauses of schedules; answers by name the pause and whether it was on.
 
         What was due meanwhile is not run: `backfill` does that, on request.
         """
-        resumed = {}
+        resumed, now = {}, self._trail.now()
         for schedule in find_schedules(self._schedules, names):
             was_on = schedule.pause is not None and schedule.pause.is_on(now)
             was = plain(schedule.pause)
-            with self._trail.change(
-                actor, Action.RESUME, schedule.name, now=now, before=was
-            ) as note:
+            with self._trail.change(actor, Action.RESUME, schedule.name, before=was) as note:
                 ended = self._schedules.resume(schedule.name, now=now)
                 note.after = plain(ended)
                 note.unless(changed=was_on)
             resumed[schedule.name] = ended, was_on
         return resumed
 
-    def cancel(self, execution_id: int, *, now: datetime, actor: Actor) -> State:
+    def cancel(self, execution_id: int, *, actor: Actor) -> State:
         """Ask for the end of an execution; answers the state that it is in now."""
         execution = find_execution(self._records, execution_id)
         was = {"schedule": execution.schedule_name, "state": execution.state.value}
-        with self._trail.change(
-            actor, Action.CANCEL, str(execution_id), now=now, before=was
-        ) as note:
-            state = self._records.cancel(execution_id, now=now)
+        with self._trail.change(actor, Action.CANCEL, str(execution_id), before=was) as note:
+            state = self._records.cancel(execution_id, now=note.at)
             if state is None:
                 raise NotFound(f"there is no execution {execution_id}")
             note.after = {"state": state.value}
@@ -278,7 +273,7 @@ class Administrator:
         return found
 
     def replay(
-        self, ids: Collection[int], *, now: datetime, actor: Actor, attempts: int | None = None
+        self, ids: Collection[int], *, actor: Actor, attempts: int | None = None
     ) -> ReplayedView:
         """Send failed executions again at once, with *attempts* in all, or as many as before.
 
@@ -289,13 +284,13 @@ class Administrator:
         allowance = Allowance(attempts=attempts, policy=self._policy)
         held = all(row.state is State.QUARANTINED for row in rows)
         action = Action.RELEASE if held else Action.REPLAY
-        with self._trail.change(actor, action, _named(rows), now=now, before=_told(rows)) as note:
+        with self._trail.change(actor, action, _named(rows), before=_told(rows)) as note:
             again = self._records.replay(
-                chosen, now=now, allowance=allowance, head_start=self._bell.head_start
+                chosen, now=note.at, allowance=allowance, head_start=self._bell.head_start
             )
             note.after = {"executions": [execution.id for execution in again]}
             note.unless(changed=bool(again))
-        self._bell.ring(again, now=now)
+        self._bell.ring(again, now=note.at)
         left = [row for row in self.archived(chosen) if row.resolution is None]
         return ReplayedView(
             executions=tuple(execution.id for execution in again),
@@ -313,9 +308,7 @@ class Administrator:
             raise NotFound(f"{numbers}: failed, and not quarantined; see `cronhare failed replay`")
         return list(ids)
 
-    def discard_all(
-        self, which: FailureFilter, *, note: str, now: datetime, actor: Actor
-    ) -> DiscardedView:
+    def discard_all(self, which: FailureFilter, *, note: str, actor: Actor) -> DiscardedView:
         """Resolve without a run what a filter takes of the archive as it is now."""
         target, chosen = which.schedule or _SEVERAL, values_of_filter(which)
         which = self._names.resolved(which)
@@ -324,18 +317,16 @@ class Administrator:
             return _discarded(0, asked=0)
         count, asked, last = 0, 0, None
         with self._trail.change(
-            actor, Action.DISCARD, target, now=now, before=chosen, after={"note": note}
+            actor, Action.DISCARD, target, before=chosen, after={"note": note}
         ) as kept:
             while page := self._records.archive(which, before=last, limit=MOST_AT_ONCE):
                 last, asked = page[-1].id, asked + len(page)
-                count += self._records.discard([row.id for row in page], note=note, now=now)
+                count += self._records.discard([row.id for row in page], note=note, now=kept.at)
             kept.after = {"note": note, "discarded": count}
             kept.unless(changed=count > 0)
         return _discarded(count, asked=asked)
 
-    def discard(
-        self, ids: Collection[int], *, note: str, now: datetime, actor: Actor
-    ) -> DiscardedView:
+    def discard(self, ids: Collection[int], *, note: str, actor: Actor) -> DiscardedView:
         """Resolve failures without a run; they stay in the archive."""
         chosen = set(ids)
         rows = self.archived(chosen)
@@ -343,11 +334,10 @@ class Administrator:
             actor,
             Action.DISCARD,
             _named(rows),
-            now=now,
             before=_told(rows),
             after={"note": note},
         ) as kept:
-            count = self._records.discard(chosen, note=note, now=now)
+            count = self._records.discard(chosen, note=note, now=kept.at)
             kept.unless(changed=count > 0)
         return _discarded(count, asked=len(chosen))
 

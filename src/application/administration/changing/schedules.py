@@ -46,9 +46,7 @@ class ScheduleDesk:
     _schedules: ScheduleStorePort
     _trail: AuditTrail
 
-    def create(
-        self, draft: ScheduleDraft, *, now: datetime, actor: Actor, request: str | None = None
-    ) -> int:
+    def create(self, draft: ScheduleDraft, *, actor: Actor, request: str | None = None) -> int:
         """Create a schedule of a draft without faults; answers its id.
 
         A *request*, its digest, may have been asked twice at a time: who comes second is answered
@@ -60,10 +58,8 @@ class ScheduleDesk:
             LedgerRefused: the table refuses it.
         """
         refuse_unknown_calendars(self._schedules, draft)
-        with self._trail.change(
-            actor, Action.CREATE, draft.name, now=now, after=values_of(draft)
-        ) as note:
-            id_ = self._schedules.create(draft, now=now, request=request)
+        with self._trail.change(actor, Action.CREATE, draft.name, after=values_of(draft)) as note:
+            id_ = self._schedules.create(draft, now=note.at, request=request)
             if id_ is not None:
                 return id_
             if request is not None:
@@ -73,7 +69,7 @@ class ScheduleDesk:
                     return id_
             raise NameTaken(f"there is a schedule {draft.name} already")
 
-    def made_by(self, request: str, *, name: str, now: datetime, actor: Actor) -> int | None:
+    def made_by(self, request: str, *, name: str, actor: Actor) -> int | None:
         """Find the schedule that a request has made, to which it gave that *name*.
 
         It may have been edited since, and its task may be gone: a repetition is answered what the
@@ -81,7 +77,7 @@ class ScheduleDesk:
         """
         id_ = self._schedules.made_by(request, name=name)
         if id_ is not None:
-            with self._trail.change(actor, Action.CREATE, name, now=now) as note:
+            with self._trail.change(actor, Action.CREATE, name) as note:
                 note.unless(changed=False)
         return id_
 
@@ -97,9 +93,10 @@ class ReportDesk:
     _schedules: ScheduleStorePort
     _administrator: Administrator
     _catalog: Catalog
+    _now: Callable[[], datetime]
 
     def generate(
-        self, controller: str, *, params: str, now: datetime, actor: Actor, request: UUID | None
+        self, controller: str, *, params: str, actor: Actor, request: UUID | None
     ) -> Execution:
         """Begin a run; a *request* that is asked again is answered the run that it began.
 
@@ -108,10 +105,8 @@ class ReportDesk:
             CannotRun: the params are too large, or the ledger refuses it.
             RequestReused: the request began a run with other params.
         """
-        name = self._schedule_of(self._report(controller), now=now)
-        return self._administrator.run_now(
-            name, params=params, now=now, actor=actor, request=request
-        )
+        name = self._schedule_of(self._report(controller))
+        return self._administrator.run_now(name, params=params, actor=actor, request=request)
 
     def _report(self, controller: str) -> Task:
         found = reports_called(self._catalog, controller)
@@ -124,7 +119,7 @@ class ReportDesk:
         there = meant(controller, names) or f"there is {listed(names) or 'none'}"
         raise NotFound(f"there is no report {echo(controller)}; {there}")
 
-    def _schedule_of(self, task: Task, *, now: datetime) -> str:
+    def _schedule_of(self, task: Task) -> str:
         """Give the schedule of a report's runs on request, as its file has the report by now."""
         new = ScheduleDraft(
             name=f"{REPORTS}{task.name}",
@@ -134,7 +129,7 @@ class ReportDesk:
             retention=task.retention,
         )
         stored = self._schedules.schedules([new.name])
-        if not stored and self._schedules.create(new, now=now) is None:
+        if not stored and self._schedules.create(new, now=self._now()) is None:
             stored = self._schedules.schedules([new.name])  # another request was first
         for each in stored:
             if each.draft is None:
@@ -143,7 +138,7 @@ class ReportDesk:
                 each.draft, task=new.task, retry=new.retry, retention=new.retention
             )
             if wanted != each.draft:
-                self._schedules.save([wanted], source=None, now=now)
+                self._schedules.save([wanted], source=None, now=self._now())
         return new.name
 
 
@@ -174,7 +169,7 @@ class CannotEdit(ValueError):
 
 @attrs.frozen(kw_only=True)
 class ScheduleEditor:
-    """Each method may raise `LedgerUnavailable`. *now* is the ledger's clock.
+    """Each method may raise `LedgerUnavailable`.
 
     Where one says what was *seen*, that is asked about the row as it is: what it answers False to
     is not changed. None changes it in any case.
@@ -183,7 +178,6 @@ class ScheduleEditor:
     _edits: ScheduleEditsPort
     _schedules: ScheduleStorePort
     _views: ScheduleViews
-    _now: Callable[[], datetime]
     _trail: AuditTrail
 
     def edit(
@@ -219,13 +213,12 @@ class ScheduleEditor:
             if new == stored.draft:
                 break
             refuse_unknown_calendars(self._schedules, new)
-            now = self._now()
             was, becomes = differing(stored.draft, new)
             before = was if stored.draft else {"problem": stored.problem}
             with self._trail.change(
-                actor, Action.EDIT, stored.name, now=now, before=before, after=becomes
+                actor, Action.EDIT, stored.name, before=before, after=becomes
             ) as note:
-                answer = self._edits.edit(scheduler_id, new, seen=stored.updated_at, now=now)
+                answer = self._edits.edit(scheduler_id, new, seen=stored.updated_at, now=note.at)
                 if not isinstance(answer, StoredSchedule):
                     note.outcome, note.problem = AuditOutcome.REFUSED, _MEANWHILE
             match answer:
@@ -265,9 +258,7 @@ class ScheduleEditor:
             _refuse_named(stored.name, stored.source, files)
         at, was = None if seen is None else stored.updated_at, values_of(stored.draft)
         after = {"history": "deleted"} if with_history else None
-        with self._trail.change(
-            actor, Action.DELETE, stored.name, now=self._now(), before=was, after=after
-        ):
+        with self._trail.change(actor, Action.DELETE, stored.name, before=was, after=after):
             match self._edits.delete(scheduler_id, seen=at, with_history=with_history):
                 case None:
                     raise _not_found(scheduler_id)

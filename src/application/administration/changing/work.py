@@ -1,6 +1,6 @@
 """Draining nodes; what is left of retry budgets, and which circuit breakers are open."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 import attrs
@@ -31,32 +31,32 @@ class NodeDesk:
     _nodes: NodeStorePort
     _trail: AuditTrail
 
-    def drain(self, name: str, *, actor: Actor, now: datetime) -> NodeView:
+    def drain(self, name: str, *, actor: Actor) -> NodeView:
         """Ask a worker to take no more work; it does so within `REPORT_EVERY`, if it is there.
 
         Raises:
             NotFound: no node of that name has reported itself.
             NotDrainable: it runs no tasks.
         """
-        return self._ask(name, Action.DRAIN, actor, now, asked_at=now)
+        return self._ask(name, Action.DRAIN, actor)
 
-    def undrain(self, name: str, *, actor: Actor, now: datetime) -> NodeView:
+    def undrain(self, name: str, *, actor: Actor) -> NodeView:
         """Let a worker take work again.
 
         Raises:
             NotFound: see `drain`.
             NotDrainable: likewise.
         """
-        return self._ask(name, Action.UNDRAIN, actor, now, asked_at=None)
+        return self._ask(name, Action.UNDRAIN, actor)
 
-    def _ask(
-        self, name: str, action: Action, actor: Actor, now: datetime, *, asked_at: datetime | None
-    ) -> NodeView:
+    def _ask(self, name: str, action: Action, actor: Actor) -> NodeView:
+        now = self._trail.now()
         before = self._find(name, now)
         was, known_as = NodeView.of(before, now=now), before.name
-        with self._trail.change(actor, action, known_as, now=now, before=_kept(was)) as note:
+        with self._trail.change(actor, action, known_as, before=_kept(was)) as note:
             if not before.runs_tasks:
                 raise NotDrainable(f"{known_as} is a {before.role}: it runs no tasks to drain")
+            asked_at = now if action is Action.DRAIN else None
             if not self._nodes.drain(known_as, asked_at=asked_at):
                 raise NotFound(f"node {known_as} has ended")
             found = NodeView.of(self._find(known_as, now), now=now)
@@ -84,11 +84,10 @@ def _kept(node: NodeView) -> object:
 
 @attrs.frozen(kw_only=True)
 class RetryLimitDesk:
-    """Resets breakers. *now* is the ledger's clock."""
+    """Resets breakers."""
 
     _limits: LimitStorePort
     _trail: AuditTrail
-    _now: Callable[[], datetime]
 
     def reset(self, task: str, *, actor: Actor) -> BreakerView:
         """Close a breaker, and let it count anew; answer what it was.
@@ -98,16 +97,13 @@ class RetryLimitDesk:
         Raises:
             NotFound: there is none, with those that are.
         """
-        now = self._now()
         known = self._limits.breakers(limit=MOST_LISTED)
         named = [each for each in known if each.name == task]
         breaker = self._limits.breaker(task) or (named[0] if len(named) == 1 else None)
         if breaker is None:
             raise NotFound(_no_breaker(task, named or known))
-        was = BreakerView.of(breaker, now=now)
-        with self._trail.change(
-            actor, Action.RESET_BREAKER, breaker.task, now=now, before=plain(was)
-        ):
+        was = BreakerView.of(breaker, now=self._trail.now())
+        with self._trail.change(actor, Action.RESET_BREAKER, breaker.task, before=plain(was)):
             if not self._limits.reset(breaker.task):
                 raise NotFound(_no_breaker(task, named or known))
         return was

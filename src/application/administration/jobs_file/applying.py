@@ -1,7 +1,6 @@
 """Jobs files and the schedules table: what one of them changes."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import datetime
 from itertools import islice
 from typing import Any, Final
 
@@ -71,7 +70,7 @@ class JobsFileApplier:
         return [*islice(_calendar_faults(file, stored, calendars), MOST_FAULTS)]
 
     def apply(
-        self, file: FileContent, *, now: datetime, actor: Actor, on_progress: OnProgress = unwatched
+        self, file: FileContent, *, actor: Actor, on_progress: OnProgress = unwatched
     ) -> tuple[ScheduleChange, ...]:
         """Make the table as the file says; what is as it should be is not touched.
 
@@ -81,18 +80,16 @@ class JobsFileApplier:
             CannotApply: see `compare`.
         """
         changes = self.compare(file)
-        self._save(changes, source=file.source, now=now, actor=actor, on_progress=on_progress)
+        self._save(changes, source=file.source, actor=actor, on_progress=on_progress)
         return changes
 
-    def take_over(
-        self, file: FileContent, *, now: datetime, actor: Actor
-    ) -> tuple[ScheduleChange, ...]:
+    def take_over(self, file: FileContent, *, actor: Actor) -> tuple[ScheduleChange, ...]:
         """Apply a file in spite of clashes: a row must not keep a machine from starting.
 
         Schedules of its names are taken over, as when the file goes by another name now.
         """
         changes = _difference(file, self._schedules.schedules(), self._schedules.calendars())
-        self._save(changes, source=file.source, now=now, actor=actor)
+        self._save(changes, source=file.source, actor=actor)
         return changes
 
     def shared_queues(
@@ -117,7 +114,6 @@ class JobsFileApplier:
         changes: Sequence[ScheduleChange],
         *,
         source: str,
-        now: datetime,
         actor: Actor,
         on_progress: OnProgress = unwatched,
     ) -> None:
@@ -131,11 +127,11 @@ class JobsFileApplier:
         if not (edited or gone or calendars):
             return
         asked, actions = _entries(changes, source)
-        with self._trail.changes(actor, actions, asked, now=now):
+        with self._trail.changes(actor, actions, asked) as notes:
             self._schedules.save(
                 edited,
                 source=source,
-                now=now,
+                now=notes[source].at,
                 disabled=disabled,
                 calendars=calendars,
                 dropped=dropped,

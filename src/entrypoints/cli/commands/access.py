@@ -64,7 +64,6 @@ def create(
             reach,
             lives=lives,
             chance=secrets.token_bytes(RANDOM_BYTES),
-            now=container.ledger_time().now(),
             actor=this_actor(),
         )
     except (TokenInvalid, TokenNameTaken) as error:
@@ -84,7 +83,7 @@ def create(
 def tokens(*, json: Json = False) -> None:
     """List tokens: how far each reaches, until when, and when it was used last."""
     container = open_ledger()
-    found = container.token_desk().tokens(now=container.ledger_time().now())
+    found = container.token_desk().tokens()
     columns: Columns[TokenView] = {
         "NAME": "name",
         "SCOPE": "scope",
@@ -101,8 +100,7 @@ def tokens(*, json: Json = False) -> None:
 def revoke(name: Name, *, json: Json = False) -> None:
     """Let a token, and whoever signed in with it, do nothing any more, within seconds."""
     container = open_ledger()
-    now = container.ledger_time().now()
-    revoked = container.token_desk().revoke(name, now=now, actor=this_actor())
+    revoked = container.token_desk().revoke(name, actor=this_actor())
     said = f"The token {name} is no more valid, nor is a session that was begun with it."
     answer(revoked, said, json=json)
 

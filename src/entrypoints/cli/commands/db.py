@@ -64,8 +64,7 @@ def _write_down(container: "Container", done: Sequence[str]) -> None:
     """Write an entry of the audit: after the change, as a new ledger has no place for it before."""
     if not done:
         return
-    now = container.ledger_time().now()
     with container.audit_trail().change(
-        this_actor(), Action.UPGRADE, "ledger", now=now, after={"revision": done[-1]}
+        this_actor(), Action.UPGRADE, "ledger", after={"revision": done[-1]}
     ):
         pass

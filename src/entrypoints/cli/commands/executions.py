@@ -133,14 +133,14 @@ def cancel(
     if bool(ids) == (schedule is not None):
         raise Refusal("say which: numbers from `cronhare executions list`, or --schedule")
     container = open_ledger()
-    administrator, now = container.administrator(), container.ledger_time().now()
+    administrator = container.administrator()
     if schedule is not None:
         which = ExecutionFilter(schedule=schedule, states=UNFINISHED, limit=MOST_LINES)
         ids = [execution.id for execution in container.queries().executions(which)]
     if not ids:
         print_line(f"All executions of {schedule} have ended.")
     for id_ in ids or ():
-        became = administrator.cancel(id_, now=now, actor=this_actor())
+        became = administrator.cancel(id_, actor=this_actor())
         texts = {
             State.CANCELLED: "is cancelled",
             State.RUNNING: "is running; its worker was asked to stop it",
@@ -183,7 +183,7 @@ def run(
     container = open_ledger()
     now = container.ledger_time().now()
     checked = None if params is None else _json(params)
-    began = container.administrator().run_now(name, params=checked, now=now, actor=this_actor())
+    began = container.administrator().run_now(name, params=checked, actor=this_actor())
     follow = f"Follow it: cronhare executions show {began.id}"
     ledger = f"Ledger: {said_ledger(container.settings())}"
     text = f"Execution {began.id} ({began.key}) is on its way. {follow}"

@@ -295,11 +295,11 @@ def _replay_filtered(
     json: bool,
 ) -> None:
     """Let what a filter takes begin in the background; *everything* was asked for without one."""
-    replays, now = container.replays(), container.ledger_time().now()
+    replays = container.replays()
     if dry_run:
         _say_count(replays.count(order.which), words, json=json)
         return
-    ordered = replays.order(order, now=now, actor=this_actor())
+    ordered = replays.order(order, actor=this_actor())
     if ordered.replay is None:
         none = {"failures": ordered.failures}
         _end_with_none(none, words, everything=everything, json=json)
@@ -319,12 +319,12 @@ def _replay_named(
     json: bool,
 ) -> None:
     """Let failures begin at once, and say of each that cannot why."""
-    administrator, now = container.administrator(), container.ledger_time().now()
+    administrator = container.administrator()
     if dry_run:
         unresolved = [row for row in administrator.archived(ids) if row.resolution is None]
         _say_count(len(unresolved), words, json=json)
         return
-    done = administrator.replay(ids, now=now, attempts=attempts, actor=this_actor())
+    done = administrator.replay(ids, attempts=attempts, actor=this_actor())
     again = done.executions
     numbers = f": {', '.join(map(str, again))}" if again else ""
     said = f"{words.begun} {counted(len(again), 'execution')}{numbers}"
@@ -379,12 +379,12 @@ def _discard(
     if ids:
         if words is RELEASE:
             administrator.quarantined(ids)
-        done = administrator.discard(ids, note=note, now=now, actor=this_actor())
+        done = administrator.discard(ids, note=note, actor=this_actor())
     else:
         which = asked.filter(now=now)
         if words is RELEASE:
             which = attrs.evolve(which, kind=State.QUARANTINED)
-        done = administrator.discard_all(which, note=note, now=now, actor=this_actor())
+        done = administrator.discard_all(which, note=note, actor=this_actor())
     if not done.asked:
         _end_with_none(done, words, everything=everything, json=json)
         return

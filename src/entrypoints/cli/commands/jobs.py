@@ -157,9 +157,7 @@ def apply(jobs: JobsArgument = None, *, app: App = None, json: Json = False) -> 
     for file in files:
         what = f"Applying {counted(len(file.drafts), 'schedule')} of {file.path}"
         with working(what) as on_progress:
-            applied.append(
-                applier.apply(file, now=now, actor=this_actor(), on_progress=on_progress)
-            )
+            applied.append(applier.apply(file, actor=this_actor(), on_progress=on_progress))
     if json:
         print_json(_views([change for changes in applied for change in changes], now))
         return

@@ -106,7 +106,7 @@ Id = Annotated[int, number("A number from `replays list`.", REPLAYS)]
 def list_(*, limit: Limit = 20, json: Json = False) -> None:
     """List replays, newest first."""
     container = open_ledger()
-    found = container.replays().list(limit=limit, now=container.ledger_time().now())
+    found = container.replays().list(limit=limit)
     columns: Columns[ReplayView] = {
         "ID": "id",
         "KIND": "kind",
@@ -131,23 +131,20 @@ def show(replay_id: Id, *, follow: Follow = False, json: Json = False) -> None:
     if follow:
         watch_replay(container, replay_id, json=json)
         return
-    _show(container.replays().show(replay_id, now=container.ledger_time().now()), json=json)
+    _show(container.replays().show(replay_id), json=json)
 
 
 def stop(replay_id: Id, *, by: By = None, json: Json = False) -> None:
     """Let no other begin; what has begun goes on."""
     container = open_ledger()
-    now, author = container.ledger_time().now(), this_author(by)
-    _show_moved(
-        container.replays().stop(replay_id, author=author, now=now, actor=this_actor()), json=json
-    )
+    author = this_author(by)
+    _show_moved(container.replays().stop(replay_id, author=author, actor=this_actor()), json=json)
 
 
 def resume(replay_id: Id, *, json: Json = False) -> None:
     """Let a stopped one go on, to its end: its canary and --stop-at hold no more."""
     container = open_ledger()
-    now = container.ledger_time().now()
-    _show_moved(container.replays().resume(replay_id, now=now, actor=this_actor()), json=json)
+    _show_moved(container.replays().resume(replay_id, actor=this_actor()), json=json)
 
 
 def _show_moved(replay: "ReplayView", *, json: bool) -> None:
@@ -190,7 +187,7 @@ def backfill(
     try:
         with working(f"Looking for what was due of {name}") as on_progress:
             order, found = backfills.look(
-                name, since=first, until=last, now=now, on_progress=on_progress, **given
+                name, since=first, until=last, on_progress=on_progress, **given
             )
     except Invalid as error:
         raise refused_order("this backfill cannot be ordered", error) from error
@@ -198,7 +195,7 @@ def backfill(
     if dry_run:
         answer(found, f"{said}; nothing was changed.", json=json)
         return
-    ordered = backfills.order(order, now=now, actor=this_actor())
+    ordered = backfills.order(order, actor=this_actor())
     pace = f"at most {order.rate:g} a second, {order.at_once} at a time"
     begun = (
         f"Backfill {ordered.id}: {said}.",
@@ -234,10 +231,10 @@ def tell_begun(
 
 def watch_replay(container: "Container", replay_id: int, *, json: bool) -> None:
     """Watch one until it ends, with a bar on a terminal; then show it."""
-    replays, clock = container.replays(), container.ledger_time()
+    replays = container.replays()
 
     def look() -> "ReplayView":
-        return replays.show(replay_id, now=clock.now())
+        return replays.show(replay_id)
 
     _show(followed(look, pause=time.sleep), json=json)
 

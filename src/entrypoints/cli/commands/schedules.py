@@ -248,8 +248,7 @@ def delete(
 
 def _switch(names: Sequence[str], *, on: bool, json: bool) -> None:
     container = open_ledger()
-    now = container.ledger_time().now()
-    switched = container.administrator().switch(names, on=on, now=now, actor=this_actor())
+    switched = container.administrator().switch(names, on=on, actor=this_actor())
     if json:
         print_json(switched)
         return
@@ -293,7 +292,7 @@ def pause(
         zone = find_zone(schedule.timezone or "UTC")
         ends[name] = None if until is None else read_future(until, zone, now=now)
     kept = container.administrator().pause(
-        ends, reason=reason, by=by or this_user(), now=now, actor=this_actor()
+        ends, reason=reason, by=by or this_user(), actor=this_actor()
     )
     if json:
         print_json({name: PauseView.of(each, now=now) for name, each in kept.items()})
@@ -311,7 +310,7 @@ def resume(names: ScheduleNames, *, json: Json = False) -> None:
     """End pauses. What was due meanwhile is not run: `cronhare schedules backfill` does that."""
     container = open_ledger()
     now = container.ledger_time().now()
-    resumed = container.administrator().resume(names, now=now, actor=this_actor())
+    resumed = container.administrator().resume(names, actor=this_actor())
     if json:
         print_json(
             {name: each and PauseView.of(each, now=now) for name, (each, _) in resumed.items()}

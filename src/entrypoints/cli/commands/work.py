@@ -92,7 +92,7 @@ def drain(name: Node, *, json: Json = False) -> None:
     anew is another node, and takes work.
     """
     container = open_ledger()
-    node = container.node_desk().drain(name, actor=this_actor(), now=container.ledger_time().now())
+    node = container.node_desk().drain(name, actor=this_actor())
     runs = f"it runs {node.running or 0} of {node.concurrency}"
     answer(
         node,
@@ -105,9 +105,7 @@ def drain(name: Node, *, json: Json = False) -> None:
 def undrain(name: Node, *, json: Json = False) -> None:
     """Let a worker that was drained take work again; it hears of it within 3 s."""
     container = open_ledger()
-    node = container.node_desk().undrain(
-        name, actor=this_actor(), now=container.ledger_time().now()
-    )
+    node = container.node_desk().undrain(name, actor=this_actor())
     answer(node, f"{node.name} takes work again, within 3 s.", json=json)
 
 

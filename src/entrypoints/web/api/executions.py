@@ -135,8 +135,7 @@ class Executions(Asking):
     ) -> Reply[ExecutionWithAttempts]:
         """Ask for its end, whether it waits or runs."""
         del body
-        now = self._container.ledger_time().now()
-        state = self._container.administrator().cancel(execution_id, now=now, actor=call.actor)
+        state = self._container.administrator().cancel(execution_id, actor=call.actor)
         view = self._container.queries().execution(execution_id)
         if state not in {State.CANCELLED, State.RUNNING}:
             detail = f"execution {execution_id} has ended already: {state}"

@@ -77,8 +77,8 @@ class Work(Asking):
     def drain_node(self, name: Named, body: Nothing, call: Call) -> Reply[NodeView]:
         """Let a worker take no more work; it finishes what it has, and stays."""
         del body
-        desk, now = self._container.node_desk(), self._container.ledger_time().now()
-        return Reply(desk.drain(name, actor=call.actor, now=now))
+        desk = self._container.node_desk()
+        return Reply(desk.drain(name, actor=call.actor))
 
     @operation(
         "POST",
@@ -91,8 +91,8 @@ class Work(Asking):
     def undrain_node(self, name: Named, body: Nothing, call: Call) -> Reply[NodeView]:
         """Let a worker take work again."""
         del body
-        desk, now = self._container.node_desk(), self._container.ledger_time().now()
-        return Reply(desk.undrain(name, actor=call.actor, now=now))
+        desk = self._container.node_desk()
+        return Reply(desk.undrain(name, actor=call.actor))
 
     @operation(
         "POST",

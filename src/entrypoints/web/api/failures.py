@@ -230,9 +230,8 @@ class Failures(Asking):
     ) -> Reply[ReplayedView]:
         """Run it again at once, with a fresh allowance of retries."""
         self._one(archived_id)
-        now = self._container.ledger_time().now()
         done = self._container.administrator().replay(
-            [archived_id], now=now, actor=call.actor, attempts=body.attempts
+            [archived_id], actor=call.actor, attempts=body.attempts
         )
         if why := done.refused.get(archived_id):
             raise Problem(HTTPStatus.CONFLICT, f"failure {archived_id} cannot run again: {why}")
@@ -253,8 +252,8 @@ class Failures(Asking):
     ) -> Reply[DiscardedView]:
         """Resolve it without a run; it stays in the archive."""
         self._one(archived_id)
-        now, administrator = self._container.ledger_time().now(), self._container.administrator()
-        done = administrator.discard([archived_id], note=body.note, now=now, actor=call.actor)
+        administrator = self._container.administrator()
+        done = administrator.discard([archived_id], note=body.note, actor=call.actor)
         if done.resolved_before:
             raise self._resolved_before(archived_id)
         return Reply(done)
@@ -272,10 +271,10 @@ class Failures(Asking):
         """Run many again; asked again with the same key, answer what it began."""
         which = read_selection(body, kind=self._kind)
         order = ReplayOrder(which=which, **pacing(body, call))
-        replays, now = self._container.replays(), self._container.ledger_time().now()
+        replays = self._container.replays()
         if body.dry_run:
             return Reply(Ordered(failures=replays.count(which)), 200)
-        ordered = replays.order(order, now=now, actor=call.actor, request=key)
+        ordered = replays.order(order, actor=call.actor, request=key)
         if ordered.replay is None:
             return Reply(ordered, 200)
         return Reply(ordered, headers={"Location": f"/replays/{ordered.replay.id}"})
@@ -290,8 +289,8 @@ class Failures(Asking):
     def discard_failures(self, body: DiscardRequest, call: Call) -> Reply[DiscardedView]:
         """Resolve many without a run; they stay in the archive."""
         which = read_selection(body, kind=self._kind)
-        now, administrator = self._container.ledger_time().now(), self._container.administrator()
-        return Reply(administrator.discard_all(which, note=body.note, now=now, actor=call.actor))
+        administrator = self._container.administrator()
+        return Reply(administrator.discard_all(which, note=body.note, actor=call.actor))
 
     def _one(self, archived_id: int) -> FailureWithDetails:
         if self._kind is not None:

@@ -19,15 +19,14 @@ class Replays(Asking):
     @operation("GET", "/replays", what="a page of replays and backfills, newest first")
     def list_replays(self, query: Page) -> Reply[Sequence[ReplayView]]:
         """List replays and backfills, newest first."""
-        now, replays = self._container.ledger_time().now(), self._container.replays()
-        found = replays.list(limit=query.limit, before=query.after, now=now)
+        replays = self._container.replays()
+        found = replays.list(limit=query.limit, before=query.after)
         return Reply(found, after=last_id(found, limit=query.limit))
 
     @operation("GET", "/replays/{replay_id}", what="the replay", is_tagged=True, refuses=(404,))
     def show_replay(self, replay_id: Id) -> Reply[ReplayView]:
         """Show one: what it is about, how far it has come, and what it waits for."""
-        now = self._container.ledger_time().now()
-        return Reply(self._container.replays().show(replay_id, now=now))
+        return Reply(self._container.replays().show(replay_id))
 
     @operation(
         "POST",
@@ -41,9 +40,9 @@ class Replays(Asking):
     def cancel_replay(self, replay_id: Id, body: Nothing, call: Call) -> Reply[ReplayView]:
         """Let nothing of it begin any more; what has begun goes on."""
         del body
-        now, actor = self._container.ledger_time().now(), call.actor
+        actor = call.actor
         replays = self._container.replays()
-        return _going_on(replays.stop(replay_id, author=actor.name, now=now, actor=actor))
+        return _going_on(replays.stop(replay_id, author=actor.name, actor=actor))
 
     @operation(
         "POST",
@@ -57,8 +56,7 @@ class Replays(Asking):
     def resume_replay(self, replay_id: Id, body: Nothing, call: Call) -> Reply[ReplayView]:
         """Let a stopped one go on, to its end: its canary and `stop_at` hold no more."""
         del body
-        now = self._container.ledger_time().now()
-        return _going_on(self._container.replays().resume(replay_id, now=now, actor=call.actor))
+        return _going_on(self._container.replays().resume(replay_id, actor=call.actor))
 
 
 def _going_on(found: ReplayView) -> Reply[ReplayView]:

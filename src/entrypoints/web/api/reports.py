@@ -75,6 +75,6 @@ class Reports(Asking):
     def generate_report(self, call: Call, key: UUID | None) -> Reply[ExecutionView]:
         """Run a report now; asked again with the same key, answer the run that it began."""
         controller, params = read_report(call.content, call.faults)
-        now, desk = self._container.ledger_time().now(), self._container.report_desk()
-        execution = desk.generate(controller, params=params, now=now, request=key, actor=call.actor)
+        desk = self._container.report_desk()
+        execution = desk.generate(controller, params=params, request=key, actor=call.actor)
         return Reply(ExecutionView.of(execution, now=execution.executed_at))

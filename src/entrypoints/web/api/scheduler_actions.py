@@ -58,9 +58,9 @@ class SchedulerSwitches(Asking):
         until = read_moment("until", body.until, find_zone(view.timezone or "UTC"), faults)
         if faults:
             raise invalid_request(faults)
-        now, actor = self._container.ledger_time().now(), call.actor
+        actor = call.actor
         self._container.administrator().pause(
-            {view.name: until}, reason=body.reason, by=actor.name, now=now, actor=actor
+            {view.name: until}, reason=body.reason, by=actor.name, actor=actor
         )
         return self._shown(scheduler_id)
 
@@ -76,8 +76,7 @@ class SchedulerSwitches(Asking):
         """End a pause. What was due meanwhile is not run: a backfill does that."""
         del body
         name = self._container.queries().schedule_with_id(scheduler_id).name
-        now = self._container.ledger_time().now()
-        self._container.administrator().resume([name], now=now, actor=call.actor)
+        self._container.administrator().resume([name], actor=call.actor)
         return self._shown(scheduler_id)
 
     @operation(
@@ -110,8 +109,7 @@ class SchedulerSwitches(Asking):
 
     def _switch(self, scheduler_id: int, actor: Actor, *, on: bool) -> Reply[SchedulerView]:
         name = self._container.queries().schedule_with_id(scheduler_id).name
-        now = self._container.ledger_time().now()
-        self._container.administrator().switch([name], on=on, now=now, actor=actor)
+        self._container.administrator().switch([name], on=on, actor=actor)
         return self._shown(scheduler_id)
 
     def _shown(self, scheduler_id: int) -> Reply[SchedulerView]:
@@ -192,10 +190,8 @@ class SchedulerRuns(Asking):
         """
         params = body.params or "null" if "params" in call.content else None
         name = self._container.queries().schedule_with_id(scheduler_id).name
-        now, administrator = self._container.ledger_time().now(), self._container.administrator()
-        execution = administrator.run_now(
-            name, params=params, now=now, actor=call.actor, request=key
-        )
+        administrator = self._container.administrator()
+        execution = administrator.run_now(name, params=params, actor=call.actor, request=key)
         view = ExecutionView.of(execution, now=execution.executed_at)
         return Reply(view, headers={"Location": f"/executions/{view.id}"})
 
@@ -215,13 +211,11 @@ class SchedulerRuns(Asking):
         """Run past due instants; asked again with the same key, answer what it began."""
         view = self._container.queries().schedule_with_id(scheduler_id)
         since, until = _span(body, find_zone(view.timezone or "UTC"))
-        now, backfills = self._container.ledger_time().now(), self._container.backfills()
-        order, preview = backfills.look(
-            view.name, since=since, until=until, now=now, **pacing(body, call)
-        )
+        backfills = self._container.backfills()
+        order, preview = backfills.look(view.name, since=since, until=until, **pacing(body, call))
         if body.dry_run:
             return Reply(preview, 200)
-        begun = backfills.order(order, now=now, actor=call.actor, request=key)
+        begun = backfills.order(order, actor=call.actor, request=key)
         return Reply(begun, headers={"Location": f"/replays/{begun.id}"})
 
 

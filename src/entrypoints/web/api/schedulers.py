@@ -203,14 +203,14 @@ class Schedulers(Asking):
         )
 
     def _made_by(self, said: str, name: str, actor: Actor) -> Made | None:
-        now, desk = self._container.ledger_time().now(), self._container.schedule_desk()
-        id_ = desk.made_by(said, name=name, now=now, actor=actor)
+        desk = self._container.schedule_desk()
+        id_ = desk.made_by(said, name=name, actor=actor)
         return None if id_ is None else (self._container.queries().schedule_with_id(id_), ())
 
     def _create(self, draft: ScheduleDraft, actor: Actor, *, said: str | None) -> Made:
         now = self._container.ledger_time().now()
         try:
-            id_ = self._container.schedule_desk().create(draft, now=now, request=said, actor=actor)
+            id_ = self._container.schedule_desk().create(draft, request=said, actor=actor)
         except NameTaken as error:
             if said is not None:
                 raise RequestReused(f"{error}, and not as it is asked for now") from error

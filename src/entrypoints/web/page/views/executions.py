@@ -115,8 +115,8 @@ def _show(pages: Pages, request: Request) -> Response:
 
 
 def _cancel(pages: Pages, request: Request) -> Response:
-    id_, now = number_in_path(request, "execution"), pages.container.ledger_time().now()
-    state = pages.container.administrator().cancel(id_, now=now, actor=actor_of(request))
+    id_ = number_in_path(request, "execution")
+    state = pages.container.administrator().cancel(id_, actor=actor_of(request))
     said = f"Execution {id_} is {state}."
     if state is State.RUNNING:
         said = f"Execution {id_} was asked to end: its worker stops it."

@@ -94,7 +94,7 @@ def _list(pages: Pages, request: Request) -> Response:
         status=status_of(looked["unknown"]),
         **looked | {"found": found[:_LISTED]},
         now=now,
-        replays=replays.list(limit=_REPLAYS, now=now),
+        replays=replays.list(limit=_REPLAYS),
         asked=asked,
         kept=kept,
         classes=[each.value for each in ErrorClass],
@@ -111,8 +111,8 @@ def _show(pages: Pages, request: Request) -> Response:
 
 
 def _replay(pages: Pages, request: Request) -> Response:
-    id_, now = number_in_path(request, "failure"), pages.container.ledger_time().now()
-    done = pages.container.administrator().replay([id_], now=now, actor=actor_of(request))
+    id_ = number_in_path(request, "failure")
+    done = pages.container.administrator().replay([id_], actor=actor_of(request))
     if done.refused:
         raise Problem(HTTPStatus.CONFLICT, f"failure {id_} cannot run again: {done.refused[id_]}")
     if not done.executions:
@@ -123,8 +123,8 @@ def _replay(pages: Pages, request: Request) -> Response:
 
 def _discard(pages: Pages, request: Request) -> Response:
     id_, actor = number_in_path(request, "failure"), actor_of(request)
-    note, now = _note(form_of(request)), pages.container.ledger_time().now()
-    done = pages.container.administrator().discard([id_], note=note, now=now, actor=actor)
+    note = _note(form_of(request))
+    done = pages.container.administrator().discard([id_], note=note, actor=actor)
     said = "is discarded" if done.failures else "was resolved before"
     return pages.done(f"{PATH}/{id_}", f"Failure {id_} {said}.")
 
@@ -133,8 +133,7 @@ def _replay_many(pages: Pages, request: Request) -> Response:
     form, actor = form_of(request), actor_of(request)
     order = order_of(form, which=filter_of(form), author=actor.name)
 
-    now = pages.container.ledger_time().now()
-    ordered = pages.container.replays().order(order, now=now, actor=actor)
+    ordered = pages.container.replays().order(order, actor=actor)
     if ordered.replay is None:
         return pages.done(PATH, "No failure is like that any more: nothing was begun.")
     many = counted(ordered.failures, "failure")
@@ -148,7 +147,7 @@ def _discard_many(pages: Pages, request: Request) -> Response:
     which = filter_of(form)
     which = attrs.evolve(which, until=min(which.until or now, now))
     done = pages.container.administrator().discard_all(
-        which, note=_note(form), now=now, actor=actor_of(request)
+        which, note=_note(form), actor=actor_of(request)
     )
     return pages.done(PATH, f"{done.failures:,} failures are discarded.")
 

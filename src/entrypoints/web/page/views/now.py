@@ -49,8 +49,7 @@ def _routes_of_queues(pages: Pages) -> Iterable[BaseRoute]:
         return told(request, pages.container.node_desk().undrain)
 
     def told(request: Request, change: Callable[..., NodeView]) -> Response:
-        name, now = form_of(request).get("node", ""), pages.container.ledger_time().now()
-        node = change(name, actor=actor_of(request), now=now)
+        node = change(form_of(request).get("node", ""), actor=actor_of(request))
         heard = "It hears of it with its next report, within 3 s."
         return pages.done(PATH, f"{node.name} is {node.state}. {heard}")
 

@@ -41,7 +41,7 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
 
     def show_all(request: Request) -> Response:
         now = pages.container.queries().now()
-        found = pages.container.replays().list(limit=_LISTED, now=now)
+        found = pages.container.replays().list(limit=_LISTED)
         return pages.render(request, "replays.html", found=found, now=now)
 
     def show(request: Request) -> Response:
@@ -50,12 +50,11 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
 
     def stop(request: Request) -> Response:
         id_, actor = number_in_path(request, "replay"), actor_of(request)
-        now = pages.container.ledger_time().now()
-        return told(pages.container.replays().stop(id_, author=actor.name, now=now, actor=actor))
+        return told(pages.container.replays().stop(id_, author=actor.name, actor=actor))
 
     def resume(request: Request) -> Response:
-        id_, now = number_in_path(request, "replay"), pages.container.ledger_time().now()
-        return told(pages.container.replays().resume(id_, now=now, actor=actor_of(request)))
+        id_ = number_in_path(request, "replay")
+        return told(pages.container.replays().resume(id_, actor=actor_of(request)))
 
     def told(one: ReplayView) -> Response:
         return pages.done(replay_path(one.id), f"Replay {one.id} is {one.state}.")
@@ -78,7 +77,7 @@ def parts(pages: Pages, id_: int) -> tuple[datetime, Mapping[str, str]]:
 
 def _look(pages: Pages, id_: int) -> dict[str, Any]:
     now = pages.container.queries().now()
-    return {"one": pages.container.replays().show(id_, now=now), "now": now}
+    return {"one": pages.container.replays().show(id_), "now": now}
 
 
 def replay_path(id_: int) -> str:

@@ -183,7 +183,7 @@ class _Desk:
 
     def _create(self, draft: ScheduleDraft, actor: Actor) -> Sequence[str]:
         now = self._container.ledger_time().now()
-        self._container.schedule_desk().create(draft, now=now, actor=actor)
+        self._container.schedule_desk().create(draft, actor=actor)
         named = self._container.draft_notes().of(draft)
         return [*notes_on_schedule(draft, now=now), *named]
 

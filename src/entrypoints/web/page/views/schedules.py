@@ -237,8 +237,8 @@ def _explain(pages: Pages, request: Request) -> Response:
 def _run(pages: Pages, request: Request) -> Response:
     name, form, actor = request.path_params["name"], form_of(request), actor_of(request)
     params = form.get("params", "").strip() or None
-    now, administrator = pages.container.ledger_time().now(), pages.container.administrator()
-    id_ = administrator.run_now(name, params=params, now=now, actor=actor).id
+    administrator = pages.container.administrator()
+    id_ = administrator.run_now(name, params=params, actor=actor).id
     return pages.done(f"/ui/executions/{id_}", f"Execution {id_} of {name} has been asked for.")
 
 
@@ -251,24 +251,22 @@ def _pause(pages: Pages, request: Request) -> Response:
         return _page(pages, request, pause=form, fault=str(error))
     now = pages.container.ledger_time().now()
     until = None if lasts is None else now + lasts
-    pages.container.administrator().pause(
-        {name: until}, reason=reason, by=actor.name, now=now, actor=actor
-    )
+    pages.container.administrator().pause({name: until}, reason=reason, by=actor.name, actor=actor)
     return pages.done(schedule_path(name), f"{name} is paused: what is due meanwhile is skipped.")
 
 
 def _resume(pages: Pages, request: Request) -> Response:
-    name, now = request.path_params["name"], pages.container.ledger_time().now()
-    found = pages.container.administrator().resume([name], now=now, actor=actor_of(request))
+    name = request.path_params["name"]
+    found = pages.container.administrator().resume([name], actor=actor_of(request))
     _, was_on = found[name]
     said = f"{name} goes on." if was_on else f"{name} was not paused."
     return pages.done(schedule_path(name), said)
 
 
 def _switch(pages: Pages, request: Request, *, on: bool) -> Response:
-    name, now = request.path_params["name"], pages.container.ledger_time().now()
+    name = request.path_params["name"]
     administrator = pages.container.administrator()
-    [done] = administrator.switch([name], on=on, now=now, actor=actor_of(request))
+    [done] = administrator.switch([name], on=on, actor=actor_of(request))
     said = f"{name} is {'enabled' if on else 'disabled'}."
     if done.source is not None:
         said += f" The next apply of {done.source} has the last word."
