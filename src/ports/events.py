@@ -122,11 +122,9 @@ class EventStorePort(Protocol):
         """
 
     def add(self, rows: Sequence[OutboxRow], *, now: datetime) -> bool:
-        """Add what is not there yet; False if some of it is left: add it once more.
+        """Add what is not there yet; False if some of it is locked: add it once more.
 
-        Somebody keeps that locked, or it failed while nothing else was added: nothing tells yet
-        whether the ledger takes any, and it rests for a minute, unless others are added meanwhile.
-        What is refused is told, and left out for a minute.
+        What is refused is logged, and left out for a minute.
         """
 
     def waiting(self, targets: Collection[str], *, source: str) -> Mapping[str, int]:

@@ -34,7 +34,6 @@ from tests.integration.rules import (
     all_started,
     claim_all,
     holding_in,
-    refusing_in,
     some,
 )
 from tests.ports import ids_of
@@ -97,29 +96,6 @@ def test_an_end_that_waited_for_its_row_for_longer_than_a_lease_is_heard(
     assert found[1].id not in {each.id for each in ledger.claims.lapsed(now=ledger.now, limit=9)}
     end = Finish(execution=found[1], ran=SUCCESS, verdict=Complete())
     assert ledger.attempts.finish([end], now=ledger.now, node="ant") == [State.SUCCEEDED]
-
-
-def test_a_lease_that_is_refused_after_its_row_was_held_costs_no_other_lost_attempt_its_end(
-    ledger: Ledger, holding: Holding, shell: Shell, server: str
-) -> None:
-    found = all_started(ledger, some(ledger))
-    grace = GracePeriod(LEASE, owners=list)
-    locked = LockedLeases(ledger.attempts, LEASE, grace)
-    ledger.clock.advance(LEASE)
-    with holding(row_of(found[1])):
-        losses = [Finish(execution=found[1], ran=LOSS, verdict=IN_30_S)]
-        locked.note(found[1:2], ledger.attempts.give_up(losses, now=ledger.now))
-
-    lefts = list[set[int]]()
-    with refusing_in(server, shell)("SchedulerExecution", "UPDATE", f"OLD.id = {found[1].id}"):
-        for _ in range(2):
-            locked.begin_round()
-            lapsed = ledger.claims.lapsed(now=ledger.now, limit=9)
-            lefts.append({each.id for each in locked.renew_unlocked(lapsed, ledger.now)})
-
-    everyone = {each.id for each in found}
-    assert lefts == [everyone - {found[1].id}, everyone]
-    assert grace.lasts(ledger.now)  # before that second round
 
 
 def gaps_of(schedule_id: int) -> str:

@@ -25,7 +25,6 @@ from tests.integration.ledgers import (
 )
 from tests.integration.rules import (
     SAYS,
-    Holding,
     Refusing,
     all_started,
     apart,
@@ -114,8 +113,7 @@ OPERATIONS = {
     "end waiting": Operation(run=end_waiting, change="cancel_requested = 1"),
     "regain": Operation(run=regain, change="check_at = NULL"),
 }
-#: What workers ask for: they ask again, beside others.
-BY_WORKERS = (start, finish, renew)
+
 each_operation = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
 
 
@@ -124,9 +122,9 @@ def ledger(database_ledger: Ledger) -> Ledger:
     return database_ledger
 
 
-def prepared(ledger: Ledger, shell: Shell, operation: Operation, count: int = 5) -> list[Execution]:
+def prepared(ledger: Ledger, shell: Shell, operation: Operation) -> list[Execution]:
     """Make executions that the operation can write."""
-    found = some(ledger, count)
+    found = some(ledger)
     if operation.started:
         found = all_started(ledger, found)
     if operation.change:
@@ -154,59 +152,43 @@ def test_the_one_that_is_refused_is_set_apart_and_the_others_go_on(
 
 @pytest.mark.parametrize("database", ["mysql", "postgresql"], indirect=True)
 @pytest.mark.integration
-class TestOnServers:
-    """Where rows have locks, and a rule of somebody's is told from a constraint of ours."""
+@each_operation
+def test_the_one_that_is_locked_comes_back_in_a_minute_and_the_others_go_on(
+    ledger: Ledger,
+    shell: Shell,
+    database: str,
+    request: pytest.FixtureRequest,
+    operation: Operation,
+) -> None:
+    holding = holding_in(request.getfixturevalue(f"migrated_{database}"))
+    found = prepared(ledger, shell, operation)
+    locked = found[2]
 
-    @pytest.fixture
-    def holding(self, database: str, request: pytest.FixtureRequest) -> Holding:
-        url: URL = request.getfixturevalue(f"migrated_{database}")
-        return holding_in(url)
+    with holding(f"SELECT id FROM SchedulerExecution WHERE id = {locked.id} FOR UPDATE"):
+        beside = operation.run(ledger, found)
+        left = ledger.seen(locked).state
+    ledger.clock.advance(MINUTE)
+    after = operation.run(ledger, [locked])
 
-    @each_operation
-    def test_the_one_that_is_locked_comes_back_in_a_minute_and_the_others_go_on(
-        self, ledger: Ledger, shell: Shell, holding: Holding, operation: Operation
-    ) -> None:
-        found = prepared(ledger, shell, operation)
-        locked = found[2]
+    assert ({*beside}, left) == ({one.id for one in found if one is not locked}, locked.state)
+    assert locked.id in after
 
-        with holding(f"SELECT id FROM SchedulerExecution WHERE id = {locked.id} FOR UPDATE"):
-            beside = operation.run(ledger, found)
-            left = ledger.seen(locked).state
-        ledger.clock.advance(MINUTE)
-        after = operation.run(ledger, [locked])
 
-        assert ({*beside}, left) == ({one.id for one in found if one is not locked}, locked.state)
-        assert locked.id in after
+@pytest.mark.parametrize("database", ["mysql", "postgresql"], indirect=True)
+@pytest.mark.integration
+def test_a_statement_that_fails_for_all_is_an_outage_and_sets_none_apart(
+    ledger: Ledger, shell: Shell
+) -> None:
+    found = some(ledger)
+    shell("ALTER TABLE SchedulerExecution RENAME COLUMN last_error TO error_last")
+    try:
+        with pytest.raises(LedgerUnavailable) as raised:
+            start(ledger, found)
+    finally:
+        shell("ALTER TABLE SchedulerExecution RENAME COLUMN error_last TO last_error")
 
-    @pytest.mark.parametrize(
-        "operation", [one for one in OPERATIONS.values() if one.run not in BY_WORKERS]
-    )
-    def test_a_single_one_that_a_rule_refuses_fails_no_round_of_a_scheduler(
-        self, ledger: Ledger, shell: Shell, refusing: Refusing, operation: Operation
-    ) -> None:
-        found = prepared(ledger, shell, operation, count=1)
-
-        with refusing("SchedulerExecution", "UPDATE", "NEW.state <> 'quarantined'"):
-            written = operation.run(ledger, found)
-
-        assert not written
-        assert states(ledger, found) == [found[0].state]
-
-    @each_operation
-    def test_a_rule_that_refuses_all_alike_is_an_outage_and_sets_none_apart(
-        self, ledger: Ledger, shell: Shell, refusing: Refusing, operation: Operation
-    ) -> None:
-        found = prepared(ledger, shell, operation)
-        before = states(ledger, found)
-
-        with (
-            refusing("SchedulerExecution", "UPDATE", "NEW.state <> 'quarantined'"),
-            pytest.raises(LedgerUnavailable, match=SAYS) as raised,
-        ):
-            operation.run(ledger, found)
-
-        assert raised.value.changed_nothing
-        assert states(ledger, found) == before
+    assert raised.value.changed_nothing
+    assert states(ledger, found) == [one.state for one in found]
 
 
 def test_a_start_that_is_refused_is_answered_with_the_reason(

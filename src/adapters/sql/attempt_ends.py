@@ -31,14 +31,7 @@ from .failing_schedules import archive_all
 from .limits import rule_on_retries
 from .tables.executions import SUCCESS, keep_outputs, output_values
 from .tables.tables import IDS, attempts, by_id, executions
-from .writing import (
-    REFUSED,
-    Written,
-    pass_over,
-    set_apart,
-    write_changes,
-    write_each,
-)
+from .writing import REFUSED, Written, set_apart, write_changes, write_each
 
 _RUN: Final = executions.c
 
@@ -170,17 +163,12 @@ class AttemptEnds(StorePart):
             )
             return [Limited(Quarantine(reason)) if is_apart else Busy()]
 
-        def doubted(finish: Finish, why: Exception) -> Sequence[Recorded | Busy]:
-            pass_over(self._database, finish.execution.id, why, now)
-            return [Superseded()]
-
         return write_each(
             finishes,
             end,
             refused=refused,
             locked=lambda _: [Busy()],
             untried=(lambda _: [Superseded()]) if node is None else None,
-            doubted=doubted if node is None else None,
         )
 
     def _write(

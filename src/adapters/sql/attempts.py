@@ -213,10 +213,7 @@ class SqlAttemptStore(Store, AttemptEnds):
                 keep_outputs(connection, self._database.dialect, kept)
             return Written((), changed=bool(kept))
 
-        def left(_: runner.Written, __: Exception) -> Sequence[None]:
-            return ()
-
-        write_each(written, keep, refused=left, doubted=left, locked=lambda _: ())
+        write_each(written, keep, refused=lambda *_: (), locked=lambda _: ())
 
     def adopt(
         self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str

@@ -11,12 +11,11 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache, partial
-from typing import Any, Final, Generic, Never, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import attrs
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Integer, Update, bindparam, insert, update
-from sqlalchemy.exc import DataError, IntegrityError
 
 from cronhare.application.logs import say
 from cronhare.domain.execution import UNFINISHED, Execution
@@ -129,10 +128,7 @@ A = TypeVar("A")
 #: A statement failed, and the database is there: one row may be the reason.
 REFUSED: Final = (LedgerRefused, StatementFailed, LedgerOutdated)
 
-#: A constraint, a type, or what a driver cannot even send: no other row is the reason.
-_OF_VALUES: Final = (IntegrityError, DataError, OverflowError, UnicodeError)
-
-#: So many rows are tried alone while nothing at all is accepted: after that it is an outage.
+#: So many single rows fail while nothing at all is accepted: after that it is an outage.
 MOST_DOUBTS: Final = 5
 
 #: So many seconds single rows wait for locks in one call; the rest is not tried this time.
@@ -176,19 +172,16 @@ def write_each(
     refused: Callable[[Q, Exception], Sequence[A]],
     locked: Callable[[Q], Sequence[A]],
     untried: Callable[[Q], Sequence[A]] | None = None,
-    doubted: Callable[[Q, Exception], Sequence[A]] | None = None,
 ) -> list[A]:
     """Write all *items* in one transaction; after a failure each half in one of its own.
 
-    *write* is that transaction, and can be repeated. *refused* answers for an item that fails alone
-    while another one is accepted, or for its values; *locked* for one that waits for a lock in
+    *write* is that transaction, and can be repeated. *refused* answers for an item that is refused
+    alone, or fails alone while another one is accepted; *locked* for one that waits for a lock in
     vain. Once these have waited for long the rest is *untried*, which is answered as *locked* by
-    default. *doubted* answers for a single item of which nothing tells whether others are refused
-    as well; without it that is an outage. The answers come in the order of the items.
+    default. The answers come in the order of the items.
 
     Raises:
-        LedgerUnavailable: the ledger is away; or it refuses all alike, and not for their values.
-            Those that were tried alone were *doubted* before.
+        LedgerUnavailable: the ledger is away, or a statement fails and nothing is accepted.
     """
     if not items:
         return []
@@ -199,7 +192,7 @@ def write_each(
         error.changed_nothing = error.changed_nothing and not halves.changed
         raise
     if halves.doubts and not halves.changed:
-        refused = _doubting(halves.doubts, doubted)
+        raise halves.doubts[0]
     answers: list[A] = []
     for part in parts:
         match part:
@@ -226,17 +219,14 @@ def write_executions(
 ) -> list[A]:
     """Write executions by `write_each`; of those that fail alone nothing is answered.
 
-    What is refused is set apart, if it is *still* as it was; what may be is passed over.
+    What is refused is set apart, if it is *still* as it was.
     """
 
     def refused(item: Q, why: Exception) -> Sequence[A]:
         set_apart(database, id_of(item), str(why), now, still=partial(still, item))
         return ()
 
-    def doubted(item: Q, why: Exception) -> Sequence[A]:
-        return pass_over(database, id_of(item), why, now)
-
-    return write_each(items, write, refused=refused, locked=locked, doubted=doubted)
+    return write_each(items, write, refused=refused, locked=locked)
 
 
 class _Halves(Generic[Q, A]):
@@ -244,7 +234,7 @@ class _Halves(Generic[Q, A]):
 
     def __init__(self, write: Callable[[Sequence[Q]], Written[A]]) -> None:
         self.changed = False
-        self.doubts: list[tuple[Q, LedgerRefused | LedgerUnavailable]] = []
+        self.doubts: list[LedgerUnavailable] = []
         self._write = write
         self._waited = 0.0
 
@@ -259,8 +249,8 @@ class _Halves(Generic[Q, A]):
             if len(part) == 1:
                 if isinstance(error, Locked):
                     self._waited += time.monotonic() - began
-                elif not _is_of_its_values(error):
-                    self.doubts.append((part[0], error))
+                elif isinstance(error, LedgerUnavailable):
+                    self.doubts.append(error)
                 return [_Alone(part[0], error)]
         else:
             self.changed |= written.changed
@@ -269,31 +259,6 @@ class _Halves(Generic[Q, A]):
         halves = part[:middle], part[middle:]
         found = {place: self.ask(halves[place]) for place in random.sample((0, 1), 2)}
         return [*found[0], *found[1]]
-
-
-def _doubting(
-    doubts: Sequence[tuple[Q, LedgerRefused | LedgerUnavailable]],
-    doubted: Callable[[Q, Exception], Sequence[A]] | None,
-) -> Callable[[Q, Exception], Sequence[A]]:
-    """Give what answers for a single doubt; more of them are an outage, once they were doubted."""
-    outage = doubts[0][1]
-    if isinstance(outage, LedgerRefused):
-        refusal, outage = outage, StatementFailed(str(outage), changed_nothing=True)
-        outage.__cause__ = refusal
-    if doubted is None:
-        raise outage
-    if len(doubts) > 1:
-        for item, _ in doubts:
-            doubted(item, outage)
-        raise outage
-    return doubted
-
-
-def _is_of_its_values(error: LedgerRefused | LedgerUnavailable) -> bool:
-    cause: BaseException | None = error if isinstance(error, LedgerRefused) else None
-    while cause is not None and not isinstance(cause, _OF_VALUES):
-        cause = cause.__cause__
-    return cause is not None
 
 
 def set_apart(
@@ -313,7 +278,9 @@ def set_apart(
     """
 
     def rest(why: str) -> None:
-        pass_over(database, execution_id, why, now, is_broken=is_broken)
+        if execution_id not in database.passed_over.at(now):
+            _say(execution_id, f"is passed over for a minute: {why}", is_broken=is_broken)
+        database.passed_over.note(execution_id, now)
 
     @repeatable
     def quarantine() -> bool:
@@ -341,27 +308,9 @@ def set_apart(
     return is_apart
 
 
-def pass_over(
-    database: Database,
-    execution_id: int,
-    why: Exception | str,
-    now: datetime,
-    *,
-    is_broken: bool = False,
-) -> Sequence[Never]:
-    """Let an execution rest for a minute that may be refused for its own or for any reason."""
-    if execution_id not in database.passed_over.at(now):
-        _say(execution_id, f"is passed over for a minute: {why}", is_broken=is_broken)
-    database.passed_over.note(execution_id, now)
-    return ()
-
-
 def _say(execution_id: int, what: str, *, is_broken: bool) -> None:
-    text = f"Execution {execution_id} {what}"
-    if is_broken:
-        say(log, logging.ERROR, "execution.broken", text, execution=execution_id)
-    else:
-        say(log, logging.ERROR, "execution.refused", text, execution=execution_id)
+    action = "execution.broken" if is_broken else "execution.refused"
+    say(log, logging.ERROR, action, f"Execution {execution_id} {what}", execution=execution_id)
 
 
 def set_broken_apart(

@@ -173,11 +173,7 @@ class UnconfirmedEnds(StorePart):
                 return Written((), changed=bool(ids))
 
         ordered = sorted(ends, key=attrgetter("execution_id"))
-
-        def left(_: AttemptRef, __: Exception) -> Sequence[None]:
-            return ()
-
-        write_each(ordered, mark, refused=left, doubted=left, locked=lambda _: ())
+        write_each(ordered, mark, refused=lambda *_: (), locked=lambda _: ())
 
     def overdue_ends(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Archived]:
         """See `ClaimStorePort.overdue_ends`. Most looks find nothing, and take no lock."""
@@ -207,9 +203,7 @@ class UnconfirmedEnds(StorePart):
             return rest(id_)
 
         ids = self._choose_ends(now, until, limit)
-        return write_each(
-            ids, take, refused=refused, doubted=refused, locked=rest, untried=lambda _: ()
-        )
+        return write_each(ids, take, refused=refused, locked=rest, untried=lambda _: ())
 
     @repeatable
     def _choose_ends(self, now: datetime, until: datetime, limit: int) -> Sequence[int]:

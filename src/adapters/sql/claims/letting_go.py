@@ -16,15 +16,7 @@ from ..dialect import excluding
 from ..gates import LockedGates, MissingGates, make_gates
 from ..tables.executions import BY_IDS, executions_of, in_states, is_in
 from ..tables.tables import executions
-from ..writing import (
-    REFUSED,
-    Change,
-    Written,
-    pass_over,
-    set_broken_apart,
-    write_changes,
-    write_each,
-)
+from ..writing import Change, Written, set_broken_apart, write_changes, write_each
 
 _RUN: Final = executions.c
 
@@ -68,21 +60,8 @@ class LettingGo(StorePart):
             return connection.scalars(_GATES, {"after": after, "limit": limit}).all()
 
     def let_go(self, gates: Collection[str], *, now: datetime) -> LetGo:
-        """See `ClaimStorePort.let_go`. Whom the database refuses rests: others go first."""
-
-        def take(part: Sequence[str]) -> Written[LetGo]:
-            try:
-                return self._pass(part, now)
-            except REFUSED:
-                if len(part) > 1:
-                    raise
-            concerned = list[int]()
-            try:
-                return self._pass(part, now, most=1, concerned=concerned)
-            except REFUSED as refusal:
-                for id_ in concerned:
-                    pass_over(self._database, id_, refusal, now)
-                raise
+        def write(part: Sequence[str]) -> Written[LetGo]:
+            return self._pass(part, now)
 
         def busy(gate: str, _: Exception | None = None) -> Sequence[LetGo]:
             return [LetGo(busy=frozenset({gate}))]
@@ -90,7 +69,7 @@ class LettingGo(StorePart):
         asked = sorted(set(gates))
         for _ in range(2):
             try:
-                found = write_each(asked, take, refused=busy, doubted=busy, locked=busy)
+                found = write_each(asked, write, refused=busy, locked=busy)
             except MissingGates as missing:
                 make_gates(self._database, missing.names, now)
             else:
@@ -102,20 +81,9 @@ class LettingGo(StorePart):
         return LetGo(busy=frozenset(asked))
 
     @repeatable_unless_locked
-    def _pass(
-        self,
-        asked: Sequence[str],
-        now: datetime,
-        *,
-        most: int = MOST_AT_ONCE,
-        concerned: list[int] | None = None,
-    ) -> Written[LetGo]:
-        """Let go, or replace, up to *most* executions at each gate.
-
-        *concerned* is filled with the ids of whom a refusal of the database is about.
-        """
+    def _pass(self, asked: Sequence[str], now: datetime) -> Written[LetGo]:
         passed_over = self._database.passed_over.at(now)
-        line = excluding(_LINE, _RUN.id, passed_over).limit(most)
+        line = excluding(_LINE, _RUN.id, passed_over).limit(MOST_AT_ONCE)
         with self._database.write("letting go what was held back") as connection:
             locked = LockedGates(connection, asked)
             locked.read_rules(set(locked.heads.values()))
@@ -125,15 +93,10 @@ class LettingGo(StorePart):
                 if locked.gates.has_room(gate, first)
                 and (found := connection.execute(line, {"gate": gate}).all())
             }
-            waiting = [row for found in lines.values() for row in found]
-            locked.read_rules({row.scheduler_id for row in waiting})
-            if concerned is not None:  # reading and locking them may be refused already
-                concerned[:] = [row.id for row in waiting]
-            passing = _Passing(connection, locked, now, most=most, passed_over=passed_over)
+            locked.read_rules({row.scheduler_id for found in lines.values() for row in found})
+            passing = _Passing(connection, locked, now, passed_over)
             for gate, found in lines.items():
                 passing.pass_gate(gate, found)
-            if concerned is not None:  # from here on these alone are written
-                concerned[:] = [before.id for before, _ in passing.changes]
             write_changes(connection, self._database.dialect, passing.changes)
         answer = LetGo(
             executions=tuple(passing.let_go), cancelled=tuple(passing.cancelled), busy=locked.busy
@@ -149,8 +112,6 @@ class _Passing:
         connection: Connection,
         locked: LockedGates,
         now: datetime,
-        *,
-        most: int,
         passed_over: Collection[int],
     ) -> None:
         self.changes: list[Change] = []
@@ -159,7 +120,6 @@ class _Passing:
         self._connection = connection
         self._locked = locked
         self._now = now
-        self._most = most
         self._passed_over = passed_over
 
     def pass_gate(self, gate: str, line: Sequence[Row[Any]]) -> None:
@@ -207,11 +167,11 @@ class _Passing:
             return []
         newest = held[-1]
         replaced = replace_by(newest, unfinished, self._now)
-        now_replaced = replaced[: self._most]
+        now_replaced = replaced[:MOST_AT_ONCE]
         self.changes += now_replaced
         self.cancelled += [after for _, after in now_replaced]
         self._locked.gates.cancelled(gate, self.cancelled)
-        is_alone = newest.id in first and len(replaced) < self._most
+        is_alone = newest.id in first and len(replaced) < MOST_AT_ONCE
         return [newest.id] if is_alone else []
 
     def _ids(self, statement: Select[Any], **asked: object) -> Sequence[int]:

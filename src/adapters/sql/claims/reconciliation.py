@@ -175,10 +175,7 @@ class ReconcilerQueries(LedgerTime):
             return Written((), changed=bool(checks))
 
         # What is refused or locked is decided by another look, once it is overdue.
-        def left(_: int, __: Exception) -> Sequence[None]:
-            return ()
-
-        write_each(page, doubt_them, refused=left, doubted=left, locked=lambda _: ())
+        write_each(page, doubt_them, refused=lambda *_: (), locked=lambda _: ())
         return page[-1] if len(page) == limit else None
 
     def overdue(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Execution]:

@@ -14,12 +14,11 @@ from cronhare.application.logs import say
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.retries.limits import BudgetPolicy
 from cronhare.domain.schedules.planning import Plan, Planned, Planner
-from cronhare.ports import LedgerRefused
 from cronhare.ports.claims import Batch
 from cronhare.ports.system import ClockPort
 
 from ..database import Database, repeatable, repeatable_unless_locked
-from ..dialect import Cooldown, Locked, StatementFailed, excluding
+from ..dialect import Cooldown, Locked, excluding
 from ..tables.executions import display_name
 from ..tables.schedules import STAMP, select_schedules
 from ..tables.tables import FOUND_BY_KEY, IDS, plans, schedulers
@@ -327,10 +326,7 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
                     raise
                 reason = f"the ledger refuses what follows: {refusal}"
                 page.reasons[part[0]] = reason
-                try:
-                    batch = take(page, part)  # its problem alone
-                except LedgerRefused as again:  # which is not the schedule's fault
-                    raise StatementFailed(str(again), changed_nothing=True) from again
+                batch = take(page, part)  # its problem alone
                 self._problems.note(part[0], page.now, reason)
             return Written([batch], changed=batch.looked > 0)
 
@@ -348,9 +344,7 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
             say(log, logging.WARNING, "schedule.held", text)
             return ()
 
-        return write_each(
-            [*names], write, refused=refused, doubted=refused, locked=held, untried=lambda _: ()
-        )
+        return write_each([*names], write, refused=refused, locked=held, untried=lambda _: ())
 
     def _say_free(self, page: Page) -> None:
         resting = self._resting_plans.at(page.now)

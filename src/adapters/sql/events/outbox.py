@@ -22,7 +22,6 @@ from cronhare.domain.events.outbox import (
     expected_after,
     without_repeats,
 )
-from cronhare.domain.retries.policy import REST
 from cronhare.ports.events import Expired
 from cronhare.ports.system import ClockPort
 
@@ -40,8 +39,6 @@ log = logging.getLogger(__name__)
 _INSERTED_AT_ONCE: Final = 500
 _ASKED_AT_ONCE: Final = 32
 
-#: Why a row rests of which nothing tells whether the ledger takes any.
-_DOUBTED: Final = "doubted"
 
 DELIVERY: Final = OwnTable(outbox)
 
@@ -61,37 +58,19 @@ class SqlEventStore(Store, Findings):
         self._resting = Cooldown()
 
     def add(self, rows: Sequence[OutboxRow], *, now: datetime) -> bool:
-        is_accepting = False
-
         @repeatable_unless_locked
         def insert(part: Sequence[OutboxRow]) -> Written[OutboxRow]:
-            nonlocal is_accepting
             with self._database.write("adding events") as connection:
                 added = _insert_new(connection, part)
-            is_accepting |= added > 0
-            return Written((), changed=is_accepting)
+            return Written((), changed=added > 0)
 
         def refused(row: OutboxRow, why: Exception) -> Sequence[OutboxRow]:
             self._let_rest(row, why, now)
             return ()
 
-        def doubted(row: OutboxRow, why: Exception) -> Sequence[OutboxRow]:
-            self._let_rest(row, why, now, _DOUBTED)
-            return [row]
-
-        def ask(these: Sequence[OutboxRow]) -> Sequence[OutboxRow]:
-            return write_each(
-                these, insert, refused=refused, doubted=doubted, locked=lambda row: [row]
-            )
-
         resting = self._resting.at(now)
         new = [row for row in rows if _key(row) not in resting]
-        in_doubt = [row for row in rows if resting.get(_key(row)) == _DOUBTED]
-        left = ask(new)
-        if not in_doubt:
-            return not left
-        # Where others are accepted, these are now as well, or are refused for their own.
-        return is_accepting and not ask([*new, *in_doubt])
+        return not write_each(new, insert, refused=refused, locked=lambda row: [row])
 
     def announce(
         self,
@@ -116,21 +95,14 @@ class SqlEventStore(Store, Findings):
                     _insert_new(connection, _without_known(connection, wanted, once))
                 return Written(taken, changed=bool(taken))
 
-        def put_off(id_: int, why: Exception, until: datetime | None) -> Sequence[int]:
+        def refused(id_: int, why: Exception) -> Sequence[int]:
             say(log, logging.ERROR, "event.refused", f"Nobody is told of failure {id_}: {why}")
             this = sa.update(failed_tasks).where(failed_tasks.c.id == id_)
             with suppress(*REFUSED, Locked), self._database.write("leaving an event") as connection:
-                connection.execute(this.values(event_at=until))
+                connection.execute(this.values(event_at=None))
             return ()
 
-        taken = write_each(
-            sorted(rows),
-            take,
-            refused=lambda id_, why: put_off(id_, why, None),
-            doubted=lambda id_, why: put_off(id_, why, now + REST),
-            locked=lambda _: (),
-        )
-        return len(taken)
+        return len(write_each(sorted(rows), take, refused=refused, locked=lambda _: ()))
 
     @repeatable
     def waiting(self, targets: Collection[str], *, source: str) -> Mapping[str, int]:
@@ -329,10 +301,10 @@ class SqlEventStore(Store, Findings):
         with self._database.read("listing events") as connection:
             return _read(connection.execute(asked))
 
-    def _let_rest(self, row: OutboxRow, why: Exception, now: datetime, reason: str = "") -> None:
+    def _let_rest(self, row: OutboxRow, why: Exception, now: datetime) -> None:
         text = f"{row.target} is not told of {row.event_key}: {why}"
         say(log, logging.ERROR, "event.refused", text, schedule=row.schedule_name)
-        self._resting.note(_key(row), now, reason)
+        self._resting.note(_key(row), now)
 
 
 def _key(row: OutboxRow) -> tuple[str, str]:

@@ -218,4 +218,4 @@ def _delete(
         say(log, logging.WARNING, "cleanup.refused", text, execution=id_)
         return ()
 
-    return sum(write_each(ids, delete_them, refused=keep, doubted=keep, locked=lambda _: ()))
+    return sum(write_each(ids, delete_them, refused=keep, locked=lambda _: ()))
