@@ -12,7 +12,7 @@ from cronhare.application.administration.reading.alerts import AlertDesk
 from cronhare.application.events import alerting
 from cronhare.domain.events.alerts import CLEAR_AFTER, EVERY
 from cronhare.domain.events.judging import alert
-from cronhare.domain.events.outbox import OutboxRow, OutboxState
+from cronhare.domain.events.outbox import OutboxRow
 from cronhare.domain.events.rules import AlertConditions, Deadline, Rule
 from cronhare.domain.events.targets import (
     EventKind,
@@ -27,7 +27,6 @@ from tests.unit.application.test_events import (
     EVERY_MINUTE,
     MINUTE,
     TASK,
-    Notifier,
     Outpost,
     house,
     target,
@@ -243,27 +242,6 @@ async def test_who_was_given_up_is_told_anew_of_what_holds_after_an_hour_and_the
     assert sorted(over) == ["ops", "own"]
 
 
-async def test_a_new_target_hears_of_what_holds_and_of_no_end_that_it_heard_no_beginning_of() -> (
-    None
-):
-    one, _ = outposts()
-    one.house.dispatcher.tick(one.house.now)
-    await pass_time(8, one)
-    new = target("new", *BOTH)
-    wider = attrs.evolve(one.subscriptions, targets={**one.subscriptions.targets, "new": new})
-    late = Outpost(one.house, wider, Notifier(), "bee")
-    await pass_time(1, late)
-    heard = {name for name, _, _ in documents(one, "scheduler")}
-    await pass_time(CLEAR_AFTER // MINUTE + 3, one, ticking=True)
-    newest = target("newest", *BOTH)
-    widest = attrs.evolve(wider, targets={**wider.targets, "newest": newest})
-    await pass_time(2, Outpost(one.house, widest, Notifier(), "cow"), ticking=True)
-
-    assert heard == {"ops", "own", "new"}
-    over = [name for name, kind, _ in documents(one, "scheduler") if kind == "alert.cleared"]
-    assert sorted(over) == ["new", "ops", "own"]
-
-
 async def test_of_a_schedule_of_no_file_the_list_says_what_the_teller_does() -> None:
     """Its task names its targets; nothing else in the file knows it."""
     at_home = subscriptions()
@@ -288,24 +266,3 @@ async def test_of_a_schedule_of_no_file_the_list_says_what_the_teller_does() -> 
     assert [(each.target, each.why) for each in late.untold] == [
         ("ops", "report, or its task, names others in its notify")
     ]
-
-
-async def test_who_was_away_at_the_end_of_what_it_heard_of_is_told_of_that_end_later() -> None:
-    one, _ = outposts()
-    note_alert(one.house)
-    await pass_time(1, one)
-
-    def is_away(_target: Target, _event: OutboxRow) -> None:
-        raise NotDelivered("410 Gone", for_good=True)
-
-    one.notifier.hears = is_away
-    await pass_time(CLEAR_AFTER // MINUTE + 3, one)
-    states = {row.state for row in one.store.rows(limit=99) if row.event == EventKind.CLEARED}
-    one.notifier.hears = lambda _target, _event: None
-    one.notifier.told.clear()
-    one.house.clock.advance(60 * MINUTE)
-    await pass_time(2, one)
-
-    assert states == {OutboxState.GIVEN_UP}
-    ends = [name for name, kind in one.notifier.told if kind == EventKind.CLEARED]
-    assert sorted(ends) == ["ops", "own"]

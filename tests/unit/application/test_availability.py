@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from cronhare.application.worker.delivery import IDLE, Availability
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.retry_limits import OUTAGE, CatchUp
+from cronhare.domain.lifecycle.retry_limits import CatchUp
 from cronhare.domain.retries.limits import BudgetPolicy, RetryLimits
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.actors import ADA
@@ -17,56 +16,6 @@ from tests.unit.application.endings import failure, one_by_one
 from tests.unit.application.house import House
 
 TWO_A_MINUTE = RetryLimits(budget=BudgetPolicy(most=2))
-LONG = OUTAGE.total_seconds()
-
-
-class Stopwatch:
-    """Shows what a test says."""
-
-    def __init__(self) -> None:
-        self.shows = 100.0
-
-    def __call__(self) -> float:
-        return self.shows
-
-
-@pytest.fixture
-def stopwatch() -> Stopwatch:
-    return Stopwatch()
-
-
-def test_it_was_free_while_a_place_was_and_nothing_came(stopwatch: Stopwatch) -> None:
-    availability = Availability(stopwatch, places=2)
-    availability.take()
-    stopwatch.shows += IDLE
-    availability.take()
-
-    assert availability.free_at == stopwatch.shows
-
-
-def test_it_was_not_while_all_places_were_taken(stopwatch: Stopwatch) -> None:
-    availability = Availability(stopwatch, places=1)
-    for _ in range(5):
-        stopwatch.shows += IDLE / 2
-        availability.take()
-        stopwatch.shows += 1000.0
-        availability.release()
-
-    assert availability.free_at == 100.0
-
-
-def test_a_ledger_that_was_away_for_long_counts_as_free(stopwatch: Stopwatch) -> None:
-    availability = Availability(stopwatch, places=1)
-    availability.ask(200.0)
-    availability.note_failure(200.0)
-    availability.ask(200.0 + LONG - 1)
-    assert availability.free_at == 100.0
-
-    availability.ask(200.0 + LONG)
-    availability.note_answer()
-    availability.ask(300.0 + LONG)
-
-    assert availability.free_at == 200.0 + LONG
 
 
 async def after_an_outage(limits: RetryLimits) -> House:

@@ -27,14 +27,6 @@ class Doubling:
         return [2 * question for question in questions]
 
 
-async def test_each_question_gets_its_own_answer() -> None:
-    batcher = Batcher[int, int](Doubling(), executor=Inline())
-
-    answers = await asyncio.gather(*(batcher.submit(number) for number in range(10)))
-
-    assert answers == [2 * number for number in range(10)]
-
-
 async def test_what_is_asked_meanwhile_is_asked_together() -> None:
     asked, answer = Event(), Event()
     ask = Doubling()
@@ -54,15 +46,6 @@ async def test_what_is_asked_meanwhile_is_asked_together() -> None:
         await asyncio.gather(first, *later)
 
     assert ask.groups == [[0], [1, 2, 3]]
-
-
-async def test_a_group_is_no_larger_than_it_may_be() -> None:
-    ask = Doubling()
-    batcher = Batcher[int, int](ask, executor=Inline(), most=4)
-
-    await asyncio.gather(*(batcher.submit(number) for number in range(10)))
-
-    assert max(map(len, ask.groups)) == 4
 
 
 async def test_a_ledger_that_is_away_is_everybodys_error_and_asked_once() -> None:

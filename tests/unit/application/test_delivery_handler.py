@@ -69,28 +69,6 @@ async def test_an_attempt_that_was_lost_here_ends_before_the_next_one_begins_her
     assert house.only.state is State.SUCCEEDED
 
 
-async def test_a_report_is_told_to_run_in_the_foreground() -> None:
-    seen = Seen()
-    house = House(script=seen)
-
-    await run(house, params='{"options_interface":{"delivery":{"instant":false,"to":"me"}}}')
-
-    assert seen.invocations[0].params == {
-        "options_interface": {"delivery": {"instant": True, "to": "me"}}
-    }
-
-
-@pytest.mark.parametrize("params", ["[1,2]", '"text"', "7", "null", "true"])
-async def test_params_that_are_no_object_reach_the_task_as_they_are(params: str) -> None:
-    seen = Seen()
-    house = House(script=seen)
-
-    await run(house, params=params)
-
-    assert seen.invocations[0].params == json.loads(params)
-    assert house.only.state is State.SUCCEEDED
-
-
 async def test_the_schedules_own_timeout_goes_before_the_tasks() -> None:
     seen = Seen()
     house = House(script=seen)
@@ -166,18 +144,6 @@ async def test_a_failing_task_is_retried_after_30_60_and_120_seconds_then_archiv
     assert said[1].splitlines()[1:] == [f"    {line}" for line in stack.splitlines()]
 
 
-async def test_the_last_attempt_that_is_allowed_may_succeed() -> None:
-    house = House(script=one_by_one([failure()] * 3))
-    await run(house)
-
-    await live(house, timedelta(seconds=240))
-
-    execution = house.only
-    assert (execution.state, execution.attempt, execution.deaths) == (State.SUCCEEDED, 4, 3)
-    assert waits(house) == [30.0, 60.0, 120.0]
-    assert (list(house.records.archive()), house.messages(FAILED_QUEUE)) == ([], [])
-
-
 @pytest.mark.parametrize("retry", [RetryPolicy(), RetryPolicy(attempts=1)])
 async def test_what_follows_a_failure_is_confirmed_before_the_failure_is_acked(
     monkeypatch: pytest.MonkeyPatch, retry: RetryPolicy
@@ -205,21 +171,6 @@ async def test_what_follows_a_failure_is_confirmed_before_the_failure_is_acked(
     assert told == ["publish", "confirm", "ack"]
 
 
-async def test_the_failed_message_is_the_original_byte_for_byte() -> None:
-    house = House(script=always(failure("Connection timeout after 30s")))
-
-    await run(house, retry=RetryPolicy(attempts=1))
-
-    [message] = house.messages(FAILED_QUEUE)
-    assert message.body == (
-        b'{"type":"report","id":25,"scheduler_id":%d,"params_scheduler":"{}",'
-        b'"failed_at":"2026-03-02T12:01:00.000Z","failed_reason":"Connection timeout after 30s",'
-        b'"retry_count":0}' % house.only.scheduler_id
-    )
-    [archived] = house.records.archive()
-    assert archived.failed_reason == "Connection timeout after 30s"
-
-
 async def test_the_failed_message_keeps_the_headers_that_it_came_with() -> None:
     house = House(script=always(failure()), policy=RetryPolicy(attempts=1))
     house.add(schedule=None)
@@ -230,24 +181,6 @@ async def test_the_failed_message_keeps_the_headers_that_it_came_with() -> None:
     [message] = house.messages(FAILED_QUEUE)
     assert message.headers["trace"] == "abc"
     assert json.loads(message.body)["retry_count"] == 2
-
-
-async def test_the_failed_message_keeps_what_the_broker_has_seen_of_our_own() -> None:
-    house = House(script=always(failure()), policy=RetryPolicy(attempts=1))
-    due(house)
-    delivery = house.broker.receive(MAIN_QUEUE)
-    assert delivery is not None
-    house.broker.nack(delivery)
-    house.clock.advance(LEASE)
-
-    await house.open()
-    await house.work()
-
-    [message] = house.messages(FAILED_QUEUE)
-    x_death = message.headers["x-death"]
-    assert isinstance(x_death, list)
-    assert [entry["reason"] for entry in x_death] == ["expired", "rejected"]
-    assert json.loads(message.body)["retry_count"] == 1
 
 
 async def test_a_retry_never_carries_the_brokers_headers() -> None:
@@ -362,19 +295,6 @@ async def test_two_copies_at_once_run_once() -> None:
 
     assert seen.attempts == [(house.only.id, 1)]
     assert (house.worker.counters.fenced, house.only.state) == (1, State.SUCCEEDED)
-
-
-async def test_a_copy_of_a_finished_attempt_is_fenced() -> None:
-    seen = Seen()
-    house = House(script=seen)
-    due(house)
-    house.publish_again()
-
-    await house.open()
-    await house.work()
-
-    assert seen.attempts == [(house.only.id, 1)]
-    assert house.worker.counters.fenced == 1
 
 
 async def test_the_next_attempt_may_begin_before_the_last_one_is_acked() -> None:

@@ -4,13 +4,13 @@ from datetime import datetime, timedelta
 import pytest
 
 from cronhare.application.scheduling import dispatch
-from cronhare.application.scheduling.dispatch import Dispatcher, Tick
+from cronhare.application.scheduling.dispatch import Tick
 from cronhare.domain.execution import State
 from cronhare.domain.schedules.planning import HEAD_START, Plan, Planned, plan
 from cronhare.domain.topology import LONGEST_LANE_DELAY, MAIN_QUEUE
 from cronhare.ports import LedgerUnavailable
 from tests.unit.application.conftest import Lines
-from tests.unit.application.house import NOON, House, Inline
+from tests.unit.application.house import NOON, House
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
@@ -57,21 +57,6 @@ def test_what_is_due_does_not_wait_for_an_edit_that_cannot_be_planned(house: Hou
     assert len(house.messages(MAIN_QUEUE)) == 1
 
 
-def test_more_than_a_batch_is_claimed_in_one_tick(house: House) -> None:
-    dispatcher = Dispatcher(
-        claims=house.claims, publisher=house.publisher, executor=Inline(), node="ant-1", batch=2
-    )
-    for number in range(5):
-        house.add(f"report-{number}")
-    planned = dispatcher.tick(house.now)
-    house.clock.advance(MINUTE)
-
-    tick = dispatcher.tick(house.now)
-
-    assert planned.planned == 6, "five, and the system's own"
-    assert (tick.claimed, tick.published) == (5, 5)
-
-
 def test_a_claim_that_nobody_confirmed_is_sent_again_with_the_same_attempt(
     house: House, lines: Lines
 ) -> None:
@@ -103,20 +88,6 @@ def test_while_the_broker_is_away_an_interval_misses_nothing(house: House, perio
 
     assert len(house.executions()) >= 50 // period - 1
     assert {one.state for one in house.executions()} == {State.CLAIMED}
-
-
-def test_a_publish_that_the_ledger_did_not_hear_of_is_repeated_and_fenced(house: House) -> None:
-    due_in_a_minute(house)
-    house.outage.begin("mark_published", calls=1)
-
-    with pytest.raises(Exception, match="the ledger is away"):
-        house.dispatcher.tick(house.now)
-    house.clock.advance(10 * SECOND)
-    house.reconciler.tick(house.now)
-
-    first, second = house.messages(MAIN_QUEUE)
-    assert first == second
-    assert house.only.state is State.PUBLISHED
 
 
 def test_a_message_without_a_queue_is_said_loudly_with_the_queues_name(
@@ -163,44 +134,6 @@ def test_a_run_spread_further_than_the_lanes_reach_waits_in_the_ledger(house: Ho
     house.clock.move_to(begins + 10 * SECOND)
     house.reconciler.tick(house.now)
     assert (house.broker.depth(MAIN_QUEUE), house.only.state) == (1, State.PUBLISHED)
-
-
-def test_a_short_stall_runs_late_and_not_never(house: House) -> None:
-    due_in_a_minute(house)
-    house.clock.advance(59 * SECOND)
-
-    house.dispatcher.tick(house.now)
-
-    assert [run.due_at for run in house.executions()] == [NOON + MINUTE]
-
-
-def test_a_downtime_is_caught_up_once_and_the_rest_is_recorded(house: House) -> None:
-    due_in_a_minute(house)
-    house.clock.advance(timedelta(minutes=9, seconds=30))
-
-    tick = house.dispatcher.tick(house.now)
-
-    [run] = house.executions(State.PUBLISHED)
-    [skipped] = house.executions(State.SKIPPED)
-    assert (tick.claimed, tick.skipped) == (1, 9)
-    assert run.due_at == NOON + 10 * MINUTE
-    assert (skipped.due_at, skipped.last_due_at) == (NOON + MINUTE, NOON + 9 * MINUTE)
-    assert skipped.last_error == "missed, and caught up by one later run (misfire policy once)"
-
-
-def test_enabling_again_never_runs_what_was_due_meanwhile(house: House) -> None:
-    house.add(status=False)
-    house.dispatcher.tick(house.now)
-    house.clock.advance(timedelta(minutes=10))
-    house.add(status=True)
-
-    house.dispatcher.tick(house.now)
-    house.clock.advance(MINUTE)
-    house.dispatcher.tick(house.now)
-
-    meanwhile, run = house.executions()
-    assert (meanwhile.state, meanwhile.missed) == (State.SKIPPED, 10)
-    assert run.due_at == NOON + 11 * MINUTE
 
 
 def test_it_sleeps_until_the_earliest_plan_or_the_next_refresh(house: House) -> None:

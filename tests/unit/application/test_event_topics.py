@@ -2,49 +2,16 @@
 
 from datetime import timedelta
 
-import attrs
-
 from cronhare.domain.execution import State
-from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.retries.retry import TASK_WAIT
 from cronhare.domain.schedules.catalog import NoListener, ref_of_topic
 from cronhare.ports.records import Unheard
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import live, run
-from tests.unit.application.endings import Seen, failure, one_by_one
-from tests.unit.application.house import REPORT, House
+from tests.unit.application.house import House
 
 TOPIC = "orders.due"
-LISTENER = attrs.evolve(REPORT, topics=(TOPIC,))
 EVENT = {"task": ref_of_topic(TOPIC), "topic": TOPIC, "params": '{"order":7}'}
-
-
-async def test_a_listener_is_given_the_topic_and_the_payload() -> None:
-    seen = Seen()
-    house = House(script=seen, tasks=[LISTENER])
-
-    await run(house, **EVENT)
-
-    [heard] = seen.invocations
-    assert (heard.topic, heard.params, heard.task) == (TOPIC, {"order": 7}, LISTENER)
-    assert house.only.state is State.SUCCEEDED
-    assert not house.records.unheard(limit=9)
-
-
-async def test_a_listener_that_fails_is_retried_with_the_next_attempt_number() -> None:
-    seen = Seen()
-    script = one_by_one([failure()])
-    house = House(
-        script=lambda each: (seen(each), script(each))[1],
-        tasks=[LISTENER],
-        policy=RetryPolicy(attempts=2),
-    )
-
-    await run(house, **EVENT)
-    await live(house, timedelta(minutes=1))
-
-    assert [each.attempt for each in seen.invocations] == [1, 2]
-    assert (house.only.state, house.only.deaths) == (State.SUCCEEDED, 1)
 
 
 async def test_an_event_that_nobody_hears_is_completed_with_a_warning_and_counted(

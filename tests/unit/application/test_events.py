@@ -43,7 +43,6 @@ from tests.trial_event import trial
 from tests.unit.application.conftest import Lines
 from tests.unit.application.endings import always, failure, one_by_one
 from tests.unit.application.house import REPORT, House, Inline
-from tests.unit.application.test_views import ARCHIVED
 
 SHOP = "shop"
 MINUTE = timedelta(minutes=1)
@@ -511,50 +510,3 @@ async def test_an_outage_of_the_ledger_ends_no_loop() -> None:
             await outpost.outbox_relay.run(ending)
 
     assert outpost.notifier.told == [("ops", "failed")]
-
-
-def watching(*names: str, source: str = SHOP) -> Subscriptions:
-    """Subscribe targets to alerts: no schedule names them."""
-    targets = {name: target(name, EventKind.ALERT) for name in names}
-    return attrs.evolve(subscriptions(), source=source, targets=targets)
-
-
-def fill_the_archive(made: House, rows: int) -> None:
-    made.archive(*[attrs.evolve(ARCHIVED, resolution=None, event_at=None)] * rows)
-
-
-async def test_an_alert_is_told_once_to_who_asks_for_alerts_until_it_clears(lines: Lines) -> None:
-    made = house()
-    outpost = Outpost(made, watching("ops", "pager"))
-    fill_the_archive(made, 6)
-
-    for _ in range(5):
-        await outpost.turn()
-        made.clock.advance(MINUTE)
-    told = list(outpost.notifier.told)
-    made.sql("DELETE FROM FailedTask")
-    for _ in range(7):
-        await outpost.turn()
-        made.clock.advance(MINUTE)
-    fill_the_archive(made, 6)
-    await outpost.turn()
-
-    assert sorted(told) == [("ops", "alert"), ("pager", "alert")]
-    assert len(outpost.notifier.told) == 4
-    said = [line for line in lines() if "cron tasks" in line or "is over" in line]
-    assert [line.split("] ")[-1] for line in said] == [
-        "6 failed cron tasks",
-        "The alert failed is over",
-        "6 failed cron tasks",
-    ]
-
-
-async def test_where_no_target_wants_alerts_nothing_is_judged() -> None:
-    made = house()
-    outpost = Outpost(made, subscriptions(target("ops")))
-    fill_the_archive(made, 200)
-
-    await outpost.turn()
-
-    assert outpost.notifier.told == []
-    assert outpost.alerts._alerts.begin(now=made.now, every=MINUTE)

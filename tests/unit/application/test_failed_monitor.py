@@ -69,15 +69,6 @@ async def test_it_says_what_failed_for_good_as_the_original_does(lines: Lines) -
     assert text == json.dumps(json.loads(BODY)), "one line, whatever is in it"
 
 
-async def test_it_acks_what_it_has_said() -> None:
-    house = House()
-
-    await watch(house, BODY)
-    await house.connection.close()
-
-    assert house.broker.depth(FAILED_QUEUE) == 0
-
-
 @pytest.mark.parametrize(
     "body",
     [b"hello", b"{}", b"\xff", BODY[:-1], b'{"x":' + b"[" * 9_000 + b"]" * 9_000 + b"}"],
@@ -104,17 +95,6 @@ async def test_what_it_has_no_row_of_it_archives_and_says_so(lines: Lines) -> No
     assert lines()[-1] == (
         f"[INFO] It failed at a worker that is not ours; the archive has it as {row.id}"
     )
-
-
-async def test_while_the_ledger_is_away_it_asks_again() -> None:
-    house = House()
-    house.outage.begin("keep_failure", calls=2)
-
-    await watch(house, BODY)
-    await house.connection.close()
-
-    assert len(house.records.archive()) == 1
-    assert house.broker.depth(FAILED_QUEUE) == 0
 
 
 async def test_what_somebody_holds_is_put_off_and_the_next_is_seen_to() -> None:
@@ -152,17 +132,6 @@ async def test_at_the_shutdown_it_gives_back_what_the_ledger_has_not_heard_of() 
     await house.connection.close()
 
     assert house.broker.depth(FAILED_QUEUE) == 1
-
-
-async def test_what_it_trips_over_is_parked_and_keeps_nobody_waiting() -> None:
-    house = House()
-    house.outage.takes["keep_failure"] = lambda: 1 // 0
-    house.outage.begin("keep_failure")
-
-    await watch(house, BODY)
-
-    [parked] = house.messages(QUARANTINE_QUEUE)
-    assert "fault of ours" in str(parked.headers["cron-parked-because"])
 
 
 KEY = Signer(("a" * 32,))

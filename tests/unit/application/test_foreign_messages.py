@@ -10,10 +10,8 @@ from cronhare.application.worker.unhandled import DEFERRED_FOR
 from cronhare.domain.execution import State
 from cronhare.domain.messages import LARGEST_BODY, Signer
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.schedule import CLEANUP_NAME
 from cronhare.domain.schedules.task import LARGEST_PARAMS, TaskRef
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE
-from cronhare.ports.records import ExecutionFilter
 from tests.ports import ids_of
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import (
@@ -23,7 +21,6 @@ from tests.unit.application.deliveries import (
     foreign_body,
     live,
     run,
-    systems_own,
 )
 from tests.unit.application.endings import Seen, always, failure, one_by_one
 from tests.unit.application.house import LEASE, House
@@ -51,18 +48,6 @@ async def test_a_failed_message_that_is_put_back_by_hand_runs_again() -> None:
     await house.work()
 
     assert [row.state for row in house.executions()] == [State.FAILED, State.SUCCEEDED]
-
-
-async def test_a_foreign_message_that_is_delivered_twice_runs_once() -> None:
-    seen = Seen()
-    house = House(script=seen)
-    house.add(schedule=None)
-    house.publish(foreign_body(house), message_id="their-17")
-
-    await deliver(house, foreign_body(house), message_id="their-17")
-
-    assert len(seen.invocations) == 1
-    assert (house.worker.counters.adopted, len(house.executions())) == (2, 1)
 
 
 async def test_an_id_that_is_used_again_is_told(lines: Lines) -> None:
@@ -189,25 +174,6 @@ async def test_an_unreadable_message_is_parked_as_it_is_and_the_worker_goes_on(
     assert house.only.state is State.SUCCEEDED
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"cron-execution-id": -1, "cron-attempt": -1},
-        {"cron-execution-id": -(2**63), "cron-attempt": 2**63 - 1},
-        {"cron-execution-id": "1", "cron-attempt": "1"},
-        {"cron-execution-id": None, "cron-attempt": [1]},
-        {"cron-deaths": -3, "x-death": "text"},
-    ],
-)
-async def test_forged_headers_are_no_ticket(headers: dict[str, object]) -> None:
-    house = House()
-    house.add(schedule=None)
-
-    await deliver(house, foreign_body(house), headers)
-
-    assert (house.only.state, house.only.deaths) == (State.SUCCEEDED, 0)
-
-
 async def test_a_ticket_for_an_execution_that_nobody_knows_is_parked() -> None:
     seen = Seen()
     house = House(script=seen)
@@ -247,39 +213,7 @@ async def test_an_unknown_type_of_task_fails_for_good_with_what_there_is(
     assert seen.invocations == []
 
 
-async def test_no_message_runs_what_is_the_systems_own() -> None:
-    house = House()
-    house.add(schedule=None)
-    cleanup = systems_own(house)
-
-    await deliver(house, foreign_body(house, type="system", id=1))
-    house.publish(foreign_body(house, scheduler_id=cleanup.scheduler_id))
-    await house.work()
-
-    parked = house.messages(QUARANTINE_QUEUE)
-    assert [each.headers["cron-parked-because"] for each in parked] == [
-        "tasks of the type system are our own",
-        f"schedule {CLEANUP_NAME} is the system's own",
-    ]
-    assert list(house.records.executions(ExecutionFilter(limit=9))) == [cleanup]
-
-
 # Forged tickets
-
-
-async def test_a_forged_ticket_cannot_count_failures() -> None:
-    house = House(script=always(failure()))
-    due(house)
-    [genuine] = house.messages(MAIN_QUEUE)
-    forged = {
-        **genuine.headers,
-        "cron-deaths": 1_000_000,
-        "x-death": [{"queue": MAIN_QUEUE, "reason": "rejected", "count": 1_000_000}],
-    }
-
-    await deliver(house, genuine.body, forged)
-
-    assert (house.only.state, house.only.deaths) == (State.RETRYING, 1)
 
 
 KEY, NEXT_KEY, STRANGE_KEY = ("a" * 32, "b" * 32, "c" * 32)
@@ -360,26 +294,6 @@ async def test_a_key_is_changed_while_both_are_known(
     assert (house.only.state is State.SUCCEEDED) == believed
 
 
-async def test_a_known_type_with_an_unknown_id_fails_for_good() -> None:
-    house = House()
-
-    await run(house, task=TaskRef("report", 26))
-
-    assert house.only.state is State.FAILED
-    assert "no task report 26" in (house.only.last_error or "")
-
-
-async def test_an_event_that_nobody_listens_to_is_completed_with_a_warning(lines: Lines) -> None:
-    house = House()
-
-    await run(house, task=TaskRef("event", 7))
-
-    place = f"execution={house.only.id}, attempt=1, schedule={house.only.schedule_name}"
-    about = f"[type=event, id=7, scheduler_id={house.only.scheduler_id}, {place}]"
-    assert house.only.state is State.SUCCEEDED
-    assert f"[WARN] {about} Nobody listens to event 7: completed" in lines()
-
-
 @pytest.mark.parametrize(
     "params", ["{...}", "[" * 10_000 + "]" * 10_000, r'"\ud800"'], ids=range(3)
 )
@@ -419,26 +333,6 @@ async def come_back(house: House) -> None:
     house.clock.advance(DEFERRED_FOR)
     await house.settle()
     await house.work()
-
-
-async def test_a_message_whose_schedule_is_held_gives_its_place_to_others(lines: Lines) -> None:
-    seen = Seen()
-    house = House(script=seen)
-    house.add(schedule=None)
-    house.add("other", schedule=None)
-    held, other = ids_of(house.schedules, ["report", "other"]).values()
-    house.outage.held_schedules.add(held)
-    await deliver(house, foreign_body(house, scheduler_id=held), {"trace": "abc"})
-    await deliver(house, foreign_body(house, scheduler_id=other))
-    beside = [each.scheduler_id for each in house.executions()]
-
-    house.outage.held_schedules.clear()
-    await come_back(house)
-
-    assert beside == [other]
-    assert [each.state for each in house.executions()] == [State.SUCCEEDED] * 2
-    assert [each.scheduler_id for each in seen.invocations] == [other, held]
-    assert any(f"a message for schedule {held} waits" in line for line in lines())
 
 
 async def test_a_message_that_was_put_off_in_doubt_is_taken_over_once() -> None:

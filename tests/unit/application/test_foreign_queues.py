@@ -46,16 +46,6 @@ async def test_it_is_not_sent_again_for_days_and_keeps_no_later_run_from_startin
     assert house.messages(MAIN_QUEUE) == []
 
 
-async def test_our_worker_that_consumes_there_all_the_same_starts_nothing() -> None:
-    house = house_of_a_foreign_queue()
-    due(house)
-
-    await house.open()
-    await house.work()
-
-    assert (house.only.state, house.worker.counters.fenced) == (State.HANDED_OVER, 1)
-
-
 async def test_a_failure_that_the_other_program_reports_is_archived_once() -> None:
     house = house_of_a_foreign_queue()
     due(house)
@@ -133,13 +123,3 @@ async def test_forged_nacks_neither_end_nor_put_off_a_run_that_waits_for_its_own
     assert (house.only.state, house.only.attempt) == (State.RETRYING, 2)
     assert (put_off, house.only.deaths) == (timedelta(0), deaths)
     assert list(house.records.archive()) == []
-
-
-async def test_a_task_that_the_worker_of_the_main_queue_has_is_run_there() -> None:
-    house = House(queues=[REPORTS])
-    due(house, queue=REPORTS)
-    await house.open()
-
-    await nacked_in_reports(house)
-
-    assert (house.only.state, house.only.attempt) == (State.SUCCEEDED, 1)

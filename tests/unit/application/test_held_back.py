@@ -5,8 +5,7 @@ from datetime import timedelta
 import pytest
 
 from cronhare.domain.execution import State
-from cronhare.domain.schedules.schedule import Concurrency, OverlapPolicy
-from tests.actors import ADA
+from cronhare.domain.schedules.schedule import Concurrency
 from tests.unit.application.house import House
 
 MINUTE = timedelta(minutes=1)
@@ -49,35 +48,3 @@ async def test_what_nobody_let_go_a_scheduler_does(monkeypatch: pytest.MonkeyPat
     house.reconciler.tick(house.now)
 
     assert states(house) == [State.SUCCEEDED, State.PUBLISHED]
-
-
-async def test_runs_asked_for_by_hand_wait_as_well() -> None:
-    house = House(holds=True)
-    house.add(schedule=None, overlap=OverlapPolicy.QUEUE_ALL)
-    for _ in range(3):
-        house.administrator.run_now("report", params=None, actor=ADA)
-    await house.open_wide()
-    house.reconciler.tick(house.now)
-    await house.settle()
-    assert states(house) == [State.RUNNING, State.HELD, State.HELD]
-
-    for _ in range(3):
-        for id_ in house.runner.running:
-            house.runner.release(id_)
-        await house.settle()
-        await house.worker.settled()
-        await house.settle()
-
-    assert states(house) == [State.SUCCEEDED] * 3
-
-
-async def test_what_was_held_back_goes_on_after_a_restart() -> None:
-    house = House()
-    await due_together(house, 2)
-
-    await house.restart(gone=[house.node])
-    for _ in range(3):
-        await house.turn()
-        await house.worker.settled()
-
-    assert states(house) == [State.SUCCEEDED] * 2

@@ -27,18 +27,6 @@ async def held_for_too_long(house: House) -> None:
     house.outage.held.clear()
 
 
-async def test_a_start_whose_row_is_held_for_a_moment_keeps_its_place() -> None:
-    house = House()
-    due(house)
-    house.outage.held.add(house.only.id)
-    house.outage.slow["start"] = lambda: house.outage.slow.update(start=house.outage.held.clear)
-    await house.open()
-
-    await house.work()
-
-    assert house.only.state is State.SUCCEEDED
-
-
 async def test_a_start_whose_row_is_held_comes_back_each_minute(lines: Lines) -> None:
     house = House()
     await held_for_too_long(house)
@@ -57,15 +45,6 @@ async def test_a_start_whose_row_is_held_comes_back_each_minute(lines: Lines) ->
     assert asked == 1
     assert sum("Put off for a minute" in line for line in lines()) == 2
     assert (house.only.state, house.only.deaths) == (State.SUCCEEDED, 0)
-
-
-async def test_a_start_that_waits_for_too_long_gives_its_place_to_others() -> None:
-    house = House()
-
-    await held_for_too_long(house)
-
-    assert house.broker.receive(MAIN_QUEUE) is None
-    assert (house.deliveries, house.only.state) == ([], State.PUBLISHED)
 
 
 @pytest.mark.parametrize("signer", [Signer(), Signer(("secret",))], ids=["unsigned", "signed"])
@@ -106,18 +85,6 @@ async def end_held(house: House, *ids: int) -> None:
     for id_ in ids:
         house.runner.release(id_)
     await house.settle()
-
-
-async def test_a_result_is_told_once_the_row_is_free() -> None:
-    house = House(holds=True)
-    await begin(house)
-    await end_held(house, house.only.id)
-    waiting = house.only.state
-
-    house.outage.held.clear()
-    await house.settle()
-
-    assert (waiting, house.only.state) == (State.RUNNING, State.SUCCEEDED)
 
 
 async def one_at_a_time(house: House) -> None:
@@ -171,20 +138,6 @@ async def test_more_results_than_may_wait_keep_their_places(
 
     assert keep == (1, 1)
     assert [each.state for each in house.executions()] == [State.SUCCEEDED] * 2
-
-
-async def test_a_result_that_waits_for_a_row_is_heard_before_it_is_given_up() -> None:
-    house = House(holds=True)
-    await begin(house)
-    await end_held(house, house.only.id)
-    house.clock.advance(LEASE)
-    lost = house.reconciler.tick(house.now).lost
-
-    house.outage.held.clear()
-    lost += house.reconciler.tick(house.now).lost  # before the worker looks once more
-    await house.settle()
-
-    assert (house.only.state, house.only.attempt, lost) == (State.SUCCEEDED, 1, 0)
 
 
 async def test_what_died_behind_a_held_row_is_given_up_a_lease_after_it_is_free() -> None:

@@ -1,11 +1,10 @@
 from datetime import timedelta
 
-from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.records import ExecutionFilter, Retention
 from tests.unit.application.conftest import Lines
-from tests.unit.application.house import NOON, House, Inline
+from tests.unit.application.house import NOON, House
 
 DAY = timedelta(days=1)
 ALMOST_THREE = NOON.replace(hour=2, minute=59)
@@ -31,34 +30,6 @@ async def test_it_cleans_up_at_three_o_clock_utc_without_any_worker(lines: Lines
     assert output.stdout.head.startswith("[CLEANUP]")
 
 
-async def test_only_one_of_the_replicas_cleans_up(lines: Lines) -> None:
-    house = House(start=ALMOST_THREE)
-    other = Dispatcher(
-        claims=house.claims, publisher=house.publisher, executor=Inline(), node="bee-2"
-    )
-    house.dispatcher.tick(house.now)
-    house.clock.advance(timedelta(minutes=1))
-
-    house.dispatcher.tick(house.now)
-    other.tick(house.now)
-
-    assert len([line for line in lines() if "[CLEANUP]" in line]) == 1
-
-
-async def test_it_deletes_what_is_older_than_its_retention(lines: Lines) -> None:
-    house = House()
-    house.add(schedule="0 12 * * *")
-    await house.open()
-    for _ in range(10):
-        await house.turn(timedelta(hours=15))
-        await house.turn(timedelta(hours=9))
-
-    ages = [house.now - run.due_at for run in house.executions()]
-
-    assert max(ages) == 7 * DAY
-    assert [line for line in lines() if "Deleted 2 execution records" in line], "and its own"
-
-
 async def test_a_cleanup_without_a_ledger_is_tried_again_after_ten_minutes() -> None:
     house = House(start=ALMOST_THREE)
     house.dispatcher.tick(house.now)
@@ -76,22 +47,6 @@ async def test_a_cleanup_without_a_ledger_is_tried_again_after_ten_minutes() -> 
         ALMOST_THREE + timedelta(minutes=11),
     )
     assert (cleanup.state, cleanup.attempt) == (State.SUCCEEDED, 2)
-
-
-async def test_a_cleanup_whose_row_is_held_does_not_begin(lines: Lines) -> None:
-    house = House(start=ALMOST_THREE)
-    house.dispatcher.tick(house.now)
-    house.clock.advance(timedelta(minutes=1))
-    house.outage.held.update(range(100))
-    house.dispatcher.tick(house.now)
-    cleaned = [line for line in lines() if "[CLEANUP]" in line]
-
-    house.outage.held.clear()
-    house.clock.advance(timedelta(seconds=10))
-    house.reconciler.tick(house.now)
-
-    [cleanup] = cleanups(house)
-    assert (cleaned, cleanup.state, cleanup.attempt) == ([], State.SUCCEEDED, 1)
 
 
 def test_by_default_it_keeps_as_much_as_the_originals_do() -> None:

@@ -2,8 +2,6 @@
 
 from datetime import timedelta
 
-import pytest
-
 from cronhare.application.administration.story import explain_execution
 from cronhare.domain.execution import State
 from cronhare.domain.retries.outcome import snoozed
@@ -17,39 +15,12 @@ from tests.unit.application.deliveries import (
     SECOND,
     begin,
     due,
-    foreign_body,
     live,
     run,
     waits,
 )
 from tests.unit.application.endings import Seen, always, failure, one_by_one
 from tests.unit.application.house import GRACE, LEASE, House
-
-
-@pytest.mark.parametrize("published", [True, False])
-async def test_what_waits_for_its_first_attempt_is_cancelled_at_once(published: bool) -> None:
-    seen = Seen()
-    house = House(script=seen)
-    if not published:
-        house.broker.go_away()
-    due(house)
-    house.broker.come_back()
-
-    house.administrator.cancel(house.only.id, actor=ADA)
-    await house.open()
-    await live(house, timedelta(minutes=10), MINUTE)
-
-    assert (house.only.state, seen.invocations) == (State.CANCELLED, [])
-
-
-async def test_cancelling_between_two_attempts_ends_the_retries() -> None:
-    house = House(script=one_by_one([failure()]))
-    await run(house)
-
-    house.administrator.cancel(house.only.id, actor=ADA)
-    await live(house, MINUTE)
-
-    assert (house.only.state, len(house.records.attempts(house.only.id))) == (State.CANCELLED, 1)
 
 
 async def test_cancelling_a_running_attempt_stops_its_task(lines: Lines) -> None:
@@ -65,18 +36,6 @@ async def test_cancelling_a_running_attempt_stops_its_task(lines: Lines) -> None
     asked = f"[WARN] {place} Stopping execution {house.only.id}: somebody asked for its end"
     assert asked in lines()
     assert [line for line in lines() if line.endswith("Task cancelled")]
-
-
-async def test_a_cancel_wins_over_a_late_success_whose_result_is_kept() -> None:
-    house = House(holds=True)
-    await begin(house)
-    house.administrator.cancel(house.only.id, actor=ADA)
-
-    house.runner.release(house.only.id)
-    await house.settle()
-
-    [attempt] = house.records.attempts(house.only.id)
-    assert (house.only.state, attempt.ending) == (State.CANCELLED, "succeeded")
 
 
 async def test_a_task_may_snooze_as_often_as_it_likes_and_loses_nothing_by_it(
@@ -111,23 +70,6 @@ async def test_a_delivery_while_draining_goes_back_to_its_queue() -> None:
     await house.work()
 
     assert (house.broker.depth(MAIN_QUEUE), house.only.state) == (1, State.PUBLISHED)
-
-
-async def test_a_foreign_message_that_was_adopted_before_the_drain_comes_again_as_ours() -> None:
-    house = House()
-    house.add(schedule=None)
-    house.publish(foreign_body(house))
-    house.outage.begin("start")
-    await house.open_wide()
-    await house.settle()
-    await house.connection.pause()
-
-    house.worker.drain()
-    await house.settle()
-
-    [ours] = house.messages(MAIN_QUEUE)
-    assert ours.headers["cron-execution-id"] == house.only.id
-    assert house.only.state is State.PUBLISHED
 
 
 async def test_an_interrupted_attempt_costs_nothing_and_is_made_again(lines: Lines) -> None:
@@ -199,16 +141,6 @@ async def test_what_begins_after_everything_was_stopped_is_given_back_and_never_
 
 
 # A ledger that is away
-
-
-async def test_a_ledger_that_is_away_is_asked_until_it_lets_the_attempt_start() -> None:
-    seen = Seen()
-    house = House(script=seen)
-    house.outage.begin("start", calls=3)
-
-    await run(house)
-
-    assert seen.attempts == [(house.only.id, 1)]
 
 
 async def test_a_start_that_was_heard_but_not_answered_runs_once() -> None:

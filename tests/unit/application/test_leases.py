@@ -5,28 +5,8 @@ import pytest
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.domain.execution import State
 from cronhare.ports.runner import StopReason
-from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import SECOND, begin, due
 from tests.unit.application.house import LEASE, House
-
-
-async def test_the_leases_of_all_running_attempts_are_renewed() -> None:
-    house = House(holds=True)
-    await begin(house)
-
-    house.clock.advance(timedelta(seconds=10))
-    house.keeper.renew()
-
-    assert house.only.lease_until == house.now + LEASE
-
-
-async def test_nothing_is_asked_while_nothing_runs() -> None:
-    house = House()
-    house.outage.begin("renew", calls=1)
-
-    house.keeper.renew()
-
-    assert house.outage.calls == {"renew": 1}
 
 
 async def test_a_lease_that_cannot_be_renewed_is_given_up_after_two_thirds_of_it() -> None:
@@ -110,20 +90,6 @@ async def test_what_somebody_gave_up_before_its_start_was_answered_is_not_run() 
 
     assert (house.runner.running, house.only.state) == (frozenset(), State.RETRYING)
     assert house.worker.counters.fenced == 1
-
-
-async def test_what_another_node_decided_is_stopped_at_once(lines: Lines) -> None:
-    house = House(holds=True)
-    await begin(house)
-    house.clock.advance(LEASE)
-    house.reconciler.tick(house.now)
-
-    house.keeper.renew()
-
-    place = f"[execution={house.only.id}, attempt=1]"
-    why = "another node decided in its place"
-    text = f"[WARN] {place} Stopping execution {house.only.id}: {why}"
-    assert text in lines()
 
 
 async def test_a_lease_is_kept_until_the_result_is_recorded() -> None:

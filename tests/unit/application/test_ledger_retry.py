@@ -80,15 +80,6 @@ async def test_what_is_answered_beside_what_is_not_ends_no_alarm(desk: Desk, lin
     assert (during, told(lines)) == ((1, 0), (1, 1))
 
 
-async def test_a_start_gives_its_place_away_once_its_looks_have_ended(desk: Desk) -> None:
-    desk.trouble = LedgerBusy("execution 1 waits")
-
-    with pytest.raises(LedgerBusy):
-        await desk.starts()
-
-    assert len(desk.rests) == len(SHORT_PAUSES)
-
-
 async def test_an_end_waits_for_its_row_for_as_long_as_it_is_locked_and_says_so_once(
     desk: Desk, lines: Lines
 ) -> None:

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from cronhare.application.worker.leases import EVERY, MOST_BYTES, OutputKeeper, read_new_output
-from cronhare.ports import LedgerUnavailable
 from cronhare.ports.records import Output
 from cronhare.ports.runner import Written
 from tests.integration.invocations import shell
@@ -68,19 +67,6 @@ async def test_what_a_long_attempt_writes_is_kept_as_it_comes() -> None:
     assert [(one.attempt, one.stdout.head, one.as_of) for one in first] == [(1, "begun", at)]
     [now] = room.kept
     assert (now.stdout.head, now.as_of) == ("begun, half done", at + SECOND)
-
-
-async def test_what_could_not_be_kept_comes_with_the_next_round() -> None:
-    room = Room()
-    await begin(room.house)
-    room.outputs.round()
-    room.house.outage.begin("keep_written", calls=1)
-
-    with pytest.raises(LedgerUnavailable):
-        room.outputs.round()
-    room.outputs.round()
-
-    assert [one.stdout.head for one in room.kept] == ["begun"]
 
 
 @pytest.mark.parametrize("letter", ["x", "\N{EURO SIGN}", "\N{RABBIT}"])

@@ -9,14 +9,10 @@ import pytest
 from cronhare.application.administration.story import explain_execution
 from cronhare.application.worker import attempt
 from cronhare.domain.execution import State
-from cronhare.domain.retries.outcome import NOT_IMPORTED, Ending, Outcome, TaskError
-from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog, NoListener, ref_of_topic
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.python_call import PythonCall
 from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.ports.runner import Invocation
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import MINUTE, SECOND, live, waits
 from tests.unit.application.endings import Seen
@@ -125,49 +121,6 @@ async def test_after_ten_minutes_it_fails_for_good_and_names_the_task_and_the_fi
     reason = "this worker has no task new of jobs.toml; it has: old (worker 1): give its jobs file"
     assert str(house.only.last_error).startswith(reason)
     assert seen.invocations == []
-
-
-@attrs.define
-class Code:
-    """The code of an app; it is half written until it is mended."""
-
-    mended: bool = False
-
-    def __call__(self, _: Invocation) -> Outcome:
-        if self.mended:
-            return Outcome(ending=Ending.SUCCEEDED)
-        error = TaskError(message="shop:app cannot be imported", code=NOT_IMPORTED)
-        return Outcome(ending=Ending.FAILED, error=error)
-
-
-IN_PYTHON = attrs.evolve(NEW, command=(), python=PythonCall(app="shop:app"))
-
-
-async def test_code_that_can_be_imported_is_waited_for_at_no_cost() -> None:
-    """A reload has refused it, and has said that all goes on as before."""
-    code = Code()
-    house = House(script=code, tasks=[IN_PYTHON], policy=RetryPolicy(attempts=1))
-    await apply_new(house)
-    await live(house, 5 * MINUTE, 2 * SECOND)
-    waiting = house.only
-
-    code.mended = True
-    await live(house, MINUTE, 2 * SECOND)
-
-    assert (waiting.state, waiting.deaths) == (State.RETRYING, 0)
-    assert "shop:app cannot be imported" in str(waiting.last_error)
-    assert (house.only.state, house.only.deaths) == (State.SUCCEEDED, 0)
-
-
-async def test_code_that_cannot_be_imported_for_ten_minutes_fails() -> None:
-    house = House(script=Code(), tasks=[IN_PYTHON], policy=RetryPolicy(attempts=1))
-    await apply_new(house)
-    await live(house, 10 * MINUTE + 2 * SECOND, 2 * SECOND)
-
-    assert (house.only.state, house.only.last_error) == (
-        State.FAILED,
-        "shop:app cannot be imported",
-    )
 
 
 async def fails(_: Catalog) -> None:

@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from cronhare.domain.execution import State
-from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
+from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.policy import Strategy
 from cronhare.domain.schedules.task import TaskPolicy
 from cronhare.ports.runner import AttemptResult, Captured, Invocation
@@ -145,25 +145,6 @@ async def test_without_a_usable_answer_the_policys_wait_counts_and_the_log_says_
     assert "Strategy shop.waits:polite gave no wait" in told
     assert problem in told
     assert "the wait of the retry policy counts, 30 s" in told
-
-
-async def test_a_wait_of_nothing_retries_at_once() -> None:
-    script = Asked(failure(), said("wait 0 ms"))
-
-    house = await house_after(script)
-
-    assert (house.only.state, house.only.attempt) == (State.FAILED, 4)
-    made = [question.params["attempts_made"] for question in script.questions]  # type: ignore[index]
-    assert made == [1, 2, 3]
-
-
-@pytest.mark.parametrize("outcome", [SUCCESS, failure(error_class=ErrorClass.PERMANENT)])
-async def test_it_is_not_asked_where_nothing_is_retried(outcome: Outcome) -> None:
-    script = Asked(outcome, said("wait 1 ms"))
-
-    await house_after(script)
-
-    assert script.questions == []
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,14 @@ import pytest
 from cronhare.application.scheduling import chores
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.execution import State
-from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, RETRY_QUEUE
+from cronhare.domain.topology import MAIN_QUEUE, RETRY_QUEUE
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import StartRequest
 from cronhare.ports.records import ExecutionFilter
 from tests.ports import NO_NACKS
 from tests.unit.application.conftest import Lines
-from tests.unit.application.deliveries import SECOND, due, live, run, systems_own, waits
-from tests.unit.application.endings import Seen, failure, one_by_one
+from tests.unit.application.deliveries import SECOND, due, live, waits
+from tests.unit.application.endings import Seen
 from tests.unit.application.house import LEASE, NOON, House
 
 MINUTE = timedelta(minutes=1)
@@ -43,59 +42,6 @@ async def test_an_attempt_whose_worker_vanished_is_retried(lines: Lines) -> None
     assert (round_.lost, house.only.state, house.only.deaths) == (1, State.SUCCEEDED, 1)
     assert waits(house) == [30.0]
     assert "Error: its worker gone-3 vanished" in "\n".join(lines())
-
-
-async def test_a_worker_that_vanishes_for_the_last_time_is_archived_and_published() -> None:
-    house = House(policy=RetryPolicy(attempts=1))
-    due(house)
-    vanish(house)
-
-    house.clock.advance(LEASE)
-    house.reconciler.tick(house.now)
-
-    assert house.only.state is State.FAILED
-    assert len(house.messages(FAILED_QUEUE)) == 1
-    [archived] = house.records.archive()
-    assert archived.failed_reason == "its worker gone-3 vanished"
-
-
-async def test_attempts_that_are_lost_count_until_none_is_left() -> None:
-    house = House(policy=RetryPolicy(attempts=3))
-    due(house)
-    lost = []
-    for _ in range(3):
-        request = StartRequest(
-            execution_id=house.only.id, attempt=house.only.attempt, nacks=NO_NACKS
-        )
-        house.attempts.start([request], now=house.now, node="gone-3", lease=LEASE)
-        house.clock.advance(LEASE)
-        house.reconciler.tick(house.now)
-        lost.append((house.only.state, house.only.deaths))
-        house.clock.advance(2 * MINUTE)
-
-    assert [deaths for _, deaths in lost] == [1, 2, 2]
-    assert [state for state, _ in lost] == [State.RETRYING, State.RETRYING, State.FAILED]
-
-
-async def test_a_broker_that_forgot_its_retries_is_told_again() -> None:
-    house = House(script=one_by_one([failure()]))
-    await run(house)
-    house.broker.drop_all()
-
-    await live(house, timedelta(seconds=36))
-
-    assert (house.only.state, waits(house)) == (State.SUCCEEDED, [35.0])
-
-
-async def test_what_waits_in_the_queue_is_sent_again_ever_more_rarely() -> None:
-    house = House()
-    due(house)
-
-    for _ in range(60):
-        house.clock.advance(timedelta(minutes=1))
-        house.reconciler.tick(house.now)
-
-    assert 1 < len(house.messages(MAIN_QUEUE)) < 7
 
 
 async def test_a_broker_that_lost_all_while_it_was_away_is_told_all_within_a_minute() -> None:
@@ -184,18 +130,6 @@ async def test_a_cleanup_that_was_cut_off_is_made_by_a_scheduler_and_not_by_a_wo
     assert (lost, in_queues) == (1, [0, 0])
     assert (cleanup.state, cleanup.attempt) == (State.SUCCEEDED, 2)
     assert house.worker.counters.fenced == 0
-
-
-async def test_a_cleanup_of_a_silent_neighbour_is_left_to_its_own_lease() -> None:
-    house = House()
-    cleanup = systems_own(house)
-    request = StartRequest(execution_id=cleanup.id, attempt=cleanup.attempt, nacks=None)
-    house.attempts.start([request], now=house.now, node="gone-3", lease=LEASE)
-
-    [run] = house.claims.run_by(["gone-3"], limit=9)
-
-    assert run.id == cleanup.id
-    assert house.reconciler.run_by(["gone-3"]) == []
 
 
 async def test_what_is_retried_after_a_recovery_is_published_once() -> None:

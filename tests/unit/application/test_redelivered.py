@@ -15,7 +15,7 @@ from cronhare.adapters.sql.nodes import SqlNodeStore, SqlRedeliveryStore
 from cronhare.application.worker import foreign, ledger
 from cronhare.domain.execution import State
 from cronhare.domain.nodes import PRESUMED_DEAD_AFTER, NodeReport
-from cronhare.domain.topology import MAIN_QUEUE, QUARANTINE_QUEUE
+from cronhare.domain.topology import QUARANTINE_QUEUE
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.broker import Delivery
 from tests.ports import ids_of
@@ -146,74 +146,6 @@ def report(house: House) -> None:
     SqlNodeStore(house.engine, house.clock).report(node, kept_for=PRESUMED_DEAD_AFTER)
 
 
-_IN_HAND: list[object] = []  # nobody takes these notes back
-
-
-async def equal_in_many_hands(house: House) -> None:
-    """Let five living workers take one each of equal messages that came again."""
-    for _ in range(6):
-        house.publish(foreign_body(house))
-    lost = house.neighbour("ant-9")
-    await lost.open()
-    await lost.settle()
-    await lost.connection.close()
-    for number in range(5):
-        other = house.neighbour(f"ant-{number + 10}")
-        report(other)
-        await other.connection.consume(
-            [MAIN_QUEUE], prefetch=1, on_delivery=other.deliveries.append
-        )
-        await other.settle()
-        for delivery in other.deliveries:
-            note = other.worker._notes.noted(delivery)
-            assert await note.__aenter__() is None
-            _IN_HAND.append(note)
-
-
-async def test_equal_messages_in_the_hands_of_living_workers_do_not_count() -> None:
-    house = House()
-    house.add(schedule="0 0 1 1 *")
-
-    await equal_in_many_hands(house)
-    await house.open()
-    await house.work()
-
-    assert house.messages(QUARANTINE_QUEUE) == []
-    assert len(house.executions()) == 1
-
-
-async def test_a_note_that_a_living_worker_could_not_take_back_does_not_count() -> None:
-    house = House()
-    strange(house)
-    for number in range(5):
-        report(house.neighbour(f"ant-{number + 10}"))
-        await dies_of_it(house, f"ant-{number + 10}")  # it seems so from its note
-    await house.open()
-    await house.work()
-
-    assert len(house.executions()) == 1
-
-
-async def test_one_that_waits_for_the_ledger_keeps_no_other_that_came_again_from_its_turn(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(foreign, "LONGEST_TURN", 0.01)
-    house = House()
-    strange(house)
-    strange(house, "innocent")
-    await dies_of_it(house, "ant-10")  # so both come again
-    house.sql("DELETE FROM RedeliveryHold")
-
-    _, taking = await taken_by(house, "ant-11")
-    await asyncio.sleep(0.1)
-
-    async with asyncio.timeout(30):  # if it died after that, it were not of them
-        while house.sql("SELECT * FROM RedeliveryHold"):  # noqa: ASYNC110 - rows tell nobody
-            await asyncio.sleep(0.02)
-    for task in taking:
-        task.cancel()
-
-
 class Silent(Inline):
     """A ledger that is asked, and gives no answer."""
 
@@ -268,17 +200,6 @@ async def test_a_shutdown_frees_at_once_who_waits_for_a_turn_and_nothing_more_is
     assert [task.done() for task in handling] == [False, True, True]
     assert silent.asked == 1  # by the one whose turn it was
     handling[0].cancel()
-
-
-async def test_a_reboot_of_the_host_does_not_count() -> None:
-    house = House()
-    strange(house)
-
-    await all_die(house, boot="before")
-    await house.open()
-    await house.work()
-
-    assert len(house.executions()) == 1
 
 
 @pytest.mark.parametrize("ours", [True, False])

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import attrs
-import msgspec
 import pytest
 
 from cronhare.application.administration.changing.runs import CannotRun
@@ -23,16 +22,14 @@ from cronhare.domain.schedules.keys import (
     LONGEST_WAIT,
     NO_DEADLINE,
     PREFIX,
-    RUNS_LOOKED_AT,
     STEADY,
     restart_wait,
     standalone_queue,
 )
-from cronhare.domain.schedules.planning import FULL_COMPARISON
 from cronhare.domain.schedules.skips import Pause
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports import LedgerRefused, LedgerUnavailable
-from cronhare.ports.records import ExecutionFilter, RecordsPort
+from cronhare.ports.records import RecordsPort
 from cronhare.ports.runner import Invocation
 from cronhare.ports.schedules import ScheduleStorePort
 from tests.actors import ADA
@@ -111,33 +108,6 @@ async def test_it_is_begun_once_by_any_number_of_keepers() -> None:
 
     assert (house.only.state, house.only.queue) == (State.CLAIMED, OWN)
     assert house.only.key == "alive-0"
-
-
-async def test_a_run_that_ended_while_the_clock_was_ahead_is_followed_by_another() -> None:
-    house = House(queues=[OWN])
-    pump(house)
-    one = keeper(house)
-    one.round()
-    before = house.now
-    house.clock.advance(timedelta(hours=20))
-    house.records.cancel(house.only.id, now=house.now)
-    house.clock.move_to(before)
-
-    one.round()
-
-    assert [each.state for each in house.executions()] == [State.CANCELLED, State.CLAIMED]
-
-
-def test_a_pause_stops_it_with_its_reason(lines: Lines) -> None:
-    house = House(queues=[OWN])
-    pump(house)
-    pause = Pause(since=house.now, by="ann", reason="a new pump")
-    house.schedules.pause("pump", pause, now=house.now)
-
-    keeper(house).round()
-
-    assert house.executions() == []
-    assert any("does not run here: it is paused by ann" in line for line in lines())
 
 
 async def test_ordinary_workers_do_not_run_it_and_its_own_does() -> None:
@@ -252,41 +222,6 @@ def test_what_was_let_go_while_nobody_kept_it_is_ended_by_the_next_who_begins(
     assert not any("pump stays alive" in line for line in lines())
 
 
-def test_what_was_let_go_is_ended_also_beside_many_ordinary_runs() -> None:
-    house = House(queues=[OWN])
-    pump(house)
-    keeper(house).round()
-    pump(house, stay_alive=False)
-    for _ in range(2 * RUNS_LOOKED_AT):
-        house.administrator.run_now("pump", params=None, actor=ADA)
-    up = Keeping(house)
-
-    for _ in range(2):
-        up.round()
-
-    first, *others = house.executions()
-    assert first.state is State.CANCELLED
-    assert {run.state for run in others} == {State.CLAIMED}
-    assert up.finder.names == []
-
-
-def test_what_another_who_keeps_schedules_running_lets_go_later_is_ended_in_its_time() -> None:
-    house = House(queues=[OWN])
-    up = Keeping(house)
-    up.round()
-    pump(house)
-    keeper(house).round()
-    house.schedules.switch(["pump"], on=False, now=house.now)
-
-    states = []
-    for passed in (timedelta(0), FULL_COMPARISON):
-        house.clock.advance(passed)
-        up.round()
-        states.append(house.only.state)
-
-    assert states == [State.CLAIMED, State.CANCELLED]
-
-
 def test_what_was_begun_to_stay_alive_and_is_another_files_is_left_to_it() -> None:
     house = House(queues=[OWN])
     pump(house, task=TaskRef("worker", 77))
@@ -298,36 +233,6 @@ def test_what_was_begun_to_stay_alive_and_is_another_files_is_left_to_it() -> No
 
     assert up.finder.names == []
     assert house.only.state is State.CLAIMED
-
-
-@attrs.define
-class Elsewhere:
-    """The records, whose runs have the queue of a name that their schedule had before."""
-
-    _records: RecordsPort
-
-    def executions(self, which: ExecutionFilter) -> Sequence[Execution]:
-        found = self._records.executions(which)
-        return [msgspec.structs.replace(run, queue=f"{OWN}-2") for run in found]
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        return getattr(self._records, name)
-
-
-def test_a_run_on_the_queue_of_a_name_of_before_is_followed_by_one_on_its_own() -> None:
-    house = House(queues=[OWN])
-    pump(house)
-    keeper(house).round()
-    kept = keeper(house, Elsewhere(house.records))
-
-    kept.round()
-    house.clock.advance(2 * SECOND)
-    kept.round()
-
-    assert [(run.state, run.queue) for run in house.executions()] == [
-        (State.CANCELLED, OWN),
-        (State.CLAIMED, OWN),
-    ]
 
 
 def test_what_is_paused_or_broken_keeps_its_queue() -> None:
@@ -412,16 +317,6 @@ async def test_a_run_by_hand_makes_no_second_copy() -> None:
         house.administrator.run_now("pump", params=None, actor=ADA)
 
     assert [run.id for run in house.executions()] == [first.id]
-
-
-async def test_a_run_by_hand_is_kept_like_any_other() -> None:
-    house = House(queues=[OWN])
-    pump(house)
-
-    by_hand = house.administrator.run_now("pump", params=None, actor=ADA)
-    keeper(house).round()
-
-    assert [run.id for run in house.executions()] == [by_hand.id]
 
 
 @attrs.define

@@ -11,11 +11,10 @@ from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_tra
 from cronhare.adapters.tracing import OpenTelemetryTracing, ToldExporter
 from cronhare.domain.execution import State
 from cronhare.domain.messages import TRACE_HEADER, Signer, task_body
-from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE
+from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.system import NOT_TRACED
 from tests.unit.application.deliveries import deliver, due, foreign_body, live, run
-from tests.unit.application.endings import Seen, always, failure, one_by_one
+from tests.unit.application.endings import Seen, failure, one_by_one
 from tests.unit.application.house import LEASE, House
 
 THEIRS = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -126,19 +125,6 @@ async def test_a_header_that_is_no_trace_begins_a_new_one(traced: Traced, header
 
     assert house.only.state is State.SUCCEEDED
     assert traced.named("attempt")
-
-
-@pytest.mark.parametrize("keys", [(), ("a long enough key",)])
-async def test_what_failed_for_good_is_told_with_its_trace_and_its_seal_holds(
-    traced: Traced, keys: tuple[str, ...]
-) -> None:
-    house = House(script=always(failure()), tracing=traced.tracing, signer=Signer(keys))
-    await run(house, retry=RetryPolicy(attempts=1))
-
-    [message] = house.messages(FAILED_QUEUE)
-    assert str(message.headers[TRACE_HEADER])[3:35] in {
-        format_trace_id(span.context.trace_id) for span in traced.spans
-    }
 
 
 async def test_without_tracing_no_message_and_no_child_has_a_trace() -> None:

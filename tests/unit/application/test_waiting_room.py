@@ -1,6 +1,5 @@
 """What has no row in the ledger rests in a queue of its own, and comes back from there."""
 
-import asyncio
 from datetime import timedelta
 
 import pytest
@@ -18,7 +17,6 @@ from cronhare.domain.topology import (
     QUARANTINE_QUEUE,
     RETRY_QUEUE,
     WAITING_QUEUE,
-    ToQueue,
     ToWaiting,
 )
 from cronhare.ports.broker import Envelope, Message, Published
@@ -137,53 +135,6 @@ async def test_what_waits_for_a_queue_that_is_not_there_goes_there_once_it_is(
     assert len(told) == 1
 
 
-async def test_what_waits_for_a_queue_that_hangs_lets_others_pass(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    house = House(queues=[REPORTS])
-    opened = await open_room(house)
-    publish, never = opened.connection.publish, asyncio.Event()
-
-    async def hanging(envelope: Envelope) -> Published:
-        if envelope.to == ToQueue(REPORTS):
-            await never.wait()
-            return Published.UNKNOWN
-        return await publish(envelope)
-
-    monkeypatch.setattr(opened.connection, "publish", hanging)
-    for _ in range(6):
-        put_in(house, cron_waits_for=REPORTS)
-    put_in(house, b"innocent")
-
-    await pass_by(house, seconds=31)
-    before = house.messages(MAIN_QUEUE)
-    monkeypatch.undo()
-    never.set()
-    await pass_by(house, seconds=31)
-
-    assert [each.body for each in before] == [b"innocent"]
-    assert len(house.messages(REPORTS)) == 6
-
-
-async def test_what_neither_its_queue_nor_the_waiting_one_takes_is_given_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    house = House()
-    opened = await open_room(house)
-    put_in(house)
-    await house.settle()
-
-    async def silent(_: Envelope) -> Published:
-        return Published.UNKNOWN
-
-    monkeypatch.setattr(opened.connection, "publish", silent)
-    await pass_by(house, seconds=40)
-    monkeypatch.undo()
-    await pass_by(house, seconds=40)
-
-    assert [each.body for each in house.messages(MAIN_QUEUE)] == [b"one"]
-
-
 async def pass_by(house: House, *, seconds: int) -> None:
     for _ in range(seconds):
         house.clock.advance(SECOND)
@@ -204,24 +155,6 @@ async def test_at_the_shutdown_what_rests_is_given_back_at_once() -> None:
     assert all(task.done() for task in opened.resting)
     assert house.broker.depth(WAITING_QUEUE) == 3
     assert house.broker.depth(MAIN_QUEUE) == 0
-
-
-async def test_a_broker_that_is_silent_loses_nothing() -> None:
-    house = House()
-    await open_room(house)
-    put_in(house)
-    await house.settle()
-
-    house.broker.go_away()
-    house.clock.advance(DEFERRED_FOR)
-    await house.settle()
-    house.broker.come_back()
-    await house.settle()
-    for _ in range(3):
-        house.clock.advance(DEFERRED_FOR)
-        await house.settle()
-
-    assert [each.body for each in house.messages(MAIN_QUEUE)] == [b"one"]
 
 
 async def test_what_the_broker_takes_no_copy_of_stays_in_its_own_queue(

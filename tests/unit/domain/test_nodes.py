@@ -16,7 +16,6 @@ from cronhare.domain.nodes import (
     departed,
     given_up_after,
     read_node,
-    renewed_every,
     silence,
 )
 
@@ -31,10 +30,6 @@ def other(**changes: object) -> str:
 
 def told(*owners: str, alive: tuple[int, ...] = (1, 7)) -> Departed:
     return departed(owners, ourselves=OURS, lives=alive.__contains__)
-
-
-def test_a_name_is_read_as_it_was_written() -> None:
-    assert read_node(str(OURS)) == OURS
 
 
 @pytest.mark.parametrize(
@@ -82,25 +77,11 @@ def test_our_host_and_pid_elsewhere_may_be_a_neighbour_and_is_only_suspected() -
     assert told(neighbour) == Departed(gone=[], suspected=[neighbour])
 
 
-@pytest.mark.parametrize("seconds", [3, 30, 3_600])
-def test_a_living_owner_renews_several_times_while_it_is_suspected(seconds: int) -> None:
-    lease = timedelta(seconds=seconds)
-
-    assert silence(lease) >= 2 * renewed_every(lease)
-
-
 @pytest.mark.parametrize("seconds", [15, 30, 3_600])
 def test_a_suspected_owner_has_ended_its_tasks_before_they_count_as_lost(seconds: int) -> None:
     lease = timedelta(seconds=seconds)
 
     assert given_up_after(lease) + TIME_TO_END <= silence(lease) <= lease
-
-
-@pytest.mark.parametrize("seconds", [3, 14])
-def test_of_a_lease_too_short_for_that_nothing_is_cut_off(seconds: int) -> None:
-    lease = timedelta(seconds=seconds)
-
-    assert silence(lease) == lease
 
 
 """Each step of a shutdown ends before what waits for it."""
@@ -112,7 +93,3 @@ def test_each_gives_up_before_whoever_waits_for_it() -> None:
 
 def test_the_steps_of_a_worker_leave_time_for_its_end() -> None:
     assert PAUSING + INTERRUPTING + CLOSING <= ENDING - 1
-
-
-def test_the_failed_queue_is_drained_while_interrupted_tasks_end() -> None:
-    assert PAUSING + CLOSING < INTERRUPTING

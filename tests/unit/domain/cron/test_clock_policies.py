@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cronhare.application.reports.clock_effects import EffectKind, clock_effects
+from cronhare.application.reports.clock_effects import clock_effects
 from cronhare.domain.cron import ClockChanges, CronExpression, Fold, Gap, clock_changes
 from cronhare.domain.cron.timeline import MINUTE
 from cronhare.domain.schedules.schedule import Recurring
@@ -173,18 +173,3 @@ def test_a_wildcard_is_told_to_run_in_both_passes_and_never_to_be_moved() -> Non
         "second-pass",
     ] * 2
     assert effects("*/30 * * * *", "2026-03-28") == []
-
-
-def test_each_run_that_is_told_is_one_and_what_is_skipped_is_none() -> None:
-    for gap, fold, day in product(Gap, Fold, ("2026-03-28", "2026-10-24")):
-        changes = clock_changes(gap, fold)
-        expression = CronExpression.parse("0,15,45 2 * * *")
-        start = datetime.fromisoformat(day).replace(tzinfo=UTC)
-
-        told = clock_effects(
-            expression, BERLIN, changes, after=start, until=start + timedelta(days=2)
-        )
-
-        for effect in told:
-            runs = expression.matches(effect.at, BERLIN, changes)
-            assert runs == (effect.kind is not EffectKind.SKIPPED)

@@ -237,16 +237,6 @@ def test_previous_undoes_next_and_both_lead_to_what_matches(
     assert expression.next(before, zone) == following
 
 
-def test_the_daemon_itself_does_what_the_manual_says() -> None:
-    zone = ZoneInfo("America/New_York")
-    half_past_two = Job("30 2 * * *", frozenset([30]), frozenset([2]), None, None)
-    every_half = Job("*/30 2 * * *", frozenset([0, 30]), frozenset([2]), None, None)
-    start, end = datetime(2026, 3, 8, 5, tzinfo=UTC), datetime(2026, 3, 8, 12, tzinfo=UTC)
-
-    assert list(daemon(half_past_two, zone, start, end)) == [datetime(2026, 3, 8, 7, tzinfo=UTC)]
-    assert list(daemon(every_half, zone, start, end)) == []
-
-
 @pytest.mark.parametrize("name", ["America/Argentina/Tucuman", "Africa/Freetown", "Asia/Gaza"])
 def test_no_change_of_the_clock_is_overlooked(name: str) -> None:
     """These zones have the shortest stretches of all: the survey must not step over one."""

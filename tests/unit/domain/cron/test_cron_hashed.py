@@ -74,27 +74,12 @@ def test_names_spread_over_the_hour() -> None:
     assert all(60 < minutes.count(minute) < 145 for minute in range(60))
 
 
-def test_the_fields_of_one_name_have_nothing_to_do_with_each_other() -> None:
-    numbers = {tuple(plain("H H * * *", f"job-{number}")[:2]) for number in range(1_000)}
-
-    assert len(numbers) > 450  # of 1,440; with one number for both there would be 120
-
-
 def test_a_hashed_item_stands_beside_others() -> None:
     minute, hour, *_ = plain("H(0-29),H(30-59),0 H/12 * * *")
     first, second, zero = map(int, minute.split(","))
 
     assert (first < 30 <= second, zero) == (True, 0)
     assert hour == "2-23/12"
-
-
-def test_hashed_expressions_are_equal_if_their_numbers_are() -> None:
-    text = "H H * * *"
-
-    assert CronExpression.parse(text, "a") == CronExpression.parse(text, "a")
-    assert CronExpression.parse(text, "a") != CronExpression.parse(text, "b")
-    assert CronExpression.parse("0 3 * * *", "a") == CronExpression.parse("0 3 * * *")
-    assert str(CronExpression.parse(text, "a")) == text
 
 
 def test_a_hashed_time_is_fixed_and_a_star_beside_it_is_a_wildcard() -> None:

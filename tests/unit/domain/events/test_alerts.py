@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from cronhare.domain.events.alerts import Alert, raised
@@ -80,33 +79,9 @@ def test_what_is_off_alerts_of_nothing() -> None:
     assert alerts(off, **signs) == {}
 
 
-def test_the_event_is_the_same_whoever_tells_it_and_each_file_has_its_own() -> None:
-    alert = Alert(key="failed", raised_at=NOON, data={"rule": "failed"})
-
-    event, again, other = (raised(alert, source=source) for source in ("a", "a", "b"))
-
-    assert event == again
-    assert event.id != other.id
-    assert msgspec.json.decode(event.document)["type"] == "alert"
-
-
 def test_each_rule_has_a_title_and_a_runbook_that_is_there() -> None:
     assert ABOUT.keys() == {*Rule}
     for _, _, runbook in ABOUT.values():
         page, heading = runbook.split(": ")
         text = (Path(__file__).parents[4] / page).read_text()
         assert re.search(rf"^#+ {re.escape(heading)}$", text, re.MULTILINE), runbook
-
-
-def test_the_text_of_an_alert_is_what_was_told_or_what_its_rule_says() -> None:
-    policy = AlertPolicy(runbook="https://wiki.example/dlq")
-    told = alerts(policy, unresolved=101, runs=10, retried=9, worst=execution(deaths=3))
-
-    for one in told.values():
-        said = {**one.data["alert"], **one.data.get("deadLetterQueue", {})}
-        assert said["severity"] == one.severity == ABOUT[one.rule].severity
-        assert one.data["alert"]["severity"] == one.severity, "who is told hears the same"
-    usual, growing = told[Rule.FAILED], told[Rule.CRITICAL]
-    assert (usual.title, usual.runbook) == (ABOUT[Rule.FAILED].title, ABOUT[Rule.FAILED].runbook)
-    assert (growing.severity, growing.title) == ("critical", GROWING)
-    assert growing.runbook == "https://wiki.example/dlq"

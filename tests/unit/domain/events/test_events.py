@@ -160,15 +160,3 @@ def test_an_event_is_bounded_whatever_a_row_holds() -> None:
     assert len(text) < LARGEST_EVENT
     assert json.loads(text)["data"]["metadata"]["alert"]["task"]["params_scheduler"] is None
     assert len(hostile) > LARGEST_PARAMS
-
-
-def test_an_event_has_one_id_however_often_it_is_found() -> None:
-    again, of_another_ledger = (
-        attrs.evolve(FAILED),
-        attrs.evolve(FAILED, failed_at=NOON + timedelta(days=1)),
-    )
-
-    ids = {events.bad_end(row).id for row in (FAILED, again)}
-
-    assert len(ids) == 1
-    assert events.bad_end(of_another_ledger).id not in ids

@@ -67,17 +67,6 @@ def test_a_run_alerts_that_has_not_begun_or_ended_by_its_time(
     assert alerts(off, late, **{sign: run()}) == []
 
 
-@pytest.mark.parametrize("later", ["waiting", "unclaimed"])
-def test_of_a_run_and_an_instant_without_one_the_earlier_decides(later: str) -> None:
-    soon, conditions = NOON + 10 * MINUTE, AlertConditions(not_started_by=FIVE)
-    signs = {"waiting": run(), "unclaimed": NOON}
-    signs[later] = run(soon) if later == "waiting" else soon
-
-    [alert] = alerts(conditions, NOON + 5 * MINUTE + SECOND, **signs)
-
-    assert alert.data.get("executionId") == (None if later == "waiting" else 7)
-
-
 @pytest.mark.parametrize(
     ("due", "by"),
     [

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 
 from cronhare.domain.events.judging import ALERTED_AFTER, QueueSigns, SystemSigns, judge_system
-from cronhare.domain.events.rules import ABOUT, Rule
+from cronhare.domain.events.rules import ABOUT
 from cronhare.domain.nodes import DISCONNECTED_AFTER, PRESUMED_DEAD_AFTER, NodeReport, served
 from tests.unit.executions import NOON
 
@@ -97,15 +97,6 @@ def test_while_the_ledger_was_away_nobody_could_claim_or_send_anything() -> None
     assert judged(ALERTED_AFTER + timedelta(seconds=1)) == ["scheduler:", "unsent:"]
 
 
-def test_workers_that_report_serve_their_queues() -> None:
-    nodes = [
-        node(queues=("a",)),
-        node("b", role="scheduler", queues=("b",)),
-        node("c", queues=("c",), seen=NOON - 5 * MINUTE),
-    ]
-    assert served(nodes, NOON) == {"a"}
-
-
 def test_workers_that_are_cut_off_from_their_broker_serve_nothing_and_are_named() -> None:
     long_ago = NOON - DISCONNECTED_AFTER - timedelta(seconds=1)
     cut_off = node(queues=("a", "b"), consumed_at=long_ago)
@@ -118,13 +109,3 @@ def test_workers_that_are_cut_off_from_their_broker_serve_nothing_and_are_named(
     assert served(nodes, NOON) == {"b", "c"}
     assert said["queue:a"].endswith("and web-1-7 is cut off from the broker, or it is away")
     assert served(nodes, NOON, watched_since=NOON - MINUTE) == {"a", "b", "c"}
-
-
-def test_each_subject_has_an_alert_of_its_own() -> None:
-    signs = QueueSigns(runs=1, since=NOON)
-    found = [*judge_system(SystemSigns(unserved={"a": signs, "b": signs}), NOON)]
-
-    assert [each.rule for each in found] == [Rule.QUEUE, Rule.QUEUE]
-    assert len({each.key for each in found}) == 2
-    assert found[0].data["alert"]["severity"] == "critical"
-    assert found[0].data["subject"] == "a"

@@ -40,18 +40,6 @@ def test_the_original_failed_message_is_understood() -> None:
     assert failure.ticket is None
 
 
-def test_our_headers_name_the_attempt_that_failed() -> None:
-    assert read(BODY, OURS).ticket == AttemptRef(execution_id=17, attempt=4)
-
-
-def test_copies_have_one_key_and_others_have_others() -> None:
-    other = BODY.replace(b"39.002Z", b"39.003Z")
-
-    assert read(BODY).key == read(BODY, OURS).key
-    assert read(BODY).key != read(other).key
-    assert read(BODY).key.startswith("manual-")
-
-
 @pytest.mark.parametrize(
     ("text", "moment"),
     [

@@ -152,12 +152,6 @@ def test_a_step_fills_the_coming_second_at_the_rate() -> None:
     assert decided.next_at == NOON + SECOND
 
 
-def test_a_rate_below_one_a_second_waits_longer() -> None:
-    decided = released(step(order(rate=0.1), waiting=100))
-
-    assert (decided.begins, decided.next_at) == ((NOON,), NOON + 10 * SECOND)
-
-
 def test_what_was_missed_is_not_made_up_for() -> None:
     late = NOON + 100 * SECOND
 
@@ -245,9 +239,3 @@ def test_what_is_left_takes_as_long_as_what_has_ended() -> None:
     halfway = ReplayProgress(waiting=98, released=2, succeeded=90, failed=10, is_collected=True)
 
     assert time_left(ORDER, halfway, elapsed=MINUTE) == MINUTE
-
-
-def test_nothing_is_faster_than_the_rate() -> None:
-    quick = ReplayProgress(waiting=600, succeeded=600, is_collected=True)
-
-    assert time_left(ORDER, quick, elapsed=MINUTE / 60) == MINUTE

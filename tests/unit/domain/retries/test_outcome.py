@@ -97,10 +97,6 @@ def test_what_is_asked_for_counts_from_now_and_the_later_wins() -> None:
     assert asked_wait(TaskError(message="no"), now=NOW) == timedelta(0)
 
 
-def test_a_moment_that_has_passed_asks_for_nothing() -> None:
-    assert asked_wait(limited(retry_at=NOW - SECOND), now=NOW) == timedelta(0)
-
-
 @pytest.mark.parametrize("chance", [0.0, 0.99])
 @pytest.mark.parametrize(
     "asked",
@@ -179,12 +175,6 @@ def test_an_error_is_known_by_code_exception_or_exit_status(
     error: dict[str, object], expected: ErrorClass
 ) -> None:
     assert class_of(**error) is expected  # type: ignore[arg-type]
-
-
-def test_a_success_stays_one() -> None:
-    done = Outcome(ending=Ending.SUCCEEDED, exit_code=0)
-
-    assert classified(done, RULES) is done
 
 
 @pytest.mark.parametrize(

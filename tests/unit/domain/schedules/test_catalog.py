@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from cronhare.domain.schedules.catalog import Catalog, MissingKind, MissingTask
-from cronhare.domain.schedules.task import LARGEST_NUMBER, Task, TaskRef, assigned_number
+from cronhare.domain.schedules.task import Task, TaskRef, assigned_number
 
 ONE, TWO, UNHEARD = TaskRef("worker", 1), TaskRef("worker", 2), TaskRef("worker", 9)
 
@@ -49,13 +49,6 @@ def test_a_worker_whose_file_has_no_tasks_asks_for_the_one_that_has() -> None:
     assert "--jobs" in answer.cure
 
 
-def test_tasks_of_no_file_are_no_files() -> None:
-    answer = Catalog([task("backup", ONE, source=None)]).find(ONE, source="shop")
-
-    assert isinstance(answer, MissingTask)
-    assert answer.kind is MissingKind.FOREIGN
-
-
 @pytest.mark.parametrize(("source", "name"), [("shop", "tidy"), (None, None)])
 def test_an_unknown_task_is_told_with_what_there_is(source: str | None, name: str | None) -> None:
     answer = CATALOG.find(UNHEARD, source=source, name=name)
@@ -83,14 +76,6 @@ def test_a_name_and_a_number_of_two_tasks_run_neither() -> None:
     assert isinstance(answer, MissingTask)
     assert answer.kind is MissingKind.CONTRADICTED
     assert "backup (worker 1) and, by its number, sweep (worker 2)" in answer.reason
-
-
-def test_an_assigned_number_is_a_large_one_that_a_column_holds() -> None:
-    numbers = {assigned_number("shop", f"task-{n}") for n in range(1_000)}
-
-    assert min(numbers) >= 1_000_000_000
-    assert max(numbers) <= LARGEST_NUMBER
-    assert len(numbers) == 1_000
 
 
 def test_an_assigned_number_never_changes() -> None:

@@ -1,19 +1,11 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import attrs
 import pytest
 
-from cronhare.domain.cron import CronExpression
-from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft, ScheduleInvalid, compile_schedule
 from cronhare.domain.schedules.schedule import (
-    ByHand,
-    Misfire,
-    Once,
-    OverlapPolicy,
-    Recurring,
     Schedule,
 )
 from cronhare.domain.schedules.task import LARGEST_PARAMS, TaskRef
@@ -30,58 +22,6 @@ def faults_of(**changes: Any) -> dict[str, str]:  # noqa: ANN401
     with pytest.raises(ScheduleInvalid) as refused:
         understood(**changes)
     return {fault.field: fault.problem for fault in refused.value.faults}
-
-
-def test_cron_text_makes_a_recurring_schedule() -> None:
-    schedule = understood(timezone="Europe/Berlin")
-
-    assert schedule.timing == Recurring(
-        CronExpression.parse("0 8 * * *"), ZoneInfo("Europe/Berlin")
-    )
-
-
-def test_a_date_time_makes_a_one_off() -> None:
-    assert understood(schedule=None, date_time=NOON).timing == Once(NOON)
-
-
-def test_neither_makes_a_schedule_by_hand() -> None:
-    assert understood(schedule=None).timing == ByHand()
-
-
-def test_everything_else_is_carried_over() -> None:
-    retry = RetryPolicy(attempts=2)
-    misfire = Misfire(cap=7)
-
-    schedule = understood(
-        params='{"v":1}',
-        status=False,
-        retry=retry,
-        misfire=misfire,
-        overlap=OverlapPolicy.SKIP,
-        timeout=timedelta(minutes=5),
-        jitter=timedelta(seconds=5),
-        starts_at=NOON,
-        ends_at=NOON,
-        queue="cron_scheduler.slow",
-    )
-
-    assert schedule == Schedule(
-        id=16,
-        name="report",
-        task=TaskRef("report", 25),
-        timing=schedule.timing,
-        changed_at=NOON,
-        params='{"v":1}',
-        enabled=False,
-        retry=retry,
-        misfire=misfire,
-        overlap=OverlapPolicy.SKIP,
-        timeout=timedelta(minutes=5),
-        jitter=timedelta(seconds=5),
-        starts_at=NOON,
-        ends_at=NOON,
-        queue="cron_scheduler.slow",
-    )
 
 
 @pytest.mark.parametrize(

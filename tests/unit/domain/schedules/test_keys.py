@@ -38,10 +38,6 @@ def test_a_key_names_the_minute_without_zero_padding(due: datetime, key: str) ->
     assert cron_key(due) == key
 
 
-def test_a_key_names_the_minute_in_utc() -> None:
-    assert cron_key(datetime(2026, 1, 1, 0, 30, tzinfo=BERLIN)) == "cron-2025-12-31-23-30"
-
-
 def test_the_two_passes_of_a_repeated_hour_have_two_keys() -> None:
     first = datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN)
     second = first.replace(fold=1)

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from cronhare.domain.cron import CronExpression
 from cronhare.domain.reading import Invalid
 from cronhare.domain.schedules.conditions import (
-    BrokenCalendar,
     Calendar,
     CalendarDraft,
     Conditions,
@@ -28,7 +27,6 @@ from cronhare.domain.schedules.schedule import Every, Misfire, MisfirePolicy, Re
 from cronhare.domain.schedules.skips import (
     MOST_JUDGED,
     Circumstances,
-    NewestSkip,
     Pause,
     SkipKind,
     Why,
@@ -117,28 +115,6 @@ def test_a_run_that_is_claimed_too_late_has_expired() -> None:
     assert len(decide(what, NOON + 10 * MINUTE).runs) == 1
 
 
-@pytest.mark.parametrize(
-    ("found", "said"),
-    [
-        ({}, "calendar de-holidays: there is none of that name"),
-        (
-            {"de-holidays": BrokenCalendar("de-holidays", "no zone")},
-            "calendar de-holidays: no zone",
-        ),
-    ],
-)
-def test_a_calendar_that_cannot_be_read_is_a_problem_and_runs_nothing(
-    found: dict[str, BrokenCalendar], said: str
-) -> None:
-    what = schedule(conditions=Conditions(skip_on=("de-holidays",)))
-
-    decided = decide(what, NOON, calendars=found)
-
-    assert decided.runs == ()
-    assert decided.problem is not None
-    assert decided.problem.startswith(said)
-
-
 def test_what_a_pause_that_is_over_has_covered_does_not_run_and_the_rest_is_missed() -> None:
     what = schedule(misfire=Misfire(policy=MisfirePolicy.ALL))
     pause = Pause(since=NOON + HOUR, until=NOON + 3 * HOUR, by="ann", reason="migration")
@@ -158,26 +134,6 @@ def test_a_pause_stops_what_was_due_before_it_and_that_nobody_had_claimed() -> N
     decided = decide(schedule(), NOON + 2 * MINUTE, pause=Pause(since=NOON + MINUTE))
 
     assert (decided.runs, len(decided.skips)) == ((), 1)
-
-
-def test_a_row_is_prolonged_where_the_next_instant_has_the_same_reason() -> None:
-    pause = Pause(since=NOON - DAY)
-    newest = NewestSkip(key="cron-1", last=NOON - HOUR, reason=str(pause))
-
-    [same] = decide(schedule(), NOON, pause=pause, newest_skip=newest).skips
-    [other] = decide(schedule(), NOON, pause=Pause(since=NOON), newest_skip=newest).skips
-
-    assert (same.prolongs, other.prolongs) == ("cron-1", None)
-
-
-def test_what_is_due_beyond_the_last_run_is_skipped_and_then_nothing_is_due() -> None:
-    what = schedule(conditions=Conditions(max_runs=3), misfire=Misfire(policy=MisfirePolicy.ALL))
-
-    decided = decide(what, NOON + 3 * HOUR, claimed=1)
-
-    assert [run.due for run in decided.runs] == [NOON, NOON + HOUR]
-    assert decided.next_due is None
-    assert reasons(decided) == [(2, "max_runs: the runs that it is allowed are over")]
 
 
 def test_a_year_of_seconds_in_a_pause_is_one_row_and_not_looked_at_one_by_one() -> None:

@@ -1,10 +1,6 @@
 """What a task is given, and what is kept of its runs."""
 
-import copy
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cronhare.domain.reading import Invalid, read_whole
 from cronhare.domain.schedules.task import (
@@ -15,17 +11,6 @@ from cronhare.domain.schedules.task import (
     KeptClass,
     by_class,
     force_instant,
-)
-
-json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["options_interface", "delivery", "instant", "x"]), inner, max_size=3
-        )
-    ),
-    max_leaves=10,
 )
 
 
@@ -59,16 +44,6 @@ def test_anything_else_stays_as_it_is(params: object) -> None:
     assert force_instant(params) == params
 
 
-@given(json)
-def test_nothing_is_changed_in_place_and_once_is_enough(params: object) -> None:
-    before = copy.deepcopy(params)
-
-    instant = force_instant(params)
-
-    assert params == before
-    assert force_instant(instant) == instant
-
-
 EMAILS = ClassRetention(class_="emails", done=100, failed=500)
 
 
@@ -78,11 +53,6 @@ EMAILS = ClassRetention(class_="emails", done=100, failed=500)
 )
 def test_the_original_classes_keep_so_many(name: str, done: int, failed: int) -> None:
     assert BUILT_IN_CLASSES[name].keep == Keep(done=done, failed=failed)
-
-
-def test_what_was_written_is_read_back() -> None:
-    assert read_whole(ClassRetention, EMAILS.written()) == EMAILS
-    assert read_whole(ClassRetention, {"class": "emails", "done": None}).keep == Keep()
 
 
 @pytest.mark.parametrize(
