@@ -44,6 +44,17 @@ async def test_an_attempt_whose_worker_vanished_is_retried(lines: Lines) -> None
     assert "Error: its worker gone-3 vanished" in "\n".join(lines())
 
 
+async def test_what_waits_in_the_queue_is_sent_again_ever_more_rarely() -> None:
+    house = House()
+    due(house)
+
+    for _ in range(60):
+        house.clock.advance(timedelta(minutes=1))
+        house.reconciler.tick(house.now)
+
+    assert 1 < len(house.messages(MAIN_QUEUE)) < 7
+
+
 async def test_a_broker_that_lost_all_while_it_was_away_is_told_all_within_a_minute() -> None:
     house = House(page=2)
     for number in range(5):

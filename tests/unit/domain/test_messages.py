@@ -123,6 +123,7 @@ def test_a_message_without_our_headers_has_no_ticket(headers: dict[str, object])
         (TASK_BODY.replace(b"16", b"9223372036854775808"), "at `$.scheduler_id`"),
         (TASK_BODY.replace(b'"{...}"', b"{}"), "at `$.params_scheduler`"),
         (b'{"type":"report","id":25,"scheduler_id":16}', "missing required field"),
+        (TASK_BODY.replace(b"report", b"system"), "tasks of the type system are our own"),
         (b" " * (LARGEST_BODY + 1), "262145 bytes, 262144 are allowed"),
         (b" " * 17_000_000, "17000000 bytes"),
     ],
@@ -187,6 +188,11 @@ def as_the_broker_writes(trips: int) -> list[dict[str, Any]]:
 
 LANES = [{"queue": f"{RETRY}.{k:02}", "reason": "expired", "count": 1} for k in range(16)]
 REPORTS = {"queue": "cron_scheduler.reports", "reason": "rejected", "count": 1}
+NO_COUNTS: list[Any] = [None, "2", 1.5, -1, True, [], {}]
+ODD: list[Any] = [
+    *("text", 3, {"count": 2}, [None], ["text"], [[]], [{}]),
+    *([{**REPORTS, "count": count}] for count in NO_COUNTS),
+]
 
 
 @pytest.mark.parametrize(
@@ -199,8 +205,7 @@ REPORTS = {"queue": "cron_scheduler.reports", "reason": "rejected", "count": 1}
         (LANES, {}),
         ([REPORTS, *as_the_broker_writes(2)], {"cron_scheduler.reports": 1, MAIN: 2}),
         ([as_the_original_says(2**63)] * 2, {MAIN: MOST_NACKS}),
-        *((x_death, {}) for x_death in ("text", 3, {"count": 2}, [None], ["text"], [[]], [{}])),
-        *(([{**REPORTS, "count": each}], {}) for each in (None, "2", 1.5, -1, True, [], {})),
+        *((odd, {}) for odd in ODD),
     ],
 )
 def test_the_brokers_header_is_counted_by_its_rejections(

@@ -2,12 +2,14 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from cronhare.domain.execution import REPLAYABLE, UNFINISHED, WAITING, Execution, State
+from cronhare.domain.execution import REPLAYABLE, STARTABLE, UNFINISHED, WAITING, Execution, State
+from cronhare.domain.lifecycle.replay import why_not_replayed
 from cronhare.domain.lifecycle.transitions import (
     EARLIEST,
     cancel,
     changes,
     end,
+    publish,
     start,
 )
 from cronhare.domain.messages import Nacks
@@ -37,6 +39,20 @@ def test_a_change_is_told_by_the_fields_in_which_it_differs() -> None:
         "crashes": (Crash(NOON, Ending.CRASHED, "ant"),),
     }
     assert changes(running, running) == {}
+
+
+@pytest.mark.parametrize("state", State)
+def test_only_what_waits_for_its_message_is_changed_by_a_publish(state: State) -> None:
+    sent = execution(state)
+
+    assert (publish(sent, now=NOON) != sent) == (state in STARTABLE)
+
+
+@pytest.mark.parametrize("state", State)
+def test_only_what_ended_badly_is_replayed(state: State) -> None:
+    why_not = why_not_replayed(execution(state))
+
+    assert why_not == (None if state in REPLAYABLE else f"it is {state}")
 
 
 @pytest.mark.parametrize("state", State)
