@@ -26,8 +26,8 @@ from cronhare.application.worker.ledger import WorkerLedger
 from cronhare.application.worker.standalone import StandaloneFinder, StandaloneKeeper
 
 from .container import Container
-from .injection import providers
 from .node_identity import is_alive, this_holder, this_version
+from .parts import providers
 
 
 def _threads(name: str, most: int) -> providers.Singleton[ThreadPoolExecutor]:

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy import Engine, event
 
@@ -118,7 +119,8 @@ def arm(container: type[WorkingContainer] | WorkingContainer, point: str) -> Non
     if point not in POINTS:
         raise SystemExit(f"there is no point {point}; there are {', '.join(POINTS)}")
     if point == HALF_PUBLISHED:
-        container.pika_broker.set_provides(MortalBroker)
+        broker: Any = container.broker.providers["amqp"]
+        broker.set_provides(MortalBroker)
     else:
         container.claims.set_provides(MortalClaims)
         container.claims.add_kwargs(point=point)

@@ -47,8 +47,8 @@ from cronhare.domain.schedules import (
 from cronhare.domain.schedules.task import KEPT
 from cronhare.domain.texts import moments
 from cronhare.entrypoints.cli.typed_values import MOST_LINES
+from cronhare.entrypoints.container import SENDING_TIMEOUT
 from cronhare.entrypoints.processes import scheduler
-from cronhare.entrypoints.rabbitmq import SENDING_TIMEOUT
 from cronhare.entrypoints.web import access as tries
 from cronhare.entrypoints.web import asking as web_asking
 from cronhare.entrypoints.web import bodies as web_bodies

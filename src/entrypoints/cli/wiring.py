@@ -89,9 +89,9 @@ def faults_of(container: "Container") -> Iterator[str]:
         yield f"{settings.called('database_url')}: {error}"
     try:
         if settings.broker_kind == "amqp":
-            from .. import rabbitmq
+            from ..container import check_broker
 
-            rabbitmq.check_usable(settings.broker_url)
+            check_broker(settings.broker_url)
     except ValueError as error:
         yield f"{settings.called('broker_url')}: {error}"
     try:

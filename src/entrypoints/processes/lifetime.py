@@ -25,9 +25,9 @@ from cronhare.ports import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.claims import ClaimStorePort
 
-from .. import json_text, logs, rabbitmq  # noqa: F401
+from .. import json_text, logs  # noqa: F401
 from ..container import Container
-from ..injection import preload as preload_parts
+from ..parts import preload as preload_parts
 from ..settings.settings import SettingsInvalid
 from ..signals import Answer, ForcedExit, Shutdown, SignalHandlers
 from ..vitals import Proofs, Turn
@@ -220,10 +220,8 @@ def preload(container: Container, *, with_page: bool) -> None:
     come later, if a jobs file names its first calendar: they weigh 3 MB.
     """
     works = (*WorkingContainer.cls_providers, "broker_inspection", "ledger_time")
-    names = container.providers if with_page else works
+    names = container.providers.keys() - {"registry"} if with_page else works
     preload_parts(getattr(container, name) for name in names)
-    if container.settings().broker_kind == "amqp":
-        rabbitmq.preload()
 
 
 class Lifetime:

@@ -28,7 +28,7 @@ from cronhare.ports import LedgerRefused, LedgerUnavailable
 from .. import logs
 from ..container import Container
 from ..given import Named, read, tasks_of
-from ..injection import providers
+from ..parts import providers
 from ..settings.settings import Settings, SettingsInvalid
 from ..settings.sources import PREFIX
 from ..signals import ForcedExit

@@ -92,8 +92,7 @@ class Client:
 
         from cronhare.adapters.sql.migrations.upgrade import check_schema
 
-        from .. import rabbitmq
-        from ..container import Container
+        from ..container import Container, check_broker
         from ..settings.settings import Settings
 
         settings = Settings.read()
@@ -106,7 +105,7 @@ class Client:
             if library.level == logging.NOTSET and "pika" not in sys.modules:
                 # It would log eight errors of each try, where nothing is lost, and we say so once.
                 library.setLevel(logging.CRITICAL)
-            rabbitmq.check_usable(settings.broker_url)
+            check_broker(settings.broker_url)
         return cls(container)
 
     def part_of(self, on: Any) -> Any:  # noqa: ANN401 - see EnqueuePort

@@ -8,7 +8,7 @@ import pytest
 
 from cronhare.adapters.extras import EXTRAS, ExtraMissing, require
 from cronhare.adapters.sql.dialects import open_engine
-from cronhare.entrypoints.rabbitmq import check_usable
+from cronhare.entrypoints.container import check_broker
 
 PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
 
@@ -57,7 +57,7 @@ def test_a_server_is_not_spoken_to_without_its_extra(monkeypatch: pytest.MonkeyP
     with pytest.raises(ExtraMissing, match="postgresql"):
         open_engine("postgresql+psycopg://user:secret@host/database")
     with pytest.raises(ExtraMissing, match="rabbitmq"):
-        check_usable("amqp://user:secret@host/")
+        check_broker("amqp://user:secret@host/")
 
 
 def test_the_defaults_need_no_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
