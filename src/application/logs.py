@@ -39,7 +39,6 @@ def say(
 
 
 def place_of(execution: "Execution") -> dict[str, Any]:
-    """Say which attempt of which execution a line is about."""
     return {
         "execution": execution.id,
         "attempt": execution.attempt,

@@ -58,7 +58,6 @@ class Outage:
         say(self._log, level, action, f"{text}: {error}{since}")
 
     def is_over(self, level: int = logging.INFO) -> None:
-        """Log that the server answers again, if it did not."""
         began, self._began = self._began, None
         if began is None:
             return

@@ -32,7 +32,6 @@ def log_outcome(
     duration: str,
     policies: RetryPolicies,
 ) -> None:
-    """Log the end of an attempt."""
     execution, verdict = finish.execution, finish.verdict
     match recorded:
         case Superseded():
@@ -57,7 +56,6 @@ def log_outcome(
 
 
 def log_late(archived: Archived) -> None:
-    """Log the last end of an execution whose message may be lost; twice is better than never."""
     is_failed = archived.state is State.FAILED
     end = "failed for good" if is_failed else "quarantined"
     say(
@@ -115,7 +113,6 @@ def _stack(error: TaskError | None) -> str:
 
 
 def log_limits(recorded: Recorded) -> None:
-    """Log what changed with the end of an attempt."""
     if isinstance(recorded, Limited):
         for change in recorded.changes:
             _log(change)
@@ -139,7 +136,6 @@ def _log(change: LimitChange) -> None:
 
 
 def log_late_runs(runs: Sequence[Execution]) -> None:
-    """Log that late runs wait for their turns."""
     last = max(run.next_attempt_at or run.due_at for run in runs)
     text = (
         f"{counted(len(runs), 'late run')} to begin one after the other, the last at "
@@ -149,7 +145,6 @@ def log_late_runs(runs: Sequence[Execution]) -> None:
 
 
 def log_let_go(answer: LetGo) -> None:
-    """Log what passed a gate, and what was cancelled for it."""
     for one in answer.executions:
         text = f"Execution {one.id} of {one.schedule_name} is held back no more"
         say(log, logging.DEBUG, "gate.passed", text)

@@ -114,7 +114,6 @@ def follow_up(
 
 
 def is_last(following: Envelope) -> bool:
-    """Tell whether a message follows a last attempt: the archive tracks if a queue has it."""
     return isinstance(following.to, ToFailed | ToQuarantine)
 
 
@@ -180,7 +179,6 @@ class MissingQueues:
     _limiter: LogLimiter = attrs.field(init=False, factory=LogLimiter)
 
     def note(self, sent: Iterable[Sent], outcomes: Sequence[Published], *, now: datetime) -> None:
-        """Take note of what became of a batch, and log missing queues where that is due."""
         if not self._limiter and Published.RETURNED not in outcomes:
             return
         returned = dict[str, list[Execution]]()
@@ -235,7 +233,6 @@ class PublishResult:
 
     @classmethod
     def of(cls, queues: Iterable[str], outcomes: Sequence[Published]) -> Self:
-        """Count the outcomes of a batch; *queues* are those of its messages."""
         count, reached = Counter(outcomes), dict[str, bool]()
         for queue, outcome in zip(queues, outcomes, strict=True):
             if outcome is not Published.UNKNOWN:
@@ -288,7 +285,6 @@ class ExecutionPublisher:
         return result
 
     def publish_ends(self, ended: Sequence[tuple[Finish, State]], *, now: datetime) -> None:
-        """Publish retries, failures and quarantines of attempts that were given up."""
         following = list[Sent]()
         for finish, state in ended:
             message = follow_up(finish, state, now=now, signer=self._signer)
@@ -301,7 +297,6 @@ class ExecutionPublisher:
         return self._publish_following(following, now)
 
     def can_publish(self) -> bool:
-        """Tell whether the broker can be reached from here, as far as is known."""
         return self._broker.is_reachable()
 
     def check_broker(self, now: datetime) -> None:

@@ -54,7 +54,6 @@ class Host:
 
     @property
     def is_local(self) -> bool:
-        """Whether what is sent there stays on this machine."""
         address = _address(self.name)
         return self.name == "localhost" if address is None else address.is_loopback
 
@@ -145,7 +144,6 @@ class WebAddress:
 
     @cached_property
     def address(self) -> Address | None:
-        """The host as an address; None if it is a name."""
         return _address(self.host)
 
     @property

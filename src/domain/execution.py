@@ -123,7 +123,6 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(crash.at for crash in self.crashes)
 
     def crashes_after(self, ending: Ending, *, now: datetime) -> tuple[Crash, ...]:
-        """List the crashes once the running attempt has ended."""
         if ending not in MAY_COUNT:
             return self.crashes
         return (*self.crashes, Crash(now, ending, self.owner or ""))

@@ -129,7 +129,6 @@ def nacks_of(headers: Mapping[str, object]) -> dict[str, int]:
 
 
 def was_overdelivered(headers: Mapping[str, object]) -> bool:
-    """Tell whether a message has met a queue's delivery limit, as its headers say."""
     return any(_deaths(headers, "delivery_limit"))
 
 
@@ -207,7 +206,6 @@ def failed_body(execution: Execution, *, reason: str, at: datetime) -> bytes:
 
 
 def pill_record(execution_id: int, pill: PoisonPill | None) -> PoisonPillRecord | None:
-    """Write the crashes for which an execution is quarantined, as the original does."""
     if pill is None:
         return None
     return PoisonPillRecord(
@@ -219,7 +217,6 @@ def pill_record(execution_id: int, pill: PoisonPill | None) -> PoisonPillRecord 
 
 
 def pill_key(queue: str, execution_id: int) -> str:
-    """Name a poison pill as the original does."""
     return f"poison:{queue}:{execution_id}"
 
 
@@ -272,14 +269,12 @@ def fault_of_signature(body: bytes, headers: Mapping[str, object], signer: Signe
 
 
 def fault_of_foreign(message: TaskMessage) -> str | None:
-    """Say why another program's message may not have its task run; None if it may."""
     if TaskRef(message.type, message.id).is_system:
         return f"tasks of the type {message.type} are our own"
     return fault_of_carried(message)
 
 
 def fault_of_carried(message: TaskMessage) -> str | None:
-    """Say what is wrong with the params that a message carries, ours or not."""
     fault = fault_of_params(message.params_scheduler)
     return fault and f"params_scheduler: {fault}"
 

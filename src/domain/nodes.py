@@ -28,7 +28,6 @@ class Node:
     nonce: str
 
     def __str__(self) -> str:
-        """The name under which it owns attempts."""
         return f"{self.host}-{self.pid}-{self.place}{self.nonce}"
 
 
@@ -112,7 +111,6 @@ class NodeReport:
 
     @property
     def files(self) -> Mapping[str, str]:
-        """The digests of its jobs file, or its app, by their sources."""
         digests, source = (self.digest or "").split(BETWEEN_FILES), self.source or ""
         sources = [source] if len(digests) == 1 else source.split(BETWEEN_FILES)
         return dict(zip(sources, digests, strict=False))
@@ -145,7 +143,6 @@ class NodeReport:
 
     @property
     def runs_tasks(self) -> bool:
-        """Whether it is there to run tasks, and can be drained."""
         return self.role != "scheduler"
 
     def state(self, now: datetime) -> "NodeState":
@@ -178,7 +175,6 @@ def alive(nodes: Iterable[NodeReport], now: datetime) -> list[NodeReport]:
 def present(
     nodes: Iterable[NodeReport], now: datetime, *, watched_since: datetime | None = None
 ) -> list[NodeReport]:
-    """Pick the nodes that do not count as ended; see `is_presumed_dead`."""
     return [
         node
         for node in nodes

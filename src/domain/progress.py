@@ -14,7 +14,6 @@ def unwatched(_done: int, _total: int) -> None:
 
 
 def passing(items: Collection[T], on_progress: OnProgress) -> Iterator[T]:
-    """Go through *items*, and tell of each one that is done."""
     total = len(items)
     for done, item in enumerate(items):
         on_progress(done, total)

@@ -87,7 +87,6 @@ else:
 
 
 def written(value: object) -> str:
-    """Show a value about as it was written, cut to `LONGEST_ECHO`."""
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= LONGEST_ECHO else f"{text[: LONGEST_ECHO - 3]}..."
 
@@ -231,7 +230,6 @@ def _reads(kind: Any) -> Iterator[Reads]:  # noqa: ANN401 - any annotation
 
 
 def _words(kind: Any) -> str:  # noqa: ANN401 - any annotation
-    """Describe what an annotation allows, by its `msgspec.Meta(description=…)` if it has one."""
     if kind in _WORDS:
         return _WORDS[kind]
     parts = [

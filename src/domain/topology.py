@@ -213,7 +213,6 @@ def _after(lane: int) -> str:
 
 
 def is_ours(queue: str) -> bool:
-    """Whether a queue is one of the system's own, and no task queue."""
     ours = (RETRY_QUEUE, FAILED_QUEUE, QUARANTINE_QUEUE, WAITING_QUEUE)
     return queue in ours or queue.startswith(f"{RETRY_QUEUE}.")
 
@@ -234,7 +233,6 @@ def is_a_queue(name: str) -> bool:
 
 
 def fault_of_queue(queue: str) -> str | None:
-    """Say why no task queue can have a name."""
     if is_ours(queue):
         return f"{shown(queue)} is one of the system's own queues; name a task queue otherwise"
     if queue.startswith("amq."):  # reserved (AMQP 0-9-1, queue.declare)
@@ -285,7 +283,6 @@ class FairQueueing:
         return sorted(queues, key=self._turn)
 
     def serve(self, queue: str) -> None:
-        """Count an item of a queue."""
         self._virtual_time = max(self._virtual_time, self._finished.get(queue, 0))
         self._finished[queue] = self._virtual_time + self._costs.get(queue, _COST)
 

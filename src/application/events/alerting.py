@@ -154,7 +154,6 @@ class AlertWatch:
         return self._under_way is not None
 
     def _begin(self, subscriptions: Subscriptions, now: datetime) -> Iterator[None] | None:
-        """Begin to judge the schedules, if it is time, and no other process judges them."""
         is_time = has_passed(EVERY, self._judged_at, now)
         if not (is_time and has_passed(ASK_AGAIN_AFTER, self._asked_at, now)):
             return None
@@ -168,7 +167,6 @@ class AlertWatch:
         return self._judge_schedules(self._watched, source, now)
 
     def _look_up(self, subscriptions: Subscriptions) -> None:
-        """Find the schedules that may alert: those of the file, and of no file with its tasks."""
         watched, source = subscriptions.watched, subscriptions.source or ""
         ids = self._events.schedule_ids(watched, source=source) if watched else {}
         strays = schedules_of_no_file(self._alerts, subscriptions)
@@ -247,14 +245,12 @@ class AlertWatch:
 def schedules_of_no_file(
     alerts: AlertStorePort, subscriptions: Subscriptions
 ) -> Mapping[int, tuple[str, str]]:
-    """Give those that have a task of this file that may alert: by their ids, with its name."""
     refs = subscriptions.watched_tasks
     found = alerts.of_no_file(refs, limit=MOST_WATCHED) if refs else {}
     return {id_: (name, refs[ref]) for id_, (name, ref) in found.items()}
 
 
 def say_changes(changes: AlertChanges) -> None:
-    """Log which alerts were raised, and which are over."""
     for alert in changes.raised:
         say(log, logging.WARNING, "alert.raised", alert.message, rule=alert.rule)
     for alert in changes.cleared:

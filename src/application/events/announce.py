@@ -132,7 +132,6 @@ class Announcer:
         return True
 
     def expire(self, now: datetime) -> None:
-        """Give up what nobody could be told of, and say so once."""
         if not has_passed(EXPIRE_EVERY, self._expired_at, now):
             return
         failures = rows = 0

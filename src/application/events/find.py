@@ -63,7 +63,6 @@ class _Sweep:
     is_over: bool = False
 
     def at(self, now: datetime) -> "_Sweep":
-        """Give this one until it is over, then the next."""
         return _Sweep(now, min(self.began, now) - OVERLAP) if self.is_over else self
 
 
@@ -77,7 +76,6 @@ class Finder:
         self._expected_after = 0
 
     def look(self, subscriptions: Subscriptions, full: Collection[str], now: datetime) -> None:
-        """Look, if it is time; *full* targets are left out."""
         if not has_passed(FIND_EVERY, self._looked_at, now):
             return
         for kind in (EventKind.ARRIVED, EventKind.SKIPPED, EventKind.LATE):
@@ -139,7 +137,6 @@ class Finder:
         return partial(self._store.begun_late, allowed, by=by, now=now), late, MOST_FOUND
 
     def _find_recoveries(self, source: str, now: datetime) -> None:
-        """Look for those that are expected, some at a time and again from the first of them."""
         rows = self._store.expected(source=source, after=self._expected_after, limit=MOST_EXPECTED)
         for expected in rows:
             failed_at = expected.occurred_at
@@ -164,7 +161,6 @@ class Pinger:
         self._after = 0
 
     def look(self, subscriptions: Subscriptions, full: Collection[str], now: datetime) -> None:
-        """Look once; *full* targets are left out."""
         pings = {name: each for name, each in subscriptions.pings.items() if each.name not in full}
         if not pings:
             return

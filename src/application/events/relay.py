@@ -170,7 +170,6 @@ class OutboxRelay:
         await self.close()
 
     async def close(self) -> None:
-        """Give up what is under way."""
         for task in self._under_way:
             task.cancel()
         if self._under_way:
@@ -202,7 +201,6 @@ class OutboxRelay:
         return 0.0 if taken and len(self._under_way) < MOST_AT_A_TIME else self._look_every
 
     def _places(self, room: _Room) -> int:
-        """Count the places that are left for a target among all."""
         left = MOST_AT_A_TIME - len(self._under_way)
         if room.hears is not False:
             return left
@@ -210,7 +208,6 @@ class OutboxRelay:
         return min(left, MOST_OF_FAILING - failing)
 
     def _due(self, targets: Collection[Target], source: str) -> Collection[str]:
-        """Say for which targets something is due that is not left to others."""
         now, asked = self._clock.now(), defaultdict[timedelta, list[str]](list)
         for target in targets:
             asked[self._left_for(target)].append(target.name)
@@ -221,14 +218,12 @@ class OutboxRelay:
         return [*chain.from_iterable(looks)]
 
     def _left_for(self, target: Target) -> timedelta:
-        """Say how long what is due is left to others."""
         is_lacking = lacks(target, has_mail=self._has_mail) is not None
         return self._only_after + (LACKING_LEFT_FOR if is_lacking else timedelta(0))
 
     def _take(
         self, target: Target, room: _Room, source: str, at: float, places: int
     ) -> Sequence[Sequence[OutboxRow]]:
-        """Take what there are places for; those of one message are together."""
         now = self._clock.now()
         due_by = now - self._left_for(target)
         take = partial(
@@ -259,7 +254,6 @@ class OutboxRelay:
         return found
 
     async def _tell(self, target: Target, room: _Room, rows: Sequence[OutboxRow]) -> None:
-        """Tell of one event, or of many in one message, and note what came of it."""
         try:
             failure = await self._notify(target, rows)
             hears = failure is None or failure.in_part
@@ -272,7 +266,6 @@ class OutboxRelay:
             room.under_way -= 1
 
     async def _notify(self, target: Target, rows: Sequence[OutboxRow]) -> NotDelivered | None:
-        """Send one message of one event, or of many; answers why it was not heard."""
         end, is_for_people = None, isinstance(target.means, ByEmail | ByApprise)
         try:
             event = rows[0] if len(rows) == 1 else digest(rows)

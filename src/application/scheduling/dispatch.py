@@ -62,7 +62,6 @@ class PublishPipeline:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Wait for all that is under way, and raise the first error; the others are logged."""
         wait(self._under_way)
         errors = [each.exception() for each in self._under_way]
         self.published += sum(
@@ -142,7 +141,6 @@ class Dispatcher:
         self._pauses = Waits(FIRST_PAUSE, LONGEST_PAUSE)
 
     def tick(self, now: datetime) -> Tick:
-        """Notice edits, claim what is due at *now*, and publish it."""
         planned = 0
         try:
             planned = self._plan_edited(now)
@@ -181,7 +179,6 @@ class Dispatcher:
 
     @property
     def outlook(self) -> tuple[datetime | None, datetime | None]:
-        """When edits were last looked for, and what is due next, as far as is known."""
         return self._refreshed_at, self._next_due
 
     def _claim_due(self, now: datetime) -> Iterator[Batch]:

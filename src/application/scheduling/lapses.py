@@ -72,11 +72,9 @@ class GracePeriod:
     _in_a_row: int = attrs.field(init=False, default=0)
 
     def begin(self, why: str) -> None:
-        """Begin with the next call of `lasts`, because of *why*."""
         self._why = self._why or why
 
     def lasts(self, now: datetime) -> bool:
-        """Tell whether nothing is to be given up at *now*."""
         why, self._why = self._why, None
         if why is not None and self._in_a_row < MOST_IN_A_ROW:
             self._in_a_row += 1
@@ -108,11 +106,9 @@ class LockedLeases:
     _before: dict[int, int] = attrs.field(init=False, factory=dict[int, int])
 
     def begin_round(self) -> None:
-        """Begin a round: what the last one did not find locked is forgotten."""
         self._before, self._locked = self._locked, {}
 
     def note(self, found: Sequence[Execution], answers: Sequence[object]) -> None:
-        """Note which of *found* could not be given up, as their rows are locked."""
         for each, answer in zip(found, answers, strict=True):
             if isinstance(answer, Busy):
                 self._locked[each.id] = each.version

@@ -308,7 +308,6 @@ class Reconciler:
             yield from self._pages(partial(find, now=now, graces=self._graces))
 
     def _pages(self, find: Callable[..., Sequence[T]]) -> Iterator[Sequence[T]]:
-        """Find page after page, until one is not full, or the round is over."""
         for _ in range(PAGES):
             found = find(limit=self._limit)
             if found:

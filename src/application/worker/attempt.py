@@ -83,7 +83,6 @@ class AttemptRunner:
                 self._worker.runner.stop(each.execution.id, StopReason.WINDING_DOWN)
 
     async def run(self, running: Running, delivery: Delivery) -> End:
-        """Run an attempt that *delivery* began; answer what is to be recorded of it."""
         execution, ledger = running.execution, self._worker.ledger
         say(log, logging.INFO, "attempt.start", "Processing task", execution)
         if log.isEnabledFor(logging.DEBUG):
@@ -299,7 +298,6 @@ class TaskRunners:
 
 
 def prepare(execution: Execution, task: Task | MissingTask) -> Invocation | AttemptResult:
-    """Say what to run; or how the attempt ends if nothing can be run."""
     if isinstance(task, MissingTask):
         return _without_task(execution, task)
     try:

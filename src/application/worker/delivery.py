@@ -206,11 +206,9 @@ class DeliveryHandler(WorkerParts):
 
     @property
     def pending_ends(self) -> int:
-        """How many ends wait for the ledger, without a place."""
         return len(self._recorder)
 
     async def settled(self) -> None:
-        """Wait until no end is pending, and what waited for one goes on."""
         await self._recorder.settled()
         await self._gates.settled()
 
@@ -288,7 +286,6 @@ class DeliveryHandler(WorkerParts):
                     pending.add_done_callback(lambda _: self._in_hand.discard(ticket))
 
     async def _begin(self, delivery: Delivery, ticket: AttemptRef) -> "asyncio.Task[None] | None":
-        """Begin an attempt and bring it to its end; answers who records that later, if so."""
         request = StartRequest(
             execution_id=ticket.execution_id,
             attempt=ticket.attempt,
@@ -332,7 +329,6 @@ class DeliveryHandler(WorkerParts):
         await self.broker.ack(delivery)
 
     async def _defer(self, delivery: Delivery, execution: Execution, at: datetime) -> None:
-        """Send a run that waits for its place anew, if the lanes reach so far."""
         self.counters.deferred += 1
         is_late = waits_for_its_turn(execution)
         topic = LATE_RUNS if is_late else execution.queue

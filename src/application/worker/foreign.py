@@ -113,7 +113,6 @@ async def adopt(worker: WorkerParts, delivery: Delivery) -> str | None:
 
 
 def _log_copy(delivery: Delivery, adopted: Execution) -> None:
-    """Log that an id was seen before: at DEBUG if this may be a copy of the same message."""
     text = (
         f"Not run: message {delivery.message.id} of {delivery.queue} has the id of an earlier one, "
         f"execution {adopted.id} ({adopted.state}). If it was to run, each message needs an id of "
@@ -189,7 +188,6 @@ class Notes:
     async def _end_turn(
         self, name: str, noting: "asyncio.Task[Sequence[Crash]]", over: asyncio.Event
     ) -> None:
-        """Take the note back once the message is settled, or its turn has lasted too long."""
         with suppress(TimeoutError):
             async with asyncio.timeout(LONGEST_TURN):
                 await over.wait()
@@ -255,7 +253,6 @@ class FailedMonitor:
             await quarantine_message(self._broker, delivery, f"{text}: {fault!r}")
 
     async def _keep(self, delivery: Delivery) -> str | None:
-        """Have a failure in the archive, and log it; answers why its message is to be parked."""
         message, ledger = delivery.message, self._ledger
         if delivery.defect is not None:
             return delivery.defect.reason

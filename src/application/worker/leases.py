@@ -87,7 +87,6 @@ class LeaseKeeper:
 
     @property
     def running(self) -> Sequence[Running]:
-        """What was begun here, and is not recorded."""
         with self._lock:
             return tuple(self._running.values())
 
@@ -157,7 +156,6 @@ class LeaseKeeper:
                 self._end(each, StopReason.LEASE_LOST, text)
 
     def _has_just_leapt(self, now: float) -> bool:
-        """Tell whether to wait for a renewal after a leap: once, for a third of a lease."""
         with self._lock:
             looked_at, self._looked_at = self._looked_at, now
             has_leapt = looked_at is not None and now - looked_at >= self._third

@@ -73,7 +73,6 @@ class _Call:
     looks: int = 0
 
     def pause_before_look(self, busy: LedgerBusy) -> float:
-        """Give the pause before the next look; a row that is locked for long is logged."""
         pause = SHORT_PAUSES[min(self.looks, len(SHORT_PAUSES) - 1)]
         self.looks += 1
         if self.looks == LOOKS_BEFORE_WARNING:
@@ -102,7 +101,6 @@ class LedgerRetry:
         self._outage = Outage(log, "The ledger answers again", back="ledger.back")
 
     def drain(self) -> None:
-        """From now on begin nothing, and finish within the timeout."""
         if self._drained_at is None:
             self._drained_at = self._clock.monotonic()
 
@@ -195,7 +193,6 @@ class LedgerRetry:
             self._outage.is_over()
 
     def _note_failure(self, call: _Call, error: LedgerUnavailable) -> float:
-        """Log the outage, and give the seconds after which to ask again."""
         self._unanswered.add(call)
         text = "The ledger does not answer, asking again"
         self._outage.lasts(logging.ERROR, "ledger.unavailable", text, error)

@@ -249,7 +249,6 @@ class Recorder:
         self._missing_queues.note([(one, following)], [published], now=end.now)
 
     async def _count_unheard(self, execution: Execution) -> None:
-        """Count an event that nobody heard; what cannot be counted is logged, no more."""
         ledger, name = self._worker.ledger, called(execution.task, topic=execution.topic)
         try:
             now = await ledger.now()

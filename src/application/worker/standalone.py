@@ -126,7 +126,6 @@ class StandaloneKeeper:
             self._begin(stored, now)
 
     def _alive(self, name: str, unfinished: Sequence[Execution]) -> Sequence[Execution]:
-        """Find what was begun to stay alive, also once its row is gone, or has another name."""
         alive = [run for run in unfinished if began_to_stay_alive(key=run.key, queue=run.queue)]
         for id_ in {*self._seen.get(name, ())}.difference(run.id for run in alive):
             run = self._records.execution(id_)
@@ -183,7 +182,6 @@ class StandaloneKeeper:
         """Keep it running no more: it was named, so its row is looked at further on."""
 
     def _is_news(self, what: str, trouble: str | None) -> bool:
-        """Take note of a trouble, or its end; answers whether to log it."""
         known = self._troubles.pop(what, None)
         if trouble is not None:
             self._troubles[what] = trouble
@@ -216,7 +214,6 @@ class StandaloneFinder(StandaloneKeeper):
     _compared_at: datetime | None = attrs.field(init=False, default=None)
 
     def round(self) -> float:
-        """Find, and look at all that is kept; answers how many seconds to rest."""
         self.look()
         return super().round() if self.names else FIND_EVERY
 
@@ -254,7 +251,6 @@ class StandaloneFinder(StandaloneKeeper):
         return has_room or tasks != self._tasks or now >= self._compared_at + FULL_COMPARISON
 
     def _begun(self) -> set[str]:
-        """Name whatever has a run that was begun to stay alive, and has not ended."""
         names, before = set[str](), None
         while runs := self._records.executions(
             ExecutionFilter(states=UNFINISHED, stays_alive=True, before=before, limit=_AT_ONCE)
@@ -272,7 +268,6 @@ class StandaloneFinder(StandaloneKeeper):
         return isinstance(found, Task)
 
     def let_go(self, name: str) -> None:
-        """Keep it running no more, and leave its queue."""
         self.names.remove(name)
         self._leave(standalone_queue(name))
         say(log, logging.INFO, "standalone.let-go", f"{name} is kept running here no more")

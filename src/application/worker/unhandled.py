@@ -203,7 +203,6 @@ class WaitingRoom:
     _missing: LogLimiter = attrs.field(init=False, factory=LogLimiter)
 
     def drain(self) -> None:
-        """Give back what rests at once, and from now on all that comes."""
         self._drained.set()
 
     async def handle(self, delivery: Delivery) -> None:
@@ -223,7 +222,6 @@ class WaitingRoom:
             await quarantine_message(self._broker, delivery, f"{text}: {error!r}")
 
     async def _has_rested(self) -> bool:
-        """Let it rest; answers False after `drain`."""
         if not self._drained.is_set():
             rested = asyncio.ensure_future(self._sleep(DEFERRED_FOR.total_seconds()))
             drained = asyncio.ensure_future(self._drained.wait())
@@ -255,7 +253,6 @@ class WaitingRoom:
 
 
 def _fault_of(delivery: Delivery, queue: object) -> str | None:
-    """Say why nothing is sent to a queue: of our own only the failed queue is served."""
     if delivery.defect is not None:
         return delivery.defect.reason
     if not isinstance(queue, str):

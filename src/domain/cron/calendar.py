@@ -167,7 +167,6 @@ def fires(rule: DayRule, months: int) -> bool:
 
 
 def fires_every_year(rule: DayRule, months: int) -> bool:
-    """Whether each kind of year has such a date."""
     return all(_fires_in(year, rule, months) for year in _YEARS)
 
 
@@ -181,7 +180,6 @@ NEVER: Final = 1 << 62
 
 
 def lowest(bits: int) -> int:
-    """The number of the lowest set bit."""
     return (bits & -bits).bit_length() - 1
 
 
@@ -244,7 +242,6 @@ class WallPattern:
         return self._last_until_month(number - 1)
 
     def _first_time(self, time: int) -> int:
-        """The first time at or after one that is not past closing."""
         hour, minute = divmod(time, 60)
         if self.hours >> hour & 1 and (minutes := self.minutes >> minute):
             return time + lowest(minutes)
@@ -252,7 +249,6 @@ class WallPattern:
         return (hour + lowest(self.hours >> hour)) * 60 + lowest(self.minutes)
 
     def _last_time(self, time: int) -> int:
-        """The last time at or before one that is not ahead of opening."""
         hour, minute = divmod(time, 60)
         if self.hours >> hour & 1 and (minutes := self.minutes & ((2 << minute) - 1)):
             return hour * 60 + minutes.bit_length() - 1

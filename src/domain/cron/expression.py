@@ -88,7 +88,6 @@ class CronExpression:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What its author may not have meant, in sentences."""
         fields, rule = _fields(self.plain.split()), self._pattern.days
         found = [note for field in fields for note in field.notes]
         starred = next((field for field in (fields[2], fields[4]) if field.starred), None)
@@ -151,7 +150,6 @@ class CronExpression:
             found = self._next(found + 1, timeline)
 
     def wall_times(self, wall: int) -> Iterator[int]:
-        """The wall minutes from *wall* on that match, whatever the zone."""
         while self.fires and (wall := self._pattern.first(wall)) != NEVER:
             yield wall
             wall += 1
@@ -181,7 +179,6 @@ class CronExpression:
         return None
 
     def _previous(self, minute: int, timeline: Timeline) -> int | None:
-        """The last run at or before *minute*: `_next` in a mirror."""
         if not self.fires:
             return None
         minute = min(minute, LAST_MINUTE)

@@ -230,7 +230,6 @@ _LAST: Final = re.compile(r"([0-9]+|[a-z]{3})l")
 
 
 def _read_word(kind: FieldKind, item: str) -> Extension | None:
-    """Read a day word; None if the item is none, or stands in the wrong field."""
     if kind is MONTH_DAY:
         if item == "l":
             return LastDay()
@@ -333,7 +332,6 @@ _WORDS: Final = (
 
 
 def _unreadable(kind: FieldKind, item: str) -> _Refusal:
-    """Say why an item that is neither number, range, step nor day word is refused."""
     if not item:
         return _Refusal("an item of the list is empty", "remove the extra comma")
     for pattern, kinds, form in _WORDS:

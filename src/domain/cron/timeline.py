@@ -49,7 +49,6 @@ AS_CRON: Final = ClockChanges()
 
 @cache
 def clock_changes(gap: Gap, fold: Fold) -> ClockChanges:
-    """Give the one value that says both."""
     changes = ClockChanges(gap, fold)
     return AS_CRON if changes == AS_CRON else changes
 
@@ -114,7 +113,6 @@ def minute_of(moment: datetime) -> int:
 
 
 def moment_of(minute: int) -> datetime:
-    """The instant at which a minute begins, in UTC."""
     return EPOCH + minute * MINUTE
 
 

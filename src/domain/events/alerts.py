@@ -66,7 +66,6 @@ class Alert:
 
     @property
     def schedule(self) -> str | None:
-        """The schedule that it is about; None where it is about no single one."""
         return self.subject if self.scheduler_id else None
 
     @property
@@ -137,18 +136,15 @@ def is_over(alert: Alert, now: datetime, source: str | None) -> bool:
 
 
 def is_forgotten(alert: Alert, now: datetime) -> bool:
-    """Tell whether nobody needs to know any more that an alert is over."""
     at = alert.cleared_at
     return at is not None and (at < now - CLEARED_KEPT or was_ahead(at, now))
 
 
 def raised(alert: Alert, *, source: str) -> Event:
-    """Describe the event of an alert, for the targets of one jobs file."""
     return _event(EventKind.ALERT, alert, source, at=alert.raised_at, data=alert.data)
 
 
 def cleared(alert: Alert, *, source: str) -> Event:
-    """Describe the event of an alert that is over: how it held last, and since when."""
     message = f"No more: {alert.message}" if alert.message else f"The alert {alert.rule} is over"
     data = {
         **alert.data,

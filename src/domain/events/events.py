@@ -42,14 +42,12 @@ class Event:
 
     @property
     def document(self) -> str:
-        """The JSON that each target gets."""
         return msgspec.json.encode(
             {"id": self.id, "type": type_of(self.kind), "timestamp": self.at, "data": self.data}
         ).decode()
 
 
 def bad_end(row: Archived) -> Event:
-    """Describe the event of an execution that failed for good, or was quarantined."""
     kind = EventKind.FAILED if row.state is State.FAILED else EventKind.QUARANTINED
     pill = pill_record(row.execution_id, row.pill)
     reason, queue = bounded(row.failed_reason, LONGEST_REASON), bounded(row.queue)
@@ -101,7 +99,6 @@ def bad_end(row: Archived) -> Event:
 
 
 def paused(row: Archived) -> Event:
-    """Describe the event of a schedule that was paused with its last failure."""
     message = self_pause(row).text.removeprefix(f"Schedule {row.schedule_name} is paused: ")
     failed = bad_end(row)
     metadata = {name: it for name, it in failed.data["metadata"].items() if name != "alert"}
@@ -151,7 +148,6 @@ def _payload(params: str) -> msgspec.Raw | None:
 
 
 def skipped(run: Execution) -> Event:
-    """Describe the event of instants that did not run."""
     reason = bounded(run.last_error or "", LONGEST_REASON)
     said = {"reason": reason, "instants": run.missed}
     last = {"lastDueAt": run.last_due_at}
@@ -159,14 +155,12 @@ def skipped(run: Execution) -> Event:
 
 
 def late(run: Execution, *, now: datetime) -> Event:
-    """Describe the event of a run that began later than it may, or has not begun yet."""
     lateness = ((run.started_at or now) - run.due_at).total_seconds()
     said = {"lateSeconds": round(lateness, 3), "hasBegun": run.started_at is not None}
     return _of_run(EventKind.LATE, run, now, said)
 
 
 def recovered(run: Execution, *, failed_at: datetime, failed_execution_id: int | None) -> Event:
-    """Describe the event of a schedule that has succeeded after a bad end."""
     said = {"failedAt": failed_at, "failedExecutionId": failed_execution_id}
     return _of_run(EventKind.RECOVERED, run, run.finished_at or run.executed_at, said)
 
@@ -178,7 +172,6 @@ def _of_run(
     said: Mapping[str, Any],
     **metadata: Any,  # noqa: ANN401 - JSON
 ) -> Event:
-    """Describe an event of an execution: what each says of it, and what one of its kind *said*."""
     return Event(
         id=id_of(kind, run.id, run.executed_at),
         kind=kind,
@@ -208,7 +201,6 @@ def _of_run(
 
 
 def bounded(text: str, most: int = LONGEST_NAME) -> str:
-    """Cut a text that a person may have written, and replace what is no character."""
     return text[:most].encode(errors="replace").decode()
 
 

@@ -96,7 +96,6 @@ class Signs:
 
 
 def judge(signs: Signs, policy: AlertPolicy, now: datetime) -> Iterator[Alert]:
-    """Say of what of the ledger people are to be alerted."""
     raises = partial(alert, now=now)
     depth = signs.unresolved
     if 0 < policy.failed < depth:
@@ -189,7 +188,6 @@ def long_time(run: RunSigns | None, now: datetime) -> timedelta | None:
 def judge_schedule(
     signs: ScheduleSigns, conditions: AlertConditions, now: datetime, *, source: str
 ) -> Iterator[Alert]:
-    """Say of what of a schedule people are to be alerted."""
     raises = partial(
         alert, now=now, source=source, subject=signs.name, scheduler_id=signs.scheduler_id
     )
@@ -274,7 +272,6 @@ class SystemSigns:
 
 
 def judge_system(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
-    """Say of what people are to be alerted that works on the ledger."""
     raises = partial(alert, now=now)
     there = present(signs.nodes, now, watched_since=signs.watched_since)
     due = signs.earliest_due

@@ -94,19 +94,16 @@ class OutboxRow:
 
     @classmethod
     def expecting(cls, failed: Event, target: str, *, source: str, now: datetime) -> "OutboxRow":
-        """Note that a target wants to know when a schedule that has failed succeeds again."""
         event = attrs.evolve(failed, id=f"{_EXPECTED}{failed.id}", kind=EventKind.RECOVERED)
         row = cls.of(event, target, source=source, now=now)
         return attrs.evolve(row, state=OutboxState.EXPECTED.value, payload="")
 
     @property
     def place(self) -> Place:
-        """Whose recovery it may be, and who is told."""
         return self.scheduler_id, self.target
 
 
 def expected_after(event_key: str) -> str:
-    """Give the key of the bad end after which a recovery is expected."""
     return event_key.removeprefix(_EXPECTED)
 
 
@@ -256,7 +253,6 @@ class EventData(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def an_alert(self) -> AlertData:
-        """Its alert, or that of the failure of which it tells."""
         return self.alert if self.alert.severity else self.metadata.alert
 
 

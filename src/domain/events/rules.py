@@ -120,7 +120,6 @@ class AlertConditions:
         return not any(attrs.astuple(self, recurse=False))
 
     def over(self, far: "AlertConditions") -> "AlertConditions":
-        """Let what is said nearer go before."""
         said = attrs.asdict(self, recurse=False)
         return attrs.evolve(far, **{name: it for name, it in said.items() if it is not None})
 

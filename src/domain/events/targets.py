@@ -192,7 +192,6 @@ class Subscriptions:
     pings: Mapping[str, Target] = attrs.field(factory=dict[str, Target])
 
     def settings(self, schedule: str, task: str | None) -> NotificationSettings:
-        """Give what holds for a schedule, or for one of no file with a task of this one."""
         of_task = self.tasks.get(task or "", NO_NOTIFICATION_SETTINGS)
         return self.schedules.get(schedule, of_task)
 
@@ -203,7 +202,6 @@ class Subscriptions:
 
     @property
     def told_once(self) -> frozenset[str]:
-        """The targets that are told of a schedule's bad ends once, until it recovers."""
         return frozenset(n for n, each in self.targets.items() if each.repeat is Repeat.FIRST)
 
     @property
@@ -228,7 +226,6 @@ class Subscriptions:
 
     @property
     def watched(self) -> Mapping[str, AlertConditions]:
-        """The schedules of this file whose runs may alert, by what."""
         found = self.schedules.items()
         return {name: it.conditions for name, it in found if not it.conditions.is_empty}
 
@@ -242,7 +239,6 @@ class Subscriptions:
         }
 
     def knows(self, schedule: str, task: str | None) -> bool:
-        """Tell whether this file can say who is told of a schedule's events."""
         return schedule in self.schedules or task in self.tasks
 
     def recipients(self, kind: str, schedule: str, task: str | None) -> tuple[Target, ...]:
@@ -251,12 +247,10 @@ class Subscriptions:
         return tuple(target for target in told if target and kind in target.events)
 
     def wanting(self, kind: EventKind) -> Mapping[str, tuple[Target, ...]]:
-        """Give the schedules of this file of which somebody is told such an event."""
         found = ((name, self.recipients(kind, name, None)) for name in self.schedules)
         return {name: targets for name, targets in found if targets}
 
     def target(self, name: str) -> Target | None:
-        """Find a target, or a command of an `on_failure`, by its name."""
         return self.targets.get(name) or self._commands.get(name)
 
     @cached_property
@@ -275,7 +269,6 @@ NO_MAIL_SERVER = "CRON_SMTP_URL names no mail server"
 
 
 def lacks(target: Target, *, has_mail: bool) -> str | None:
-    """Say what a target cannot be told without here; None if there is all that it needs."""
     match target.means:
         case ByWebhook(lacks=str() as what) | ByApprise(lacks=str() as what):
             return what
@@ -285,7 +278,6 @@ def lacks(target: Target, *, has_mail: bool) -> str | None:
 
 
 def untellable(subscriptions: Subscriptions, *, has_mail: bool) -> Mapping[str, str]:
-    """Give the targets of a file that cannot be told here, with the reason of each."""
     found = {name: lacks(each, has_mail=has_mail) for name, each in subscriptions.targets.items()}
     return {name: why for name, why in found.items() if why is not None}
 

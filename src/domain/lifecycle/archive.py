@@ -79,7 +79,6 @@ class Failure:
 
     @property
     def run(self) -> dict[str, Any]:
-        """The run of another program's task, as fields of its execution."""
         message = self.message
         return {
             "key": self.key,
@@ -98,7 +97,6 @@ class Unproven:
 
 
 def read_failed(body: bytes, headers: Mapping[str, object], signer: Signer) -> Failure | Unreadable:
-    """Decode a failed message, or say why it cannot be decoded or believed."""
     if len(body) > LARGEST_FAILED:
         return Unreadable(f"the body has {len(body)} bytes, {LARGEST_FAILED} are allowed")
     try:
@@ -127,7 +125,6 @@ def _moment(text: str) -> datetime | None:
 
 
 def fail_elsewhere(execution: Execution, failure: Failure, *, now: datetime) -> Execution:
-    """Start and fail the attempt that another program's worker has failed."""
     deaths, verdict = failure.message.retry_count, Fail(failure.message.failed_reason)
     running = begin(execution, deaths=deaths, node="", lease_until=now, now=now)
     return end(running, verdict, Ending.FAILED, now=now)
@@ -181,7 +178,6 @@ class Archived:
 
     @property
     def pill(self) -> PoisonPill | None:
-        """The crashes for which it is quarantined; None if it is not for crashes."""
         if not self.crash_count or self.first_crash_at is None:
             return None
         return PoisonPill(self.crash_count, self.first_crash_at, self.failed_at)
@@ -235,7 +231,6 @@ def archive(
 
 
 def self_pause(last: Archived) -> LimitChange:
-    """Say that a schedule was paused with its *last* failure."""
     name, why = last.schedule_name, say_failures(last.paused_after or 0, last.failed_reason)
     text = f"Schedule {name} is paused: {why}. To end that: cronhare schedules resume {name}"
     return LimitChange(Changed.SCHEDULE_PAUSED, name, text)

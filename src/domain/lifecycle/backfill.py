@@ -57,7 +57,6 @@ def instants(
 def left_out(
     schedule: Schedule, circumstances: Circumstances, instant: datetime
 ) -> tuple[bool, str | None]:
-    """Tell whether an instant is among the `instants`, and why it is left out, if it is."""
     if instant.microsecond:
         return False, None  # a row says so: after the last moment there is no second either
     second = second_of(instant)
@@ -67,13 +66,11 @@ def left_out(
 
 
 def left_out_by(reasons: Iterable[str]) -> Sequence[str]:
-    """Name the calendars and blackout windows that instants are left out by, each once."""
     by_days = "calendar "
     return sorted({one.split(": ")[0] if one.startswith(by_days) else one for one in reasons})
 
 
 def why_not_filled(schedule: Schedule | BrokenSchedule | None, circumstances: Circumstances) -> str:
-    """Say why nothing of a schedule can be run; empty if it can."""
     if schedule is None:
         return "the schedule is gone"
     if isinstance(schedule, BrokenSchedule):

@@ -77,7 +77,6 @@ def claim_run(schedule: Schedule, run: Run, *, now: datetime, node: str) -> Exec
 
 
 def skip(schedule: Schedule, skipped: Skip, *, now: datetime, node: str) -> Execution:
-    """Describe consecutive instants that do not run, under the key of the first."""
     return msgspec.structs.replace(
         claim(schedule, skipped.key, due=skipped.first, now=now, node=node, begins=now),
         state=State.SKIPPED,

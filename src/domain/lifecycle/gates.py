@@ -46,7 +46,6 @@ def key_of(gate: str) -> str | None:
 
 
 def schedule_of(gate: str) -> int | None:
-    """Give the id of a schedule's gate; None if it is a key's, or no gate at all."""
     digits = gate.removeprefix(_SCHEDULE)
     return int(digits) if digits != gate and digits.isdecimal() else None
 
@@ -65,7 +64,6 @@ def gates_of(execution: Execution) -> tuple[str, ...]:
 
 
 def place_in_line(execution: Execution) -> tuple[datetime, int]:
-    """Give what executions are sorted by that wait at a gate."""
     return execution.due_at, execution.id
 
 
@@ -120,7 +118,6 @@ class KeyGate:
         return None
 
     def keeps_in_line(self, _held: Execution, rules: Rules) -> str | None:
-        """Say why the first in the line may not go on yet."""
         is_full = rules.limit is not None and len(self.placed) >= rules.limit
         return self._full(rules.limit) if is_full else None
 
@@ -167,7 +164,6 @@ class ScheduleGate:
         return None
 
     def keeps_in_line(self, held: Execution, rules: Rules) -> str | None:
-        """Say why the first in the line may not go on yet."""
         return next(map(_waits_for, self._others(held, rules)), None)
 
     def enter(self, execution: Execution, state: State) -> None:
@@ -195,7 +191,6 @@ class Gates:
     rules: dict[int, Rules] = attrs.field(factory=dict[int, Rules])
 
     def start(self, execution: Execution) -> Blocked | None:
-        """Let an attempt start, and give it its places; or say what keeps it back."""
         gates, rules = self._passed(execution), self._rules_of(execution.scheduler_id)
         for name, gate in gates:
             if (reason := gate.keeps_from_start(execution, rules)) is not None:
@@ -207,7 +202,6 @@ class Gates:
         return None
 
     def let_go(self, held: Execution) -> Blocked | None:
-        """Let go what is the first in its line, and give it its places; or say what keeps it."""
         gates, rules = self._passed(held), self._rules_of(held.scheduler_id)
         for name, gate in gates:
             if (reason := gate.keeps_in_line(held, rules)) is not None:
@@ -253,7 +247,6 @@ class Gates:
         return 0 if schedule.active else 1
 
     def replaces(self, gate: str) -> bool:
-        """Tell whether the newest at a gate replaces those before it."""
         scheduler_id = schedule_of(gate)
         wanted = OverlapPolicy.CANCEL_PREVIOUS
         return scheduler_id is not None and self._rules_of(scheduler_id).overlap is wanted

@@ -254,12 +254,10 @@ class ReplayProgress:
 
     @property
     def bad(self) -> int:
-        """How many of the judged go badly."""
         return self.failed + self.failing
 
     @property
     def judged(self) -> int:
-        """How many are known to go well or badly."""
         return self.succeeded + self.bad
 
 
@@ -285,7 +283,6 @@ class Replay:
 
 
 def halted(replay: Replay, reason: str, *, now: datetime) -> Replay:
-    """Stop a replay that goes on."""
     if replay.state is not ReplayState.ACTIVE:
         return replay
     return attrs.evolve(replay, state=ReplayState.STOPPED, reason=reason, ended_at=now)

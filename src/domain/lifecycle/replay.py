@@ -28,7 +28,6 @@ def begins_by_hand(now: datetime, *, head_start: timedelta) -> datetime:
 
 
 def why_not_replayed(execution: Execution) -> str | None:
-    """Say why an execution may not be replayed, and what would have to change."""
     if execution.problem is not None:
         return f"its row is broken: {execution.problem}. Mend it by hand, then replay it"
     if execution.state not in REPLAYABLE:

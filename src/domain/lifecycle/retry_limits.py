@@ -73,7 +73,6 @@ class RetryPolicies:
         own_wait: timedelta | None = None,
         restarts: Sequence[Crash] = (),
     ) -> Verdict:
-        """Decide what becomes of an execution whose attempt ended: see `decide`."""
         return decide(
             outcome,
             deaths=execution.deaths,
@@ -111,17 +110,14 @@ class AttemptEnd:
 
     @property
     def goes_on(self) -> bool:
-        """Whether another attempt follows, unless a limit says otherwise."""
         return isinstance(overruled(self.execution, self.verdict), RetryAfter | GiveBack)
 
     @property
     def budget(self) -> BudgetPolicy | None:
-        """The budget that the retry takes from, if it is one."""
         return None if self.retry is None else self.limits.budget
 
     @property
     def has_failed(self) -> bool:
-        """Whether a breaker counts it."""
         return self.ending in FAILURES and not isinstance(self.verdict, GiveBack)
 
     @property
@@ -215,7 +211,6 @@ class RetryJudge:
         return as_asked(queue, self._budgets.get(queue), policy, now=now)
 
     def _may_retry(self, end: AttemptEnd, policy: BreakerPolicy, now: datetime) -> bool:
-        """Tell whether its breaker holds no retry back, and note the end there."""
         known = self._breakers.get(end.task)
         if known is None and not end.has_failed:
             return True
@@ -242,7 +237,6 @@ class RetryJudge:
     def _judge(
         self, breaker: Breaker, end: AttemptEnd, policy: BreakerPolicy, now: datetime
     ) -> tuple[Breaker, bool]:
-        """Give the breaker after an end, and whether that may be retried."""
         if breaker.probe == end.execution.id:
             return self._after_probe(breaker, end, policy, now)
         state, budget = breaker.state(now), end.budget
@@ -259,7 +253,6 @@ class RetryJudge:
         return probing, True
 
     def _has_probe(self, breaker: Breaker, now: datetime) -> bool:
-        """Tell whether another execution is the probe still: for a pause, unless it has ended."""
         if breaker.probe is None or breaker.probe_at is None or now >= breaker.probe_at:
             return False
         return self._evidence.state_of(breaker.probe) in UNFINISHED
@@ -278,7 +271,6 @@ class RetryJudge:
     def _count(
         self, breaker: Breaker, end: AttemptEnd, policy: BreakerPolicy, now: datetime
     ) -> tuple[Breaker, bool]:
-        """Count a failure, and judge by the rate; successes are counted where that may open it."""
         counted = breaker.count(policy, now)
         if not counted.is_to_be_judged(policy, now):
             return counted, True
@@ -342,7 +334,6 @@ class CatchUp:
         return sorted(late, key=lambda one: (due[one.id], one.due_at))
 
     def key_of(self, one: Execution) -> str:
-        """Name the budget that is asked."""
         return one.queue if one.state is State.RETRYING else LATE_RUNS
 
     def _asked_of(self, one: Execution) -> BudgetPolicy | None:

@@ -43,7 +43,6 @@ _changing = attrgetter(*_CHANGING)
 
 
 def changes(before: Execution, after: Execution) -> dict[str, Any]:
-    """Give the fields that differ after a change, with their new values."""
     cells = zip(_CHANGING, _changing(before), _changing(after))  # noqa: B905 - of each start
     return {name: new for name, old, new in cells if new is not old}
 
@@ -75,7 +74,6 @@ def may_give_up(execution: Standing, *, version: int) -> bool:
 
 
 def is_as_sent(sent: Execution, state: str, attempt: int) -> bool:
-    """Tell whether an execution is as it was when its message was *sent*."""
     return (sent.state, sent.attempt) == (state, attempt)
 
 
@@ -104,12 +102,10 @@ def publish(sent: Execution, *, now: datetime) -> Execution:
 
 
 def may_hand_over(sent: Execution, state: str, attempt: int) -> bool:
-    """Tell whether an execution still waits for the attempt whose message was *sent*."""
     return state in STARTABLE and sent.attempt == attempt
 
 
 def hand_over(execution: Execution, *, now: datetime) -> Execution:
-    """End for good an execution whose message is in another program's queue."""
     published_at = execution.published_at or now
     return _close(execution, State.HANDED_OVER, now, published_at=published_at)
 
@@ -173,7 +169,6 @@ _REPLACED: Final = "overlap: execution "
 
 
 def cancel_for(execution: Execution, later: int, *, now: datetime) -> Execution:
-    """Cancel an execution whose place a *later* one takes: what runs keeps that until its end."""
     after = cancel(execution, now=now)
     if after == execution:  # its end was asked for before
         return execution
@@ -182,12 +177,10 @@ def cancel_for(execution: Execution, later: int, *, now: datetime) -> Execution:
 
 
 def was_replaced(execution: Execution) -> bool:
-    """Tell whether a later run took its place, or is to take it."""
     return (execution.last_error or "").startswith(_REPLACED)
 
 
 def has_expired(execution: Execution, *, now: datetime) -> bool:
-    """Tell whether an execution that has never begun may begin no more."""
     return (
         execution.expires_at is not None
         and execution.expires_at < now
@@ -197,13 +190,11 @@ def has_expired(execution: Execution, *, now: datetime) -> bool:
 
 
 def expire(execution: Execution, *, now: datetime) -> Execution:
-    """Skip an execution that `has_expired`, wherever it has waited."""
     allowed = (execution.expires_at or now) - execution.due_at
     return _close(execution, State.SKIPPED, now, last_error=expired(allowed))
 
 
 def hold(execution: Execution, gate: str) -> Execution:
-    """Hold back at a gate an execution whose attempt may not start now; its message is spent."""
     return msgspec.structs.replace(
         execution,
         state=State.HELD,
@@ -232,7 +223,6 @@ def defer(execution: Execution, until: datetime, *, why: str) -> Execution:
 
 
 def let_go(held: Execution, *, now: datetime) -> Execution:
-    """Let an execution go on that was held back: it is claimed again, for the same attempt."""
     return msgspec.structs.replace(
         held,
         state=State.CLAIMED,
@@ -263,7 +253,6 @@ def overruled(execution: Execution, verdict: Verdict) -> Verdict:
 
 
 def end(execution: Execution, verdict: Verdict, ending: Ending, *, now: datetime) -> Execution:
-    """Give the execution once its running attempt has ended."""
     delay = verdict.delay if isinstance(verdict, RetryAfter | GiveBack) else None
     next_attempt_at = None if delay is None else now + delay
     return msgspec.structs.replace(
@@ -362,7 +351,6 @@ def _waits_until(execution: Execution, now: datetime) -> datetime | None:
 
 
 def _in_queue_since(execution: Execution) -> datetime | None:
-    """Say since when a worker could take the coming attempt's message; None if unknown."""
     match execution:
         case Execution(state=State.RETRYING, next_attempt_at=begins):
             return begins

@@ -118,7 +118,6 @@ class Budget:
         return max(free, self._rounded(self.last + self.window / parts))
 
     def granted(self, at: datetime, *, now: datetime) -> "Budget":
-        """Note a grant, and forget what no later one has to know."""
         numbers = dict(self.grants)
         at = self._rounded(at)
         numbers[at] = numbers.get(at, 0) + 1
@@ -175,7 +174,6 @@ class BudgetAnswer:
 
 
 def as_asked(queue: str, known: Budget | None, policy: BudgetPolicy, *, now: datetime) -> Budget:
-    """Give a queue's budget as *policy* has it now: the one that is *known*, or a fresh one."""
     if known is None:
         return Budget(queue=queue, most=policy.most, window=policy.window)
     return attrs.evolve(known.as_of(now), most=policy.most, window=policy.window)
@@ -270,11 +268,9 @@ class BreakerPolicy:
         return max(above, self.least - succeeded)
 
     def since(self, now: datetime) -> datetime:
-        """Give when the attempts begin that count now."""
         return self.part_of(now - self.window)
 
     def part_of(self, moment: datetime) -> datetime:
-        """Give the beginning of the part of a window that a moment is in."""
         part = self.window / BREAKER_PARTS
         return _EPOCH + (moment - _EPOCH) // part * part
 
@@ -336,7 +332,6 @@ class Breaker:
         )
 
     def count(self, policy: BreakerPolicy, now: datetime) -> "Breaker":
-        """Count one more failure, and forget those that are too old."""
         numbers, part, since = dict(self.failures), policy.part_of(now), policy.since(now)
         numbers[part] = numbers.get(part, 0) + 1
         kept = tuple(each for each in sorted(numbers.items()) if since <= each[0] <= now)
@@ -371,7 +366,6 @@ class Breaker:
         return attrs.evolve(self, probe=execution_id, probe_at=now + policy.pause)
 
     def closed(self) -> "Breaker":
-        """Close it, and count anew."""
         return Breaker(task=self.task, name=self.name, window=self.window, last_at=self.last_at)
 
 

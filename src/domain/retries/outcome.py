@@ -86,7 +86,6 @@ class TaskError:
 
 
 def classify(code: str | None) -> ErrorClass:
-    """Classify a failure by its error code."""
     return CLASS_OF_CODE.get(code or "", ErrorClass.UNKNOWN)
 
 
@@ -134,7 +133,6 @@ SNOOZES: Final = (timedelta(seconds=1), timedelta(days=7))
 
 
 def snoozed(wait: timedelta) -> Outcome:
-    """Give the outcome of an attempt whose task asked to be run again after that time."""
     shortest, longest = SNOOZES
     wait = min(max(wait, shortest), longest)
     text = f"snoozed for {say_duration(timedelta(seconds=round(wait.total_seconds())))}"
@@ -259,7 +257,6 @@ def asked_wait(error: TaskError, *, now: datetime) -> timedelta:
 
 
 def note_of_asked_wait(error: TaskError, *, now: datetime) -> str:
-    """Say what was asked for, and where that is longer than what counts; or nothing."""
     said = _said_wait(error, now)
     if not said:
         return ""

@@ -176,12 +176,10 @@ def await_task(
 
 
 def was_snoozed(said: str | None) -> bool:
-    """Tell by the reason of an attempt's end whether its task asked to be run again later."""
     return said is not None and said.startswith(Ending.SNOOZED)
 
 
 def task_awaited_until(said: str | None) -> datetime | None:
-    """Read in the reason of an attempt's end until when its task is awaited; None if it is not."""
     if said is None or not said.startswith(AWAITS_TASK):
         return None
     try:

@@ -67,7 +67,6 @@ class NoListener(enum.StrEnum):
 
 
 def fault_of_topic(topic: str) -> str | None:
-    """Say why a topic cannot be named so."""
     return None if re.fullmatch(TOPIC, topic) else f"a topic is named with {ALLOWED}"
 
 

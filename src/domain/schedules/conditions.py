@@ -194,7 +194,6 @@ class Calendar:
     windows: tuple[tuple[Window, str], ...] = ()
 
     def window_at(self, instant: datetime) -> str | None:
-        """Name a window that an instant lies in; None if there is none."""
         return next((name for each, name in self.windows if each.covers(instant, self.zone)), None)
 
 
@@ -224,7 +223,6 @@ def missing(name: str) -> BrokenCalendar:
 
 
 def compiled(draft: CalendarDraft) -> FoundCalendar:
-    """Make a calendar of a draft; one that is broken says why."""
     faults: list[str] = []
     zone, windows = ZoneInfo("UTC"), list[tuple[Window, str]]()
     try:

@@ -98,7 +98,6 @@ class ScheduleDraft:
 
     @property
     def runs_on(self) -> str:
-        """The queue of its runs: with *stay_alive* one of its own."""
         return standalone_queue(self.name) if self.stay_alive else self.queue
 
 

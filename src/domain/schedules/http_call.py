@@ -92,7 +92,6 @@ def class_of_status(status: int) -> ErrorClass:
 
 
 def code_of_status(status: int) -> str:
-    """Name a status as an error's code, by which a jobs file gives it another class."""
     return f"HTTP{status}"
 
 
@@ -116,7 +115,6 @@ def _statuses(value: object) -> frozenset[int]:
 
 
 def _fault_of_name(name: str) -> str | None:
-    """Say why a task may not give a header of that name; None if it may."""
     if not _TOKEN.fullmatch(name):
         return f"is no header's name: letters, digits and -, {LONGEST_HEADER} at most"
     if name.lower() in _FRAMING:

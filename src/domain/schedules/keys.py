@@ -42,7 +42,6 @@ def cron_key(due: datetime) -> str:
 
 
 def once_key(due: datetime) -> str:
-    """Name the only run of a schedule with a date-time."""
     return f"{ONCE}{_minute(due)}"
 
 
@@ -106,7 +105,6 @@ def keys_of_instant(due: datetime) -> tuple[str, ...]:
 
 
 def manual_key(uuid: UUID) -> str:
-    """Name a manual run; *uuid* is random, and the caller's."""
     return f"{MANUAL}{uuid}"
 
 
@@ -124,7 +122,6 @@ def task_key(key: str) -> str:
 
 
 def own_key(key: str) -> str:
-    """Give the key as the program gave it."""
     return key.removeprefix(TASK)
 
 
@@ -137,7 +134,6 @@ def fault_of_own_key(key: str) -> str | None:
 
 
 def start_key(uuid: UUID) -> str:
-    """Name a run at a start of `cronhare up`; *uuid* is random, and the caller's."""
     return f"{START}{uuid}"
 
 
@@ -226,7 +222,6 @@ def is_standalone(queue: str) -> bool:
 
 
 def began_to_stay_alive(*, key: str, queue: str) -> bool:
-    """Tell whether a run was begun as one that stays alive: one of an ordinary schedule was not."""
     return is_standalone(queue) or trigger_of(key) is Trigger.ALIVE
 
 

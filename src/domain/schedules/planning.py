@@ -197,7 +197,6 @@ def _plan_anew(schedule: Schedule, planned: Planned) -> Plan:
 
 
 def _accounting_for_idle(plan: Plan, schedule: Schedule, planned: Planned) -> Plan:
-    """Record what did not run while it was idle, unless it still is."""
     before, until = planned.idle, schedule.changed_at
     if plan.next_due is None:
         plan = _becoming_idle(plan, planned, until)
@@ -210,7 +209,6 @@ def _accounting_for_idle(plan: Plan, schedule: Schedule, planned: Planned) -> Pl
 
 
 def _becoming_idle(plan: Plan, planned: Planned, after: datetime) -> Plan:
-    """Note why a schedule that is not due again is not, and from which instant on."""
     schedule, circumstances = planned.schedule, planned.circumstances
     assert isinstance(schedule, Schedule), "a broken one has no plan"
     left = None if circumstances is None else circumstances.runs_left(schedule)
@@ -326,7 +324,6 @@ def _catch_up(
 
 
 def _without_overlap(plan: Plan, schedule: Schedule, planned: Planned) -> Plan:
-    """Skip runs that would overlap an unfinished one, or let them wait, as the schedule says."""
     if schedule.overlap is OverlapPolicy.ALLOW or not plan.runs:
         return plan
     others = planned.unfinished
@@ -382,7 +379,6 @@ def _within_allowance(plan: Plan, schedule: Schedule, circumstances: Circumstanc
 
 
 def _prolonging(plan: Plan, schedule: Schedule, circumstances: Circumstances) -> Plan:
-    """Let skips that go on where the newest row of that reason ends prolong that row."""
     newest = circumstances.newest_skip
     if newest is None or not plan.skips:
         return plan

@@ -37,7 +37,6 @@ class ReminderInvalid(ValueError):
 
 
 def faults_of_message(subject: object, text: object) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with a subject and a text, each beside its field."""
     if not isinstance(subject, str) or not 0 < len(subject) <= LONGEST_SUBJECT:
         yield "subject", f"must be a text of 1 to {LONGEST_SUBJECT} characters"
     elif not subject.isprintable():

@@ -115,7 +115,6 @@ _FIRST, _LAST = moment_of(FIRST_MINUTE), moment_of(LAST_MINUTE)
 
 
 def fault_of_period(period: timedelta) -> str | None:
-    """Say why schedules cannot have an interval; None if they can."""
     if SHORTEST_INTERVAL <= period <= LONGEST_INTERVAL and not period % SECOND:
         return None
     shortest, longest = say_duration(SHORTEST_INTERVAL), say_duration(LONGEST_INTERVAL)
@@ -253,7 +252,6 @@ class Concurrency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def faults_of_key(key: str) -> Iterator[str]:
-    """Say what is wrong with a key as people write it."""
     if not 0 < len(key) <= LONGEST_KEY:
         yield f"has {len(key):,} letters, 1-{LONGEST_KEY} are allowed"
         return

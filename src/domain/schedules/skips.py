@@ -32,7 +32,6 @@ class Skip(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def skip_of(schedule: Schedule, instants: Sequence[datetime], reason: str) -> Skip:
-    """Skip consecutive due instants, at least one."""
     return Skip(
         first=instants[0],
         last=instants[-1],
@@ -90,13 +89,11 @@ _KINDS: Final = {kind.value: kind for kind in SkipKind} | {
 
 
 def skip_kind(reason: str) -> SkipKind:
-    """Tell the kind of a reason."""
     found = (kind for begins, kind in _KINDS.items() if reason.startswith(begins))
     return next(found, SkipKind.OTHER)
 
 
 def remedies(reason: str, name: str) -> Iterator[str]:
-    """Say what would change *reason* for the schedule *name*, from the next instant on."""
     found = (each for begins, each in _REMEDIES.items() if reason.startswith(begins))
     yield from (each.format(name=name) for each in islice(found, 1))
 
@@ -238,7 +235,6 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
         return self.why_not(schedule, instant, now)
 
     def why_not_that_day(self, schedule: Schedule, instant: datetime) -> str | None:
-        """Say which calendar or blackout window keeps an instant from running."""
         if (conditions := schedule.conditions) is None:
             return None
         for name in conditions.skip_on:
@@ -254,7 +250,6 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def counts_runs(schedule: Schedule) -> bool:
-    """Whether the runs that were due are counted: it may have but so many."""
     return schedule.conditions is not None and schedule.conditions.max_runs is not None
 
 
@@ -334,7 +329,6 @@ def idle_when_broken(due: datetime | None, before: Idle | None) -> Idle | None:
 
 
 def say_idle(why: Why, *, until: datetime, problem: str | None) -> str:
-    """Say why instants did not run, once it is over; *problem* is why a row was broken."""
     match why:
         case Why.DISABLED:
             what = "it was off"

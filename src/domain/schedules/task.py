@@ -32,7 +32,6 @@ LARGEST_PARAMS = 100 * 1024
 
 
 def fault_of_params(params: str) -> str | None:
-    """Say what is wrong with params, given as JSON text; None if nothing is."""
     if 4 * len(params) <= LARGEST_PARAMS:  # no character has more bytes
         return None
     size = len(params.encode(errors="replace"))
@@ -107,7 +106,6 @@ class ClassRetention(Keep):
         return Keep(done=self.done, failed=self.failed)
 
     def written(self) -> dict[str, Any]:
-        """Write it as a row has it, which `read_whole` reads."""
         return {"class": self.class_, "done": self.done, "failed": self.failed}
 
 
@@ -219,7 +217,6 @@ COLUMN_OF_TYPE: Final = {str(kind): f"{kind}_id" for kind in (*TaskType, SYSTEM)
 
 
 def fault_of_own_type(name: str) -> str | None:
-    """Say why a type of one's own cannot have that name."""
     if name == SYSTEM:
         return f"{SYSTEM} is the type of what schedulers run themselves"
     if re.fullmatch(TYPE_NAME, name) is None:
@@ -250,7 +247,6 @@ class TaskRef(msgspec.Struct, frozen=True, order=True):
 
     @property
     def is_system(self) -> bool:
-        """Whether it is the system's own: see `SYSTEM`."""
         return self.type == SYSTEM
 
     def __str__(self) -> str:
@@ -305,7 +301,6 @@ class Task:
 
     @property
     def retention(self) -> ClassRetention | None:
-        """What is kept of the runs of its class, where its file limits that."""
         if self.task_class is None or self.policy.keep is None:
             return None
         return ClassRetention(class_=self.task_class, **attrs.asdict(self.policy.keep))
