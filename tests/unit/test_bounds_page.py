@@ -46,7 +46,7 @@ from cronhare.domain.schedules import (
 )
 from cronhare.domain.schedules.task import KEPT
 from cronhare.domain.texts import moments
-from cronhare.entrypoints.cli.typed_values import MOST_LINES
+from cronhare.entrypoints.cli.options import MOST_LINES
 from cronhare.entrypoints.container import SENDING_TIMEOUT
 from cronhare.entrypoints.processes import scheduler
 from cronhare.entrypoints.web import access as tries

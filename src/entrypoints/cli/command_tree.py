@@ -5,31 +5,29 @@ A command is imported when it is called. Lists of commands import none.
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 from typer.core import TyperCommand, TyperGroup
-from typer.main import get_command, get_group
-
-from .typed_values import MOST_LINES, ChecksTyped, Command
+from typer.main import get_command
 
 #: By its name: where a command is in `commands`, as `module:function`, and its help of one line. A
-#: group is one with further commands in the place of a function.
-Places: TypeAlias = Mapping[str, tuple["str | typer.Typer | Places", str]]
+#: group has further commands in the place of a function; what it does without one is called "".
+Places: TypeAlias = Mapping[str, tuple["str | Places", str]]
 
 
-class Commands(ChecksTyped, TyperGroup):
+class Commands(TyperGroup):
     """A group of commands; all of them, in the order of `cronhare --help`, without *places*."""
 
     def __init__(self, places: Places | None = None, **options: Any) -> None:  # noqa: ANN401 - as typer gives them
-        """Know the commands by their help alone."""
         super().__init__(**options)
         self.places = TREE if places is None else places
         for name, (_, text) in self.places.items():
-            self.add_command(TyperCommand(name, help=text, rich_markup_mode=None))
+            if name:
+                self.add_command(TyperCommand(name, help=text, rich_markup_mode=None))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - typer's own types
         """Import the command that the arguments name."""
@@ -39,55 +37,28 @@ class Commands(ChecksTyped, TyperGroup):
     def load(self, name: str) -> TyperCommand | TyperGroup:
         """Import a command, and make it."""
         place, text = self.places[name]
-        if isinstance(place, typer.Typer):
-            group = get_group(place)
-            group.help = text
-            return group
-        if not isinstance(place, str):
-            return Commands(
-                place, name=name, help=text, no_args_is_help=True, rich_markup_mode=None
-            )
-        module, _, function = place.partition(":")
-        alone = typer.Typer(rich_markup_mode=None, add_completion=False)
-        found = getattr(import_module(f"{__package__}.commands.{module}"), function)
-        alone.command(name, cls=Command)(found)
-        command = get_command(alone)
-        assert isinstance(command, TyperCommand)
-        return command
+        if isinstance(place, str):
+            return _made(place, name)
+        options: dict[str, Any] = {"no_args_is_help": "" not in place}
+        if not options["no_args_is_help"]:
+            alone = _made(str(place[""][0]), name)
+            options |= {"callback": alone.callback, "params": alone.params}
+            options["invoke_without_command"] = True
+        return Commands(place, name=name, help=text, rich_markup_mode=None, **options)
 
 
-class _Schedules(Commands):
-    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - as above
-        super().__init__(_SCHEDULES, **options)
-
-
-schedules = typer.Typer(cls=_Schedules, invoke_without_command=True, rich_markup_mode=None)
-
-
-@schedules.callback()
-def list_schedules(
-    context: typer.Context,
-    *,
-    search: Annotated[
-        str | None, typer.Option(help="Only those with this in their name or description.")
-    ] = None,
-    limit: Annotated[
-        int, typer.Option(min=1, max=MOST_LINES, help="At most so many, by name.")
-    ] = 1_000,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for pipes.")] = False,
-) -> None:
-    """List the schedules: how the last run of each stands, and when it is due next.
-
-    The last run is one that has not ended, else the one that ended last: where a retry did, that
-    may be one which was due before others.
-    """
-    if context.invoked_subcommand is None:
-        from .commands.schedules import list_  # noqa: PLC0415 - whoever lists imports it
-
-        list_(search=search, limit=limit, json=json)
+def _made(place: str, name: str) -> TyperCommand:
+    module, _, function = place.partition(":")
+    alone = typer.Typer(rich_markup_mode=None, add_completion=False)
+    found = getattr(import_module(f"{__package__}.commands.{module}"), function)
+    alone.command(name)(found)
+    command = get_command(alone)
+    assert isinstance(command, TyperCommand)
+    return command
 
 
 _SCHEDULES: Final[Places] = {
+    "": ("schedules:list_", ""),
     "show": ("schedules:show", "Show one: its row, its last run, its next due instants."),
     "pause": ("schedules:pause", "Let nothing of them run until a time, or `resume`."),
     "resume": ("schedules:resume", "End pauses."),
@@ -171,7 +142,7 @@ TREE: Final[Places] = {
     "doctor": ("doctor:doctor", "Look at settings, database, clock, nodes and broker."),
     "metrics": ("work:metrics", "Print metrics, for Prometheus, counted in the ledger now."),
     "settings": ("settings:settings", "Show each setting, and where it came from."),
-    "schedules": (schedules, "The schedules; without a command they are listed."),
+    "schedules": (_SCHEDULES, "The schedules; without a command they are listed."),
     "executions": (_EXECUTIONS, "What the ledger knows of each due instant."),
     "logs": ("logs:logs", "Print what a run wrote, or a schedule's newest; -f follows."),
     "nodes": (_NODES, "The processes that work on the ledger."),
@@ -251,21 +222,11 @@ def _global(
         os.environ[CONFIG] = str(config)  # where the settings are read from
 
 
-def _refuse_bytes(arguments: Sequence[str]) -> None:
-    """Refuse bytes that are not text: neither a ledger nor a terminal takes them."""
-    for number, argument in enumerate(arguments, start=1):
-        try:
-            argument.encode()
-        except UnicodeEncodeError as error:
-            from .errors import Refusal  # noqa: PLC0415 - as below
-
-            raise Refusal(f"argument {number} is not UTF-8 text: {argument!r}") from error
-
-
 def run() -> int:
     """Run a command, and give its exit status."""
     try:
-        _refuse_bytes(sys.argv[1:])
+        for number, argument in enumerate(sys.argv[1:], start=1):
+            _refuse_bytes(number, argument)
         status: int | None = app(standalone_mode=False)
         sys.stdout.flush()
     except Exception as error:  # noqa: BLE001 - the edge: every error becomes a sentence
@@ -273,3 +234,13 @@ def run() -> int:
 
         return report(error)
     return status or 0
+
+
+def _refuse_bytes(number: int, argument: str) -> None:
+    """Refuse bytes that are not text: neither a ledger nor a terminal takes them."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError as error:
+        from .errors import Refusal  # noqa: PLC0415 - as above
+
+        raise Refusal(f"argument {number} is not UTF-8 text: {argument!r}") from error

@@ -10,28 +10,24 @@ import typer
 from cronhare.application.reports.clock_effects import EffectKind
 from cronhare.domain.retries.limits import ACTIVATED
 from cronhare.domain.texts.moments import say_due
-from cronhare.domain.texts.printable import shortened
+from cronhare.domain.texts.printable import printable, shortened
 from cronhare.domain.texts.words import called_in_full, counted
 
 from .output import (
     Columns,
     Styled,
-    console,
-    due,
     facts,
     is_terminal,
     json_line,
-    moment,
     print_json,
     print_line,
-    printable_lines,
+    shortened_to,
     table,
-    text,
+    window,
 )
+from .times import due, moment
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from cronhare.application.administration.views.executions import AttemptView, ExecutionView
     from cronhare.application.administration.views.failures import FailureView, FailureWithDetails
     from cronhare.application.administration.views.schedules import (
@@ -171,30 +167,23 @@ Watch = Annotated[
 
 def change_line(
     number: int, at: datetime, stands: str, *, attempt: int | None, schedule: str, rest: str = ""
-) -> "Text":
-    """Write one line that fits 80 letters, as far as names allow."""
+) -> str:
+    """Write one line, which is cut off at the window's width."""
     said = "" if attempt is None else f"#{attempt}"
-    line = text(f"{number:>8}  {moment(at)}  ") + Styled(stands).drawn()
-    return line + text(f"{'':{_STATE - len(stands)}}{said:<4} {schedule}{rest}")
+    before, state = f"{number:>8}  {moment(at)}  ", Styled(stands)
+    after = printable(f"{'':{_STATE - len(stands)}}{said:<4} {schedule}{rest}")
+    if is_terminal():
+        after = shortened_to(after, window() - len(before) - len(state.text))
+    return f"{before}{state.drawn()}{after}"
 
 
 def print_changes(
-    looks: Iterable[Sequence[Row]], line_of: "Callable[[Row], Text]", *, json: bool
+    looks: Iterable[Sequence[Row]], line_of: Callable[[Row], str], *, json: bool
 ) -> None:
-    """Print a line for each change; as JSON each look at which something has changed is one.
-
-    On a terminal each is cut off at the window's width.
-    """
+    """Print a line for each change; as JSON each look at which something has changed is one."""
     for moved in looks:
-        if json and moved:
-            sys.stdout.write(f"{json_line(moved)}\n")
-        elif not json:
-            for row in moved:
-                line = line_of(row)
-                if is_terminal():
-                    console().print(line, no_wrap=True, overflow="ellipsis")
-                else:
-                    sys.stdout.write(f"{line.plain}\n")
+        lines = [json_line(moved)] if json and moved else [] if json else map(line_of, moved)
+        sys.stdout.writelines(f"{line}\n" for line in lines)
         sys.stdout.flush()
 
 
@@ -217,7 +206,7 @@ def failure_columns(*, with_resolved: bool) -> Columns["FailureView"]:
     }
 
 
-def failure_line(archived: "FailureView") -> "Text":
+def failure_line(archived: "FailureView") -> str:
     """Write a failure on one line, as `--watch` tells of it."""
     return change_line(
         archived.id,
@@ -244,7 +233,8 @@ def show_failure(found: "FailureWithDetails", *, json: bool) -> None:
         lines = (stream.tail or stream.head).splitlines()[-LAST_LINES:]
         if lines:
             print_line(f"--- attempt {output.attempt}, end of {name}", style="bold")
-            print_line(printable_lines("\n".join(lines)))
+        for line in lines:
+            print_line(line)
 
 
 def _failure_facts(archived: "FailureView") -> list[tuple[str, object]]:
@@ -252,7 +242,7 @@ def _failure_facts(archived: "FailureView") -> list[tuple[str, object]]:
     if error is not None:
         code, stack = f" ({error.code})" if error.code else "", f"\n{error.stack}"
         said = f"{error.message}{code}{stack if error.stack else ''}"
-    if archived.crash_count is not None:
+    if archived.crash_count is not None and archived.first_crash_at is not None:
         crashes = f"{archived.crash_count} from {moment(archived.first_crash_at)} on"
     return [
         ("failure", archived.id),

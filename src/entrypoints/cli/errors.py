@@ -29,6 +29,9 @@ LONGEST_LINE = 4_096
 #: Options of `cronhare` itself.
 BEFORE_THE_COMMAND = ("--config", "--version")
 
+#: What pydantic, by which typer reads, puts in front of a sentence that is whole without it.
+_PREFIX = "Value error, "
+
 
 class Status(enum.IntEnum):
     """What a command's exit status means."""
@@ -174,7 +177,7 @@ def _print_usage(error: TyperException) -> None:
         show(said)
     if (option := getattr(error, "option_name", None)) in BEFORE_THE_COMMAND:
         said.write(f"{option} stands before the command: cronhare {option} … COMMAND\n")
-    _write(said.getvalue().splitlines())
+    _write(said.getvalue().replace(_PREFIX, "").splitlines())
 
 
 def _write(lines: Iterable[str]) -> None:

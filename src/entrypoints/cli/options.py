@@ -81,6 +81,10 @@ EVERY_OPTION: Final = tuple(_OPTIONS)
 #: What a quarantine is asked for by.
 FEW_OPTIONS: Final = ("schedule", "task", "reason", "since", "until")
 
+#: The most rows or instants that can be asked for at once.
+MOST_LINES: Final = 10_000
+
+Limit = Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")]
 Note = Annotated[str, typer.Option("--note", help="Why, for whoever reads the archive.")]
 Before = Annotated[
     int | None,

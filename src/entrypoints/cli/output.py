@@ -1,26 +1,25 @@
 """What commands print: JSON for pipes; for people tables, facts and sentences.
 
-On a terminal rich draws them, with colours, as wide as the window. In a pipe they are plain text,
-whole and without rich.
+A terminal is given colours, and lines that fit its window; a pipe whole lines of plain text.
 """
 
+import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import zip_longest
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import typer
 
-from cronhare.domain.texts.moments import UNITS, in_zone, say_due, say_moment, say_offset
 from cronhare.domain.texts.printable import printable
 from cronhare.domain.texts.words import listed
 
-from .times import display_zone
-
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-    from rich.text import Text
+from .times import moment, say_beside
 
 T = TypeVar("T")
 
@@ -33,6 +32,16 @@ Columns: TypeAlias = Mapping[str, str | Callable[[T], object]]
 LEAST_WIDTH: Final = 12
 _GAP: Final = 2
 
+#: The escape sequences of colours and styles (ECMA-48).
+_CODES: Final = {
+    "bold": 1,
+    "dim": 2,
+    "red": 31,
+    "green": 32,
+    "yellow": 33,
+    "cyan": 36,
+    "bright_black": 90,
+}
 STATE_COLOURS: Final = {
     **dict.fromkeys(("succeeded", "delivered", "done"), "green"),
     **dict.fromkeys(("running", "active"), "cyan"),
@@ -51,11 +60,34 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def console() -> "Console":
-    """Make a console for standard output: colours on a terminal only."""
-    from rich.console import Console  # noqa: PLC0415 - for a terminal
+def window() -> int:
+    """Count the columns of the terminal's window."""
+    return shutil.get_terminal_size().columns
 
-    return Console(highlight=False, soft_wrap=False)
+
+def in_colour(shown: str, style: str, *, on_terminal: bool | None = None) -> str:
+    """Write a text in a colour, where there may be any: see https://no-color.org."""
+    has_none = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if not style or has_none or not (is_terminal() if on_terminal is None else on_terminal):
+        return shown
+    return f"\x1b[{_CODES[style]}m{shown}\x1b[0m"
+
+
+class Styled:
+    """The name of a state in its colour, and what is said beside it."""
+
+    def __init__(self, name: str, rest: str = "", *, colour: str | None = None) -> None:
+        self.text = printable(f"{name}{rest}")
+        self._coloured = len(printable(name))
+        self._colour = STATE_COLOURS.get(name, "") if colour is None else colour
+
+    def __str__(self) -> str:
+        return self.text
+
+    def drawn(self, line: str | None = None) -> str:
+        """Write it in its colour, or a *line* that it was shortened or folded to."""
+        line = self.text if line is None else line
+        return in_colour(line[: self._coloured], self._colour) + line[self._coloured :]
 
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - anything msgspec can write
@@ -73,32 +105,33 @@ def json_line(value: Any) -> str:  # noqa: ANN401 - any JSON value
 
 
 def print_line(sentence: str, *, style: str = "", indent: int = 0) -> None:
-    """Print a sentence, without markup and with what it quotes escaped.
+    """Print a sentence, with control characters escaped.
 
     One that holds a command is left to the window to fold: it is copied, and breaks of ours would
     be pasted with it.
     """
-    if not (sentence and is_terminal()):
-        sys.stdout.write(f"{' ' * indent}{printable(sentence)}\n")
-        sys.stdout.flush()  # whoever waits for a run is told its number first
-        return
-    from rich.padding import Padding  # noqa: PLC0415 - for a terminal
-
-    said = text(sentence, style=style)
-    if "`" in sentence:
-        said.pad_left(indent)
-        _print(said, soft_wrap=True)
-    else:
-        _print(Padding(said, (0, 0, 0, indent), expand=False))
+    blank, lines = " " * indent, [printable(sentence)]
+    if is_terminal() and "`" not in sentence:
+        lines = _folded(lines[0], window() - indent)
+    for line in lines:
+        sys.stdout.write(f"{blank}{in_colour(line, style)}\n")
+    sys.stdout.flush()  # whoever waits for a run is told its number first
 
 
 def print_beside(sentence: str, *, json: bool) -> None:
     """Print a sentence beside what was asked for: on stderr where that is a JSON document."""
     if json:
-        sys.stderr.write(f"{printable(sentence)}\n")
-        sys.stderr.flush()
+        print_error(sentence)
     else:
         print_line(sentence)
+
+
+def print_error(sentence: str, *, style: str = "") -> None:
+    """Print a sentence on standard error, if that is there: standard output may be piped on."""
+    with suppress(OSError):
+        line = in_colour(printable(sentence), style, on_terminal=sys.stderr.isatty())
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
 
 def answer(value: Any, *sentences: str, json: bool) -> None:  # noqa: ANN401 - as `print_json`
@@ -115,28 +148,6 @@ def print_notes(notes: Iterable[object]) -> None:
         print_line(f"note: {note}", style="yellow", indent=2)
 
 
-def text(shown: str, *, style: str = "") -> "Text":
-    """Make a piece of a line; what could begin another line is escaped."""
-    from rich.text import Text  # noqa: PLC0415 - for a terminal
-
-    return Text(printable(shown), style=style)
-
-
-class Styled:
-    """The name of a state in its colour, and what is said beside it."""
-
-    def __init__(self, name: str, rest: str = "", *, colour: str | None = None) -> None:
-        self._name, self._rest = name, rest
-        self._colour = STATE_COLOURS.get(name, "") if colour is None else colour
-
-    def __str__(self) -> str:
-        return f"{self._name}{self._rest}"
-
-    def drawn(self) -> "Text":
-        """Give it as it is drawn: the name alone has a colour."""
-        return text(self._name, style=self._colour).append(printable(self._rest))
-
-
 def print_rows(
     found: Sequence[T],
     columns: Columns[T],
@@ -148,19 +159,17 @@ def print_rows(
 ) -> None:
     """Print views as JSON, or as a list of one line each: on a terminal with times beside now.
 
-    Where room lacks, *spare* columns are left out in their order, and then texts in *elastic* ones
-    are shortened, of which a last line tells.
+    Where room lacks, *spare* columns are left out in their order, and then texts are shortened,
+    first those in *elastic* columns; a last line says so.
     """
     if json:
         print_json(found)
         return
     of_columns = [attrgetter(of) if isinstance(of, str) else of for of in columns.values()]
-    now = datetime.now(UTC)
+    now = datetime.now(UTC) if is_terminal() else None
 
     def say(value: object) -> object:
-        if isinstance(value, datetime):
-            return say_beside(value, now) if is_terminal() else moment(value)
-        return value
+        return say_beside(value, now) if now and isinstance(value, datetime) else value
 
     rows = [[say(of(each)) for of in of_columns] for each in found]
     table(*columns, rows=rows, empty=empty, spare=spare, elastic=elastic)
@@ -181,66 +190,80 @@ def table(
     cells = [[_cell(value) for value in row] for row in rows]
     if not cells:
         print_line(empty)
-    elif is_terminal():
-        _draw(headings, cells, spare=spare, elastic=elastic)
-    else:
-        lines = [[*headings], *([printable(str(cell)) for cell in row] for row in cells)]
-        widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
-        for line in lines:
-            padded = (
-                f"{one}{' ' * (to - _width(one))}" for one, to in zip(line, widths, strict=True)
-            )
-            sys.stdout.write(f"{(' ' * _GAP).join(padded).rstrip()}\n")
+        return
+    cells.insert(0, [Styled(name, colour="bold") for name in headings])
+    widths = {at: max(_width(row[at].text) for row in cells) for at in range(len(headings))}
+    note = ""
+    lines_of: Callable[[str, int], list[str]] = _whole
+    if is_terminal():
+        note = _make_room(widths, headings, spare=spare, elastic=elastic or ())
+        lines_of = _folded if elastic is None else _cut_off
+    for row in cells:
+        parts = [lines_of(row[at].text, width) for at, width in widths.items()]
+        for number, line in enumerate(zip_longest(*parts, fillvalue="")):
+            drawn = [
+                (row[at].drawn(part) if number == 0 else part) + " " * (widths[at] - _width(part))
+                for at, part in zip(widths, line, strict=True)
+            ]
+            sys.stdout.write(f"{(' ' * _GAP).join(drawn).rstrip()}\n")
+    if note and elastic is not None:
+        print_line(f"{note}, for want of room: --json has all.", style="bright_black")
 
 
-def _draw(
+def _make_room(
+    widths: dict[int, int],
     headings: Sequence[str],
-    rows: Sequence[Sequence[Styled]],
     *,
     spare: Sequence[str],
-    elastic: Collection[str] | None,
-) -> None:
-    from rich.table import Table  # noqa: PLC0415 - for a terminal
+    elastic: Collection[str],
+) -> str:
+    """Fit columns into the window, and say what was done for it.
 
-    window, is_list = console().width, elastic is not None
-    columns = [
-        (name, [text(name, style="bold"), *(cell.drawn() for cell in column)])
-        for name, column in zip(headings, zip(*rows, strict=True), strict=True)
-    ]
+    *spare* columns are left out; then the widest *elastic* one gives way, and at last the widest.
+    """
+    room, left_out = window(), list[str]()
+    gives = {at for at in widths if headings[at] in elastic}
 
-    def least(name: str, cells: "Sequence[Text]") -> int:
-        whole = max(cell.cell_len for cell in cells)
-        return min(whole, LEAST_WIDTH) if name in (elastic or ()) else whole
+    def over(least: int) -> int:
+        taken = (min(width, least) if at in gives else width for at, width in widths.items())
+        return sum(taken) + _GAP * (len(widths) - 1) - room
 
-    def over(width_of: "Callable[[str, Sequence[Text]], int]") -> bool:
-        """Tell whether the columns are wider than the window."""
-        return sum(width_of(*column) + _GAP for column in columns) - _GAP > window
-
-    left_out = list[str]()
     for name in spare:
-        if over(least):
+        if over(LEAST_WIDTH) > 0:
             left_out.append(name)
-            columns = [column for column in columns if column[0] != name]
-    keeps = is_list and not over(least)
-    grid = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_header=False)
-    for name, cells in columns:
-        grid.add_column(
-            overflow="ellipsis" if is_list else "fold",
-            no_wrap=keeps and name not in (elastic or ()),
-            min_width=least(name, cells) if keeps else None,
-        )
-    for row in zip(*(cells for _, cells in columns), strict=True):
-        for cell in row:
-            cell.no_wrap = is_list
-        grid.add_row(*row)
-    _print(grid)
+            del widths[headings.index(name)]
+    is_shortened = sum(widths.values()) + _GAP * (len(widths) - 1) > room
+    widths.update({at: min(width, room) for at, width in widths.items()})
+    for among, least in ((gives & widths.keys(), LEAST_WIDTH), ([*widths], 1)):
+        while over(room) > 0:
+            widest = max(among, key=widths.__getitem__, default=None)
+            if widest is None or widths[widest] <= least:
+                break
+            widths[widest] -= 1
     if left_out:
-        missing = f"Without {listed(left_out)}, for want of room"
-    elif is_list and over(lambda _, cells: max(cell.cell_len for cell in cells)):
-        missing = "Shortened, for want of room"
-    else:
-        return
-    print_line(f"{missing}: --json has all.", style="bright_black")
+        return f"Without {listed(left_out)}"
+    return "Shortened" if is_shortened else ""
+
+
+def _whole(text: str, _: int) -> list[str]:
+    return [text]
+
+
+def _folded(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, max(width, 1), break_on_hyphens=False) or [text]
+
+
+def _cut_off(text: str, width: int) -> list[str]:
+    return [shortened_to(text, width)]
+
+
+def shortened_to(text: str, width: int) -> str:
+    """Cut a text off so that it takes *width* cells at most, and show that by its last one."""
+    if _width(text) <= width:
+        return text
+    from rich.cells import set_cell_size  # noqa: PLC0415 - for narrow windows
+
+    return f"{set_cell_size(text, max(width - 1, 0))}…"
 
 
 def _width(shown: str) -> int:
@@ -252,50 +275,24 @@ def _width(shown: str) -> int:
     return cell_len(shown)
 
 
-def _print(content: "RenderableType", *, soft_wrap: bool = False) -> None:
-    """Print without the blanks at the ends of lines."""
-    out = console()
-    with out.capture() as captured:
-        out.print(content, soft_wrap=soft_wrap)
-    sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
-
-
 def facts(pairs: Iterable[tuple[str, object]]) -> None:
     """Print names and values below each other, a value's lines too; None is left out."""
     known = [(name, value) for name, value in pairs if value is not None]
-    if not is_terminal():
-        width = max(len(name) for name, _ in known) + _GAP
-        for name, value in known:
-            first, *others = printable_lines(_written(value)).split("\n")
-            sys.stdout.write(f"{name:{width}}{first}".rstrip() + "\n")
-            sys.stdout.writelines(f"{'':{width}}{line}".rstrip() + "\n" for line in others)
-        return
-    from rich.table import Table  # noqa: PLC0415 - for a terminal
-    from rich.text import Text  # noqa: PLC0415 - as above
-
-    grid = Table.grid(padding=(0, _GAP, 0, 0))
+    width = max(len(name) for name, _ in known) + _GAP
     for name, value in known:
-        if isinstance(value, Styled):
-            shown = value.drawn()
-        else:
-            shown = Text(printable_lines(_written(value)))
-        grid.add_row(Text(name, style="bold"), shown)
-    _print(grid)
+        lines = printable_lines(_written(value)).split("\n")
+        if is_terminal():
+            lines = [part for line in lines for part in _folded(line, window() - width)]
+        first = value.drawn() if isinstance(value, Styled) else lines[0]
+        sys.stdout.write(
+            f"{in_colour(name, 'bold')}{'':{width - len(name)}}{first}".rstrip() + "\n"
+        )
+        sys.stdout.writelines(f"{'':{width}}{line}".rstrip() + "\n" for line in lines[1:])
 
 
 def printable_lines(shown: str) -> str:
     """Escape control characters in a text of several lines."""
     return printable(shown.replace("\r\n", "\n"), keep="\t\n")
-
-
-def moment(value: datetime | None) -> str | None:
-    """Write a moment to the second, in the zone that people are shown."""
-    return None if value is None else say_moment(value, display_zone())
-
-
-def due(value: datetime) -> str:
-    """Write a due instant to the minute unless it is none, in the zone that people are shown."""
-    return say_due(value, display_zone())
 
 
 def _cell(value: object) -> Styled:
@@ -307,76 +304,6 @@ def _written(value: object) -> str:
         case None:
             return "-"
         case datetime():
-            return moment(value) or "-"
+            return moment(value)
         case _:
             return str(value)
-
-
-_SECOND, _MINUTE, _HOUR, _DAY = (UNITS[unit] for unit in "smhd")
-#: From here on the day of the week says less than the date; and further away a number of days.
-_WEEK: Final = 6 * _DAY
-_FAR: Final = 60 * _DAY
-
-
-def say_left(length: timedelta) -> str:
-    """Print a length of time in its largest unit, rounded down.
-
-    >>> say_left(timedelta(minutes=3, seconds=20)), say_left(timedelta(hours=50))
-    ('3 min', '2 d')
-    """
-    if length < _MINUTE:
-        return f"{length // _SECOND} s"
-    if length < _HOUR:
-        return f"{length // _MINUTE} min"
-    if length < 2 * _DAY:
-        return f"{length // _HOUR} h"
-    return f"{length // _DAY} d"
-
-
-def say_took(length: timedelta) -> str:
-    """Print how long something took.
-
-    >>> say_took(timedelta(milliseconds=120)), say_took(timedelta(seconds=200))
-    ('0.12 s', '3 min 20 s')
-    """
-    seconds = length / _SECOND
-    if length < _MINUTE:
-        return f"{seconds:.2g} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if length < _HOUR:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
-
-
-def say_beside(moment: datetime, now: datetime) -> str:
-    """Print a moment as people think of it beside *now*; one that is far away as its date.
-
-    >>> say_beside(datetime(2026, 3, 2, 12, 3, tzinfo=UTC), datetime(2026, 3, 2, 12, tzinfo=UTC))
-    'in 3 min'
-    >>> say_beside(datetime(2026, 3, 2, 10, 0, tzinfo=UTC), datetime(2026, 3, 2, 12, tzinfo=UTC))
-    '2 h ago'
-    """
-    length = moment - now
-    if abs(length) >= _FAR:
-        return f"{in_zone(moment, display_zone()):%Y-%m-%d}"
-    if abs(length) < _SECOND:
-        return "now"
-    return f"in {say_left(length)}" if length > timedelta(0) else f"{say_left(-length)} ago"
-
-
-def say_near(moment: datetime, now: datetime, zone: tzinfo) -> str:
-    """Print a due instant without what it has in common with today.
-
-    >>> noon = datetime(2026, 3, 2, 12, tzinfo=UTC)
-    >>> say_near(noon + timedelta(minutes=3), noon, UTC)
-    '12:03Z'
-    >>> say_near(noon + timedelta(days=2), noon, UTC)
-    'Wed 12:00Z'
-    """
-    there = in_zone(moment, zone)
-    if abs(moment - now) >= _FAR:
-        return f"{there:%Y-%m-%d}"
-    if abs(moment - now) >= _WEEK:
-        return f"{there:%m-%d}"
-    time = f"{there:{'%H:%M:%S' if there.second else '%H:%M'}}{say_offset(there)}"
-    return time if there.date() == now.astimezone(zone).date() else f"{there:%a} {time}"

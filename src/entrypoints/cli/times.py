@@ -16,11 +16,15 @@ from cronhare.domain.cron import find_zone
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, minute_of, moment_of
 from cronhare.domain.texts.moments import (
     LONGEST_MOMENT,
+    UNITS,
     DurationInvalid,
+    in_zone,
     parse_duration,
     read_iso,
     read_time_of_day,
     say_due,
+    say_moment,
+    say_offset,
 )
 
 from ..settings.sources import find_setting
@@ -113,9 +117,7 @@ def none_since(empty: str, since: datetime | None, until: datetime | None = None
     """Say that nothing was found, and from when on it was looked for; *empty* where that is all."""
     if since is None:
         return empty
-    zone = display_zone()
-    before = f" and before {say_due(until, zone)}" if until else ""
-    return f"None since {say_due(since, zone)}{before}."
+    return f"None since {due(since)}" + (f" and before {due(until)}." if until else ".")
 
 
 def read_future(text: str, zone: tzinfo, *, now: datetime) -> datetime:
@@ -152,3 +154,83 @@ def _of_day(text: str, zone: tzinfo, now: datetime, write: str, towards: int) ->
     day = now.astimezone(wall.tzinfo)
     days = towards if (datetime.combine(day, wall) > now) == (towards < 0) else 0
     return datetime.combine(day + timedelta(days=days), wall)
+
+
+def moment(value: datetime) -> str:
+    """Write a moment to the second, in the zone that people are shown."""
+    return say_moment(value, display_zone())
+
+
+def due(value: datetime) -> str:
+    """Write a due instant to the minute unless it is none, in the zone that people are shown."""
+    return say_due(value, display_zone())
+
+
+_SECOND, _MINUTE, _HOUR, _DAY = (UNITS[unit] for unit in "smhd")
+#: From here on the day of the week says less than the date; and further away a number of days.
+_WEEK: Final = 6 * _DAY
+_FAR: Final = 60 * _DAY
+
+
+def say_left(length: timedelta) -> str:
+    """Print a length of time in its largest unit, rounded down.
+
+    >>> say_left(timedelta(minutes=3, seconds=20)), say_left(timedelta(hours=50))
+    ('3 min', '2 d')
+    """
+    if length < _MINUTE:
+        return f"{length // _SECOND} s"
+    if length < _HOUR:
+        return f"{length // _MINUTE} min"
+    if length < 2 * _DAY:
+        return f"{length // _HOUR} h"
+    return f"{length // _DAY} d"
+
+
+def say_took(length: timedelta) -> str:
+    """Print how long something took.
+
+    >>> say_took(timedelta(milliseconds=120)), say_took(timedelta(seconds=200))
+    ('0.12 s', '3 min 20 s')
+    """
+    seconds = length / _SECOND
+    if length < _MINUTE:
+        return f"{seconds:.2g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if length < _HOUR:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def say_beside(moment: datetime, now: datetime) -> str:
+    """Print a moment as people think of it beside *now*; one that is far away as its date.
+
+    >>> say_beside(datetime(2026, 3, 2, 12, 3, tzinfo=UTC), datetime(2026, 3, 2, 12, tzinfo=UTC))
+    'in 3 min'
+    >>> say_beside(datetime(2026, 3, 2, 10, 0, tzinfo=UTC), datetime(2026, 3, 2, 12, tzinfo=UTC))
+    '2 h ago'
+    """
+    length = moment - now
+    if abs(length) >= _FAR:
+        return f"{in_zone(moment, display_zone()):%Y-%m-%d}"
+    if abs(length) < _SECOND:
+        return "now"
+    return f"in {say_left(length)}" if length > timedelta(0) else f"{say_left(-length)} ago"
+
+
+def say_near(moment: datetime, now: datetime, zone: tzinfo) -> str:
+    """Print a due instant without what it has in common with today.
+
+    >>> noon = datetime(2026, 3, 2, 12, tzinfo=UTC)
+    >>> say_near(noon + timedelta(minutes=3), noon, UTC)
+    '12:03Z'
+    >>> say_near(noon + timedelta(days=2), noon, UTC)
+    'Wed 12:00Z'
+    """
+    there = in_zone(moment, zone)
+    if abs(moment - now) >= _FAR:
+        return f"{there:%Y-%m-%d}"
+    if abs(moment - now) >= _WEEK:
+        return f"{there:%m-%d}"
+    time = f"{there:{'%H:%M:%S' if there.second else '%H:%M'}}{say_offset(there)}"
+    return time if there.date() == now.astimezone(zone).date() else f"{there:%a} {time}"

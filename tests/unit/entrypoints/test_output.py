@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import attrs
 import pytest
 
-from cronhare.entrypoints.cli import output
+from cronhare.entrypoints.cli import output, times
 from cronhare.entrypoints.cli.output import Styled, moment, print_line, print_rows, table
 from cronhare.entrypoints.cli.times import display_zone
 
@@ -25,6 +25,7 @@ def window(monkeypatch: pytest.MonkeyPatch) -> Window:
 
     def become(width: int) -> None:
         monkeypatch.setattr(output, "is_terminal", lambda: True)
+        monkeypatch.setenv("NO_COLOR", "1")
         monkeypatch.setenv("COLUMNS", str(width))
 
     return become
@@ -87,7 +88,7 @@ def listed(run: Run, capsys: pytest.CaptureFixture[str]) -> str:
 def test_times_are_in_full_in_a_pipe(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output, "display_zone", lambda: UTC)
+    monkeypatch.setattr(times, "display_zone", lambda: UTC)
     run = Run("a", datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC), "failed")
 
     assert listed(run, capsys).split() == ["a", "2026-03-02", "12:00:30Z", "failed"]

@@ -19,12 +19,11 @@ from ..output import (
     Styled,
     answer,
     json_line,
-    moment,
     print_json,
     print_line,
     print_rows,
 )
-from ..times import IN_ZONE, PAST, none_since, read_span
+from ..times import IN_ZONE, PAST, moment, none_since, read_span
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:

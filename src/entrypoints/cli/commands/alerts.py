@@ -33,8 +33,9 @@ from ...given import Named
 from ..completion import SCHEDULES
 from ..errors import Refusal, Status
 from ..jobs_files import App, Jobs, load_all, named
-from ..output import Columns, Json, Styled, facts, moment, print_json, print_line, print_rows
-from ..typed_values import Limit
+from ..options import Limit
+from ..output import Columns, Json, Styled, facts, print_json, print_line, print_rows
+from ..times import moment
 from ..wiring import open_ledger, read_settings, wire_with
 
 if TYPE_CHECKING:

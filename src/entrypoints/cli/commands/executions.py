@@ -25,26 +25,21 @@ from ..described import (
     show_execution,
 )
 from ..errors import Refusal, Status
-from ..options import OfSchedule, OfTask, ScheduleName, number, one_of
+from ..options import MOST_LINES, Limit, OfSchedule, OfTask, ScheduleName, number, one_of
 from ..output import (
     Columns,
     Json,
     Styled,
     answer,
-    due,
     print_beside,
     print_json,
     print_line,
     print_rows,
-    say_took,
 )
-from ..times import IN_ZONE, PAST, none_since, read_span, read_time
-from ..typed_values import MOST_LINES, Limit
+from ..times import IN_ZONE, PAST, due, none_since, read_span, read_time, say_took
 from ..wiring import open_ledger, said_ledger
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from cronhare.application.administration.reading.queries import Queries
 
 
@@ -98,7 +93,7 @@ def list_(
     print_rows(found, columns, json=json, empty=empty, spare=spare, elastic=("ERROR",))
 
 
-def _change(execution: ExecutionView) -> "Text":
+def _change(execution: ExecutionView) -> str:
     return change_line(
         execution.id,
         execution.due_at,

@@ -18,10 +18,18 @@ from ...node_identity import this_actor
 from ..completion import FAILURES
 from ..described import Watch, failure_columns, failure_line, print_changes, show_failure
 from ..errors import Refusal, Status
-from ..options import EVERY_OPTION, FEW_OPTIONS, Asked, Before, Note, chosen_by, number
+from ..options import (
+    EVERY_OPTION,
+    FEW_OPTIONS,
+    Asked,
+    Before,
+    Limit,
+    Note,
+    chosen_by,
+    number,
+)
 from ..output import Columns, Json, answer, print_json, print_line, print_rows
 from ..times import none_since
-from ..typed_values import Limit
 from ..wiring import open_ledger
 from .replays import (
     DryRun,

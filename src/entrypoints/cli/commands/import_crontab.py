@@ -6,14 +6,11 @@ import pwd
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from shutil import which
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from cronhare.adapters.crontab.carrier import import_crontabs
 from cronhare.adapters.crontab.reader import (
@@ -30,7 +27,7 @@ from cronhare.domain.schedules.catalog import LARGEST_FILE
 from cronhare.domain.texts.words import counted
 
 from ..errors import Refusal, write_new
-from ..output import text
+from ..output import print_error
 from ..progress import working
 
 COLOURS = {Verdict.CARRIED: "green", Verdict.CHANGED: "yellow", Verdict.LEFT_OUT: "red"}
@@ -81,10 +78,9 @@ def crontab(
         sys.stdout.buffer.write(imported.text.encode())  # UTF-8, whatever the terminal speaks
     else:
         write_new(output, imported.text, if_there="Choose another name, or remove it first.")
-    with suppress(OSError):  # the report may be lost; the file is written
-        out = Console(stderr=True, highlight=False, soft_wrap=True)
-        for line in (*_kinds(crontabs, host, kind), *_report(imported, output)):
-            out.print(line if isinstance(line, Text) else text(line))
+    for line in _kinds(crontabs, host, kind):
+        print_error(line)
+    _report(imported, output)
     if unread:
         what = f"{counted(len(unread), 'crontab')} could not be read; the others were"
         raise Refusal(what, unread, "Correct the names, and import those as well.")
@@ -170,15 +166,16 @@ def _kinds(crontabs: Sequence[Crontab], host: Host, asked: CrontabKind | None) -
             yield f"{found}: {', '.join(names)}. Is it a system's? Then: --kind system"
 
 
-def _report(imported: Imported, output: Path | None) -> Iterator[str | Text]:
+def _report(imported: Imported, output: Path | None) -> None:
     for finding in imported.findings:
-        verdict = Text(finding.verdict.value, style=COLOURS[finding.verdict])
-        place, what = f"{finding.file}:{finding.line}: ", f": {finding.job or finding.text}"
-        yield Text.assemble(text(place), verdict, text(what))
-        yield from (f"    {reason}" for reason in finding.reasons)
-    yield from (f"note: {note}" for note in imported.notes)
+        what = f"{finding.verdict.value}: {finding.job or finding.text}"
+        print_error(f"{finding.file}:{finding.line}: {what}", style=COLOURS[finding.verdict])
+        for reason in finding.reasons:
+            print_error(f"    {reason}")
+    for note in imported.notes:
+        print_error(f"note: {note}")
     jobs = sum(finding.job is not None for finding in imported.findings)
     left = sum(finding.verdict is Verdict.LEFT_OUT for finding in imported.findings)
-    yield f"{counted(jobs, 'job')} carried over, {counted(left, 'line')} left out."
+    print_error(f"{counted(jobs, 'job')} carried over, {counted(left, 'line')} left out.")
     if output is not None:
-        yield f"Look at {output}, then run: cronhare check {output}"
+        print_error(f"Look at {output}, then run: cronhare check {output}")

@@ -22,8 +22,8 @@ from ..completion import runs
 from ..described import say_pause
 from ..errors import Refusal
 from ..options import one_of
-from ..output import Json, json_line, moment, print_json, print_line, printable_lines
-from ..times import display_zone
+from ..output import Json, json_line, print_json, print_line, printable_lines
+from ..times import display_zone, moment
 from ..wiring import open_ledger, opened, wire
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ from cronhare.domain.texts.moments import DurationInvalid, parse_duration
 
 from ..described import show_due
 from ..errors import Refusal
+from ..options import MOST_LINES
 from ..output import Json, print_json, print_line
 from ..times import read_time
-from ..typed_values import MOST_LINES
 
 
 def next_due(

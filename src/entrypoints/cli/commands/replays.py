@@ -16,7 +16,7 @@ from cronhare.domain.texts.words import counted
 from ...node_identity import this_actor, this_user
 from ..completion import REPLAYS
 from ..errors import Refusal
-from ..options import ScheduleName, number, with_options
+from ..options import Limit, ScheduleName, number, with_options
 from ..output import (
     Columns,
     Json,
@@ -30,7 +30,6 @@ from ..output import (
 )
 from ..progress import make_bar, working
 from ..times import PAST, read_span
-from ..typed_values import Limit
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:

@@ -24,12 +24,11 @@ from ...given import Named
 from ...node_identity import this_actor, this_user
 from ..described import say_pause, show_due
 from ..jobs_files import App, load_all
-from ..options import ScheduleName, ScheduleNames
+from ..options import MOST_LINES, ScheduleName, ScheduleNames
 from ..output import (
     Columns,
     Json,
     Styled,
-    due,
     facts,
     is_terminal,
     json_line,
@@ -37,15 +36,29 @@ from ..output import (
     print_json,
     print_line,
     print_rows,
-    say_left,
-    say_near,
 )
-from ..times import display_zone, read_future
+from ..times import display_zone, due, read_future, say_left, say_near
 from ..wiring import open_ledger, said_ledger
 
 
-def list_(*, search: str | None, limit: int, json: bool) -> None:
-    """List the schedules by name, at most *limit*; what is left out is told after the list."""
+def list_(
+    context: typer.Context,
+    *,
+    search: Annotated[
+        str | None, typer.Option(help="Only those with this in their name or description.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, max=MOST_LINES, help="At most so many, by name.")
+    ] = 1_000,
+    json: Json = False,
+) -> None:
+    """List the schedules: how the last run of each stands, and when it is due next.
+
+    The last run is one that has not ended, else the one that ended last: where a retry did, that
+    may be one which was due before others.
+    """
+    if context.invoked_subcommand is not None:
+        return
     container = open_ledger()
     now = container.queries().now()
     page = container.schedule_pages().page(ScheduleFilter(search=search), limit=limit)

@@ -9,10 +9,9 @@ from cronhare.domain.texts.moments import say_duration
 from cronhare.ports.statistics import DAY_AND_TYPE, MOST_GROUPS, OF_FAILURES, WEEK, By
 
 from ..errors import Refusal
-from ..options import Asked, chosen_by
+from ..options import Asked, Limit, chosen_by
 from ..output import Columns, Json, print_rows
 from ..times import IN_ZONE, PAST, none_since, read_span
-from ..typed_values import MOST_LINES
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ Grouped = Annotated[
 ]
 From = Annotated[str, typer.Option("--since", help=f"From this time on: {PAST}. {IN_ZONE}.")]
 To = Annotated[str | None, typer.Option("--until", help="Before this time, written the same way.")]
-Limit = Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many lines.")]
 
 #: The original's weekly report looks back so far.
 A_WEEK: Final = say_duration(WEEK)

@@ -13,7 +13,8 @@ from ...node_identity import this_actor
 from ..completion import NODES, TASKS
 from ..errors import file_refusal
 from ..options import one_of
-from ..output import Columns, Json, Styled, answer, moment, print_beside, print_rows
+from ..output import Columns, Json, Styled, answer, print_beside, print_rows
+from ..times import moment
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
