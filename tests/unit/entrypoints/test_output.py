@@ -8,8 +8,8 @@ import attrs
 import pytest
 
 from cronhare.entrypoints.cli import output, times
-from cronhare.entrypoints.cli.output import Styled, moment, print_line, print_rows, table
-from cronhare.entrypoints.cli.times import display_zone
+from cronhare.entrypoints.cli.output import Styled, print_line, print_rows, table
+from cronhare.entrypoints.cli.times import display_zone, moment
 
 LAST = datetime.max.replace(tzinfo=UTC)
 FAILED_AT = datetime(2026, 11, 22, 12, 26, 2, tzinfo=UTC)
