@@ -3,8 +3,7 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
-from functools import partial
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,11 @@ from cronhare.adapters.rabbitmq.client import Address
 from cronhare.adapters.rabbitmq.inspection import RabbitInspection
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.gauges import loads, outstanding
-from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.sql.records.inspection import SqlInspection
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.application.doctor.finding import Seen
 from cronhare.application.doctor.servers import BROKER_SERVER
 from cronhare.domain.events.outbox import OutboxRow, OutboxState
-from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.limits import BreakerPolicy, BreakerState, BudgetPolicy, RetryLimits
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.keys import standalone_queue
@@ -63,7 +60,6 @@ from tests.integration.ledgers import (
     all_running,
     draft,
     server_ledger,
-    sql_ledger,
 )
 from tests.integration.shell import Said, Shell
 from tests.integration.test_catching_up_contract import with_budget
@@ -142,43 +138,6 @@ def test_runs_that_nobody_begins_are_an_outage_with_the_queues_to_serve(applied:
         assert "1 run waits since 2026-01-01 00:00:00Z in mails, and nothing runs" in said.out
     assert "`cronhare up --jobs JOBS.TOML`" in unsent.out
     assert "`cronhare up --jobs jobs.toml`" in unserved.out
-
-
-def test_nodes_that_report_themselves_are_judged_by_their_reports(applied: Path) -> None:
-    shell = Shell(applied)
-    engine = open_engine(f"sqlite:///{applied / 'cronhare.sqlite3'}")
-    nodes, now = SqlNodeStore(engine, SystemClock()), datetime.now(UTC)
-
-    def report(name: str, role: str, version: str, **fields: Any) -> None:  # noqa: ANN401 - a report's
-        seen: dict[str, Any] = {"started_at": now, "seen_at": now} | fields
-        nodes.report(
-            NodeReport(name=name, role=role, host=name, version=version, **seen),
-            kept_for=timedelta(hours=1),
-        )
-
-    def warnings() -> list[tuple[str, str]]:
-        return told(shell("doctor", "--json"), "warning")
-
-    unreported = warnings()
-    report("bee-9", "worker", "1.0", queues=("mails",))
-    report("cat-3", "scheduler", "1.0", seen_at=now - timedelta(minutes=1))
-    alone = warnings()
-    ahead = timedelta(hours=1)
-    report("ant-7", "up", "1.1", queues=("cron_scheduler",), clock_offset=ahead)
-    said = shell("doctor", "--json")
-    engine.dispose()
-
-    assert unreported == []
-    assert alone == [
-        ("nodes", "No scheduler reports itself: what falls due is not claimed"),
-        ("nodes", "No worker reports that it serves cron_scheduler"),
-    ]
-    [(_, off)] = told(said, "warning")
-    assert off.startswith("Hosts are off the ledger's clock: ant-7 by +3600.000 s")
-    silent, versions = (what for subject, what in told(said, "note") if subject == "nodes")
-    assert silent.startswith("cat-3 (scheduler) is silent since ")
-    assert versions == "Different versions are at work: 1.0 (bee-9); 1.1 (ant-7)"
-    assert said.status == 0
 
 
 @pytest.mark.parametrize(
@@ -283,21 +242,6 @@ def test_a_broker_that_is_away_is_told_without_a_line_of_log(applied: Path) -> N
     assert (subject, f"127.0.0.1:{port}" in what) == ("broker", True)
     assert "secret" not in said.out
     assert said.err == ""
-
-
-@pytest.mark.parametrize(("queue_type", "severity"), [("quorum", "warning"), ("classic", "note")])
-def test_what_deduplication_by_the_broker_takes_is_told_before_the_broker_is_there(
-    applied: Path, queue_type: str, severity: str
-) -> None:
-    said = Shell(applied)(
-        "doctor",
-        "--json",
-        CRON_BROKER_URL=f"amqp://127.0.0.1:{free_port()}/",
-        CRON_QUEUE_TYPE=queue_type,
-        CRON_MESSAGE_DEDUPLICATION="on",
-    )
-
-    assert "CRON_MESSAGE_DEDUPLICATION" in "".join(what for _, what in told(said, severity))
 
 
 @pytest.fixture
@@ -541,7 +485,7 @@ def test_what_is_retried_waits_from_its_next_attempt_on(
     assert [each.since for each in after] == [execution.next_attempt_at]
 
 
-def test_late_runs_that_wait_for_their_turns_are_counted_and_wait_for_nobody(
+def test_late_runs_that_wait_for_their_turns_wait_for_nobody(
     sqlite: Ledger, sqlite_engine: Engine, clock: FrozenClock
 ) -> None:
     ledger, engine = sqlite, sqlite_engine
@@ -554,8 +498,6 @@ def test_late_runs_that_wait_for_their_turns_are_counted_and_wait_for_nobody(
     activity = look(engine, clock).activity
 
     assert activity is not None
-    last = clock.now() + timedelta(minutes=3) - timedelta(seconds=5)
-    assert (activity.late_runs, activity.late_until) == (30, last)
     assert (activity.waiting, activity.budgets) == ((), [])
 
 
@@ -792,21 +734,6 @@ def planned_mysql(migrated_mysql: URL) -> URL:
     return migrated_mysql
 
 
-def test_what_nobody_took_up_for_months_is_an_outage(applied: Path, planned_mysql: URL) -> None:
-    past = SystemClock().now() - timedelta(days=90)
-    engine = open_engine(planned_mysql.render_as_string(hide_password=False))
-    ledger = sql_ledger(FrozenClock(past), engine)
-    ledger.running("report", node="ant")
-    engine.dispose()
-
-    said = Shell(applied)(
-        "doctor", "--json", CRON_DATABASE_URL=planned_mysql.render_as_string(hide_password=False)
-    )
-
-    assert said.status == 3
-    assert "ant vanished with 1 task" in "".join(what for _, what in told(said, "error"))
-
-
 def test_in_production_the_command_looks_at_both_servers(
     applied: Path, vhost: str, planned_mysql: URL
 ) -> None:
@@ -822,29 +749,3 @@ def test_in_production_the_command_looks_at_both_servers(
     subjects = {subject for subject, _ in told(said, "ok")}
     assert {"settings", "database", "schema", "clock", "broker", "queues", "lanes"} <= subjects
     assert said.err == ""
-
-
-def test_a_queue_that_only_its_schedule_names_is_told_until_that_is_off_and_has_run_out(
-    applied: Path, vhost: str
-) -> None:
-    declare(vhost)
-    shell = partial(Shell(applied), CRON_BROKER_URL=vhost)
-
-    def missing() -> list[str]:
-        findings = shell("doctor", "--jobs", "jobs.toml", "--json").json()["findings"]
-        return [each["cure"] for each in findings if each["what"].startswith("Not there")]
-
-    other = JOBS + 'queue = "cron_scheduler.other"\n'
-    (applied / "jobs.toml").write_text(other)
-    assert shell("apply", "jobs.toml").status == 0
-    assert shell("run", "nightly").status == 0
-    [wanted] = missing()
-    (applied / "jobs.toml").write_text(JOBS.partition("[schedules")[0])
-    assert shell("apply", "jobs.toml").status == 0
-    waits = missing()
-    assert shell("executions", "cancel", "1").status == 0
-
-    assert wanted.startswith("`cronhare worker --jobs jobs.toml --queues cron_scheduler.other`")
-    assert "correct `queue` of schedule nightly" in wanted
-    assert waits == [wanted]
-    assert missing() == []

@@ -112,7 +112,6 @@ def guide(vhost: str) -> BrokerGuide:
         "or raise vm_memory_high_watermark or disk_free_limit",
         list_bindings=f"`rabbitmqctl list_bindings --vhost {vhost}`",
         list_policies=f"`rabbitmqctl list_policies --vhost {vhost}`",
-        count_messages=f"`rabbitmqctl list_queues --vhost {vhost} name messages`",
         purge=lambda queue: f"`rabbitmqctl purge_queue --vhost {vhost} {queue}`",
         delete=lambda queue: f"`rabbitmqctl delete_queue --vhost {vhost} {queue} --if-empty`",
     )

@@ -1,14 +1,13 @@
 """A finding, what it is judged from, and the table of rules that a judgement is.
 
-A rule has a name and a subject: a function that looks at all that was asked, and yields severity,
-sentence and cure of each thing that it finds.
+A rule is a function about a subject: it looks at all that was asked, and yields what it finds.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
-from typing import NamedTuple, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import attrs
 
@@ -36,22 +35,20 @@ class Finding:
     """One thing that was looked at.
 
     *what* is a sentence without a full stop. *cure* says what to do, and is empty if nothing is.
-    It may stand for several that were not told one by one.
     """
 
     severity: Severity
     subject: str
     what: str
     cure: str = ""
-    stands_for: int = attrs.field(default=1, kw_only=True, eq=False)
 
 
 @attrs.frozen(kw_only=True)
 class SettingsFacts:
     """The settings of this process: the ledger *on_one_file*, the broker *in_memory*.
 
-    *deduplicates* and *quorum* are what task queues are wanted to do and to be. *unknown* are the
-    variables that mean nothing, each with the one that was probably meant, or None.
+    *deduplicates* and *quorum* are of task queues. *unknown* are the variables that mean nothing,
+    each with the one that was probably meant, or None.
     """
 
     on_one_file: bool
@@ -148,21 +145,13 @@ class Seen:
         return [*dict.fromkeys((MAIN_QUEUE, *self.queues)), *self.others]
 
 
-class Told(NamedTuple):
-    """What a rule tells of a thing that it has found: see `Finding`."""
+#: What a rule yields: sentence and cure. Its subject is that of the rule.
+ok = partial(Finding, Severity.OK, "")
+note = partial(Finding, Severity.NOTE, "")
+warning = partial(Finding, Severity.WARNING, "")
+error = partial(Finding, Severity.ERROR, "")
 
-    severity: Severity
-    what: str
-    cure: str = ""
-    stands_for: int = 1
-
-
-ok = partial(Told, Severity.OK)
-note = partial(Told, Severity.NOTE)
-warning = partial(Told, Severity.WARNING)
-error = partial(Told, Severity.ERROR)
-
-Said: TypeAlias = Iterator[Told]
+Said: TypeAlias = Iterator[Finding]
 Rule: TypeAlias = Callable[[Seen], Said]
 
 
@@ -185,8 +174,8 @@ class Rules:
         """Give what the rules find; a rule is silent about what was not seen."""
         for subject, rule in self._rules:
             with suppress(NotSeenError):
-                for severity, what, cure, stands_for in rule(seen):
-                    yield Finding(severity, subject, what, cure, stands_for=stands_for)
+                for found in rule(seen):
+                    yield attrs.evolve(found, subject=subject)
 
 
 def named(names: Sequence[str], *, total: int | None = None) -> str:
@@ -215,9 +204,8 @@ def grouped(findings: Sequence[Finding]) -> Sequence[Finding]:
             told.append(each)
         elif each is found[0]:
             examples = "; ".join(one.what for one in found[:MOST_ALIKE])
-            total = sum(one.stands_for for one in found)
-            what = f"{total:,} alike: {examples}; and {counted(total - MOST_ALIKE, 'other')}"
-            told.append(attrs.evolve(each, what=what, stands_for=total))
+            others = counted(len(found) - MOST_ALIKE, "other")
+            told.append(attrs.evolve(each, what=f"{len(found):,} alike: {examples}; and {others}"))
     return told
 
 

@@ -95,10 +95,7 @@ def next_due(seen: Seen) -> Said:
                 "itself: nobody knows when anything is due",
                 f"{_start(seen)}: without one nobody runs {'it' if count == 1 else 'them'}",
             )
-    elif due < seen.now:
-        ago = (seen.now - due).total_seconds()
-        yield ok(f"What was due at {say_moment(due)}, {ago:.0f} s ago, is not claimed yet")
-    else:
+    elif due >= seen.now:
         what = f"Nothing is overdue; the next is due at {say_moment(due)}"
         yield ok(what) if activity.nodes else note(f"{what}; no node reports itself", _start(seen))
 

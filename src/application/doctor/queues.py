@@ -208,12 +208,10 @@ def broken_lanes(seen: Seen) -> Said:
 @LANES.rule("lanes")
 def busy_lanes(seen: Seen) -> Said:
     if busy := _lanes(seen, LaneState.BUSY):
-        guide = seen.broker.guide if isinstance(seen.broker, BrokerFacts) else None
         longest = (LANE_UNIT * 2 ** busy[-1]).total_seconds()
         yield note(
-            f"Messages wait in {_names(busy)}, behind which a probe would have to wait as well",
-            f"look whether they come out: within {longest:,.1f} s these have to be gone"
-            f"{f' ({guide.count_messages})' if guide else ''}; or probe again then",
+            f"Messages wait in {_names(busy)}, and a probe would have to wait behind them",
+            f"probe again once they are gone, which is within {longest:,.1f} s",
         )
 
 

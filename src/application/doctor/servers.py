@@ -8,12 +8,12 @@ from cronhare.domain.nodes import WORRYING_SKEW, given_up_after
 from cronhare.ports.inspection import Cause, Link, SchemaFault, Unreachable
 
 from .finding import (
+    Finding,
     NotSeenError,
     Rules,
     Said,
     Seen,
     SettingsFacts,
-    Told,
     error,
     named,
     note,
@@ -64,18 +64,10 @@ def ledger_and_broker(seen: Seen) -> Said:
 @SETTINGS.rule("settings")
 def deduplication(seen: Seen) -> Said:
     facts = _settings(seen)
-    if not facts.deduplicates or facts.in_memory:
-        return
-    if facts.quorum:
+    if facts.deduplicates and facts.quorum and not facts.in_memory:
         yield warning(
             "CRON_MESSAGE_DEDUPLICATION does nothing for quorum queues",
             "turn it off: the ledger lets no copy run; or set CRON_QUEUE_TYPE=classic",
-        )
-    else:
-        yield note(
-            "CRON_MESSAGE_DEDUPLICATION needs the plugin rabbitmq_message_deduplication and queues "
-            "that were declared with it: over AMQP neither can be seen",
-            "see `rabbitmq-plugins list --enabled` and `rabbitmqctl list_queues name arguments`",
         )
 
 
@@ -211,7 +203,7 @@ def needs(seen: Seen) -> Said:
     broken = [need for need in read if not need.holds(facts.settings[need.setting])]
     for need in broken:
         said = facts.settings[need.setting] or "empty"
-        yield Told(need.severity, f"{need.setting} is {said}: {need.without}", need.cure)
+        yield Finding(need.severity, "", f"{need.setting} is {said}: {need.without}", need.cure)
     if read and not broken:
         shown = ", ".join(need.setting for need in read)
         yield ok(f"Its settings are as they must be: {shown}")

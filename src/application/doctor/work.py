@@ -17,7 +17,6 @@ from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import shown
 from cronhare.domain.texts.words import counted, plural
 from cronhare.ports.inspection import (
-    NAMES_TOLD,
     Fit,
     ScheduleFacts,
     Unreachable,
@@ -26,7 +25,7 @@ from cronhare.ports.inspection import (
 
 from ..reports.clashes import say_shared, shared_queues
 from ..starting import have_up_serve, serve, start_up
-from .finding import NotSeenError, Rules, Said, Seen, Told, error, named, note, ok, warning
+from .finding import Finding, NotSeenError, Rules, Said, Seen, error, named, note, ok, warning
 
 SCHEDULES, RUNS, TARGETS = Rules(), Rules(), Rules()
 
@@ -222,7 +221,7 @@ def waiting_runs(seen: Seen) -> Said:
             yield _wait(seen, why, found[why])
 
 
-def _wait(seen: Seen, why: _Why, waiting: Sequence[Waiting]) -> Told:
+def _wait(seen: Seen, why: _Why, waiting: Sequence[Waiting]) -> Finding:
     names = list(dict.fromkeys(each.queue for each in waiting))
     queues, since = named(names), say_moment(min(each.since for each in waiting))
     runs = sum(each.runs for each in waiting)
@@ -255,8 +254,10 @@ def _wait(seen: Seen, why: _Why, waiting: Sequence[Waiting]) -> Told:
             return _wait_in_up(seen, waiting, these, names)
 
 
-def _wait_in_up(seen: Seen, waiting: Sequence[Waiting], these: str, names: Sequence[str]) -> Told:
-    """One process serves all queues of its file: where it runs anything, all of them may wait."""
+def _wait_in_up(
+    seen: Seen, waiting: Sequence[Waiting], these: str, names: Sequence[str]
+) -> Finding:
+    # One process serves all queues of its file: where it runs anything, all of them may wait.
     is_there, there = seen.activity.named is not None, f"{these} in {named(names)}"
     if seen.activity.is_at_work:
         idle = [each.queue for each in waiting if not is_there and not each.running]
@@ -355,19 +356,6 @@ def spent_budgets(seen: Seen) -> Said:
         )
 
 
-@RUNS.rule("runs")
-def late_runs(seen: Seen) -> Said:
-    """Runs that were due in an outage, and wait for their turns."""
-    late, until = seen.activity.late_runs, seen.activity.late_until
-    if late and until is not None:
-        yield note(
-            f"{counted(late, 'late run')} still to begin, the last at {say_moment(until)}, as "
-            "CRON_CATCH_UP_BUDGET lets so many begin in a minute",
-            "none is lost; a larger one holds for those that come late from then on, and "
-            "`cronhare explain ID` tells the turn of one",
-        )
-
-
 # Targets of events
 
 
@@ -394,12 +382,9 @@ _LONGEST_REASON = 200
 def not_told(seen: Seen) -> Said:
     """Targets that were given up; not those that the file at hand has no more."""
     ours = {each.source: each for each in seen.subscriptions}
-    untold = [
-        each
-        for each in seen.activity.untold
-        if each.source not in ours or ours[each.source].target(each.name) is not None
-    ]
-    for target in untold[:NAMES_TOLD]:
+    for target in seen.activity.untold:
+        if target.source in ours and ours[target.source].target(target.name) is None:
+            continue
         at = f", of the last one at {say_moment(target.last_at)}" if target.last_at else ""
         why = f": {target.error[:_LONGEST_REASON]}" if target.error else ""
         yield warning(
@@ -409,7 +394,3 @@ def not_told(seen: Seen) -> Said:
             "that hold it is told anew within an hour or so; `cronhare events list --state "
             "given-up` has what it was not told of",
         )
-    if rest := len(untold[NAMES_TOLD:]):
-        what = f"{counted(rest, 'other target')} were not told either"
-        cure = "`cronhare events list --state given-up` has them"
-        yield warning(what, cure, stands_for=rest)

@@ -6,9 +6,7 @@ import pytest
 
 from cronhare.adapters.rabbitmq.topology import guide
 from cronhare.application.doctor.doctor import Doctor
-from cronhare.application.doctor.finding import Finding, Seen, grouped
-from cronhare.domain.events.targets import ByCommand, Subscriptions, Target
-from cronhare.domain.retries.limits import Breaker, Budget
+from cronhare.application.doctor.finding import Finding, Seen
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.topology import Topology
 from cronhare.ports.inspection import (
@@ -27,7 +25,6 @@ from cronhare.ports.inspection import (
     ScheduleFacts,
     Severity,
     Unreachable,
-    UntoldTarget,
 )
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -138,76 +135,6 @@ def test_a_queue_that_is_only_named_by_what_is_off_is_not_looked_for_once_its_ru
     assert ("cron_scheduler.reports" in names) is is_looked_at
 
 
-def test_failures_open_breakers_and_spent_budgets_are_told_with_their_remedies() -> None:
-    minute = timedelta(minutes=1)
-    opened = Breaker(
-        task="worker 7",
-        name="daily",
-        window=minute,
-        last_at=NOON,
-        opened_at=NOON,
-        probe_at=NOON + minute,
-    )
-    closed = Breaker(task="worker 8", window=minute, last_at=NOON)
-    spent = Budget(queue="mails", most=2, window=minute, grants=((NOON, 2),), granted_at=NOON)
-    free = Budget(queue="reports", most=2, window=minute)
-    activity = Activity(now=NOON, failures=9, breakers=[opened, closed], budgets=[spent, free])
-
-    findings = examine(Ledger(attrs.evolve(LEDGER, activity=activity)), Broker(RABBIT))
-
-    told = {each.what: each.cure for each in findings if each.severity is Severity.WARNING}
-    failed = told["9 runs failed for good and are unresolved"]
-    breaker = told["The circuit breaker of daily is open: what fails is not tried again"]
-    budget = told["The retry budget of mails is spent until 2026-03-02 12:01:00Z"]
-    assert "`cronhare failed replay ID`" in failed
-    assert "`cronhare breakers reset daily`" in breaker
-    assert "`cronhare failed list --all --task daily` has the errors" in breaker
-    assert "`cronhare budgets list`" in budget
-
-
-def test_targets_that_were_given_up_are_told_with_a_remedy_and_not_those_that_are_gone() -> None:
-    given_up = UntoldTarget(
-        name="ops", source="jobs.toml", events=3, last_at=NOON, error="410 Gone" + " " * 300
-    )
-    gone = attrs.evolve(given_up, name="old")
-    anothers = attrs.evolve(given_up, name="pager", source="other.toml", events=1, error=None)
-    undated = attrs.evolve(anothers, name="undated", events=2, last_at=None, error="410 Gone")
-    activity = Activity(now=NOON, untold=[given_up, gone, anothers, undated])
-    ops = Target(name="ops", means=ByCommand(command=("true",)))
-
-    findings = Doctor(
-        ledger=Ledger(attrs.evolve(LEDGER, activity=activity)), broker=Broker(RABBIT)
-    ).examine(
-        Seen(tasks=(), subscriptions=[Subscriptions(source="jobs.toml", targets={"ops": ops})]),
-        retry_delay=timedelta(seconds=30),
-    )
-
-    told = {each.what: each.cure for each in findings if each.subject == "notify"}
-    [first, second, third] = told
-    assert first.startswith("notify.ops of jobs.toml was not told of 3 events, of the last one at ")
-    assert first.rstrip().endswith(": 410 Gone")
-    assert len(first) < 300
-    assert second.startswith("notify.pager of other.toml was not told of 1 event, ")
-    assert third == "notify.undated of other.toml was not told of 2 events: 410 Gone"
-    assert "`cronhare alerts test ops`" in told[first]
-
-
-def test_rows_that_cannot_be_read_are_counted_and_some_are_named() -> None:
-    rows = [f"Alert strange:{number:03}: data: not JSON" for number in range(500)]
-    activity = Activity(now=NOON, broken_rows=["x" * 10**6, *rows])
-
-    [finding] = [
-        each
-        for each in examine(Ledger(attrs.evolve(LEDGER, activity=activity)), Broker(RABBIT))
-        if "strange" in each.what
-    ]
-
-    assert finding.severity is Severity.WARNING
-    assert finding.what.startswith("501 rows cannot be read, and count for nothing: xxx")
-    assert "strange:000" in finding.what
-    assert len(finding.what) < 500
-
-
 def test_the_lanes_are_probed_only_if_somebody_asks() -> None:
     broken = Broker(RABBIT, lanes=[LaneReport(3, LaneState.BROKEN)])
 
@@ -215,18 +142,3 @@ def test_the_lanes_are_probed_only_if_somebody_asks() -> None:
 
     assert subjects(unasked, Severity.ERROR) == []
     assert subjects(asked, Severity.ERROR) == ["lanes"]
-
-
-def warning(what: str, cure: str = "mend it") -> Finding:
-    return Finding(Severity.WARNING, "tasks", what, cure)
-
-
-def test_few_of_them_and_those_with_another_cure_are_told_one_by_one_in_their_order() -> None:
-    findings = [
-        warning("a"),
-        warning("b", "wait"),
-        warning("c"),
-        Finding(Severity.OK, "tasks", "d"),
-    ]
-
-    assert grouped(findings) == findings

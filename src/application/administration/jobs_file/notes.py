@@ -58,22 +58,6 @@ def notes_on(file: FileContent, *, now: datetime) -> Iterator[Note]:
     yield from notes_on_keys(file)
 
 
-def notes_on_schedule(
-    draft: ScheduleDraft, *, before: ScheduleDraft | None = None, now: datetime
-) -> Sequence[str]:
-    """Note what is probably not meant in a schedule of no file; after an edit, what that brought.
-
-    *before* is the schedule as it was.
-    """
-    known = set[str]() if before is None else {note.text for note in _on_draft(before, now)}
-    return [note.text for note in _on_draft(draft, now) if note.text not in known]
-
-
-def _on_draft(draft: ScheduleDraft, now: datetime) -> Iterator[Note]:
-    yield from notes_on_times(draft, now=now)
-    yield from _on_key(draft)
-
-
 def notes_on_times(draft: ScheduleDraft, *, now: datetime) -> Iterator[Note]:
     """Note what is probably not meant in the times of a draft without faults."""
     place = f"schedules.{draft.name}"
@@ -175,7 +159,7 @@ def notes_on_topics(files: Sequence[FileContent]) -> Iterator[Note]:
         Note(text, f"schedules.{draft.name}")
         for file in files
         for draft in file.drafts
-        if (text := _note_unheard(draft.topic, heard, of=of)) is not None
+        for text in _note_unheard(draft.topic, heard, of=of)
     )
     return islice(found, MOST_FAULTS)
 
@@ -188,7 +172,7 @@ def notes_on_served(
         Note(text, f"schedules.{draft.name}")
         for file in files
         for draft in file.drafts
-        if (text := _note_unserved(_queue_of(draft), served, by=by)) is not None
+        for text in _note_unserved(_queue_of(draft), served, by=by)
     )
     return islice(found, MOST_FAULTS)
 
@@ -198,23 +182,17 @@ def _queue_of(draft: ScheduleDraft) -> str | None:
     return None if draft.stay_alive or draft.queue == MAIN_QUEUE else draft.queue
 
 
-def _note_unserved(queue: str | None, served: Collection[str], *, by: str) -> str | None:
-    """Note that none of those who are known serves a queue; it may be misspelt.
-
-    None is offered that only what stays alive may have.
-    """
-    if queue is None or queue in served:
-        return None
-    text = f"queue: no {by} serves {echo(queue)}, its runs wait for one"
-    return _said(text, queue, [name for name in served if not is_standalone(name)])
+def _note_unserved(queue: str | None, served: Collection[str], *, by: str) -> Iterator[str]:
+    if queue is not None and queue not in served:
+        text = f"queue: no {by} serves {echo(queue)}, its runs wait for one"
+        # What only a schedule that stays alive may have is not offered.
+        yield _said(text, queue, [name for name in served if not is_standalone(name)])
 
 
-def _note_unheard(topic: str | None, heard: Collection[str], *, of: str) -> str | None:
-    """Note that no task that is known listens to a topic; it may be misspelt."""
-    if topic is None or topic in heard:
-        return None
-    text = f"topic: no task of {of} listens to {echo(topic)}, another file's may"
-    return _said(text, topic, heard)
+def _note_unheard(topic: str | None, heard: Collection[str], *, of: str) -> Iterator[str]:
+    if topic is not None and topic not in heard:
+        text = f"topic: no task of {of} listens to {echo(topic)}, another file's may"
+        yield _said(text, topic, heard)
 
 
 def _said(text: str, name: str, known: Collection[str]) -> str:
@@ -265,19 +243,24 @@ class DraftNotes:
     _now: Callable[[], datetime]
 
     def of(self, draft: ScheduleDraft, *, before: ScheduleDraft | None = None) -> Sequence[str]:
-        """Note the queue and the topic of a schedule of no file, if nobody here has them.
+        """Note what is probably not meant in a schedule of no file; after an edit, what it brought.
 
-        After an edit they are noted where that brought others than *before*.
+        That is odd times, an empty concurrency key, and a queue or a topic that nobody here has.
+        *before* is the schedule as it was.
 
         Raises:
             LedgerUnavailable: it is not known who serves a queue.
         """
-        found = list[str | None]()
+        now = self._now()
+        known = set[str]() if before is None else {*self._alone(before, now)}
+        found = [note for note in self._alone(draft, now) if note not in known]
         if (queue := _queue_of(draft)) is not None and not (before and before.queue == queue):
-            now = self._now()
             there = served(self._nodes.nodes(now=now, limit=MOST_REPORTS).reports, now)
-            found.append(_note_unserved(queue, there, by="worker"))
+            found += _note_unserved(queue, there, by="worker")
         if not (before and before.topic == draft.topic):
             heard = {topic for task in self._tasks for topic in task.topics}
-            found.append(_note_unheard(draft.topic, heard, of="this jobs file"))
-        return [note for note in found if note is not None]
+            found += _note_unheard(draft.topic, heard, of="this jobs file")
+        return found
+
+    def _alone(self, draft: ScheduleDraft, now: datetime) -> Sequence[str]:
+        return [note.text for note in (*notes_on_times(draft, now=now), *_on_key(draft))]

@@ -14,7 +14,6 @@ from cronhare.application.administration.changing.schedules import (
     EditedMeanwhile,
     NameTaken,
 )
-from cronhare.application.administration.jobs_file.notes import notes_on_schedule
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.domain.access import Actor, Scope
@@ -208,7 +207,6 @@ class Schedulers(Asking):
         return None if id_ is None else (self._container.queries().schedule_with_id(id_), ())
 
     def _create(self, draft: ScheduleDraft, actor: Actor, *, said: str | None) -> Made:
-        now = self._container.ledger_time().now()
         try:
             id_ = self._container.schedule_desk().create(draft, request=said, actor=actor)
         except NameTaken as error:
@@ -219,8 +217,7 @@ class Schedulers(Asking):
         # What was made before, and has run, is not told that it will not.
         if view.last_run:
             return view, ()
-        named = self._container.draft_notes().of(draft)
-        return view, [*notes_on_schedule(draft, now=now), *named]
+        return view, self._container.draft_notes().of(draft)
 
     def _put(
         self, draft: ScheduleDraft, *, must_exist: bool | None, seen: Seen | None, actor: Actor
@@ -244,13 +241,12 @@ class Schedulers(Asking):
                 f"schedule {found.name} is of {found.source}, which has the last word: edit it "
                 f"there, or PATCH /schedulers/{found.id}"
             )
-        now, editor = self._container.ledger_time().now(), self._container.schedule_editor()
-        named = self._container.draft_notes().of(draft, before=found.draft)
-        notes = [*notes_on_schedule(draft, before=found.draft, now=now), *named]
+        editor = self._container.schedule_editor()
+        notes = self._container.draft_notes().of(draft, before=found.draft)
         return editor.edit(found.id, draft, seen=seen, actor=actor), notes
 
     def _edit(self, scheduler_id: int, call: Call, *, seen: Seen | None) -> Made:
-        now, notes = self._container.ledger_time().now(), list[str]()
+        notes = list[str]()
 
         def change(stored: StoredSchedule, draft: ScheduleDraft) -> ScheduleDraft:
             new = read_patch(
@@ -261,8 +257,7 @@ class Schedulers(Asking):
                 catalog=self._container.catalog(),
                 policy=self._container.settings().policy,
             )
-            notes[:] = notes_on_schedule(new, before=draft, now=now)
-            notes.extend(self._container.draft_notes().of(new, before=draft))
+            notes[:] = self._container.draft_notes().of(new, before=draft)
             return new
 
         editor = self._container.schedule_editor()

@@ -1,16 +1,23 @@
-from collections.abc import Collection, Iterable, Mapping, Sequence
+"""What the doctor says of what the servers, the settings and the files show.
+
+A case is what was seen, how bad it is, and words of the sentence and of the cure.
+"""
+
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 import pytest
 
 from cronhare.adapters.rabbitmq.topology import guide
 from cronhare.adapters.sql.dialects.servers import REQUIREMENTS
-from cronhare.application.doctor import nodes, queues, servers, work
-from cronhare.application.doctor.finding import Finding, Seen, SettingsFacts
-from cronhare.application.doctor.servers import BROKER, DATABASE
+from cronhare.application.doctor.doctor import RULES
+from cronhare.application.doctor.finding import Finding, Seen, SettingsFacts, grouped
+from cronhare.domain.events.targets import ByCommand, Subscriptions, Target
 from cronhare.domain.nodes import NodeReport
+from cronhare.domain.retries.limits import Breaker, Budget
+from cronhare.domain.schedules.catalog import FileVersion
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.inspection import (
     Activity,
@@ -23,6 +30,8 @@ from cronhare.ports.inspection import (
     Kind,
     LaneReport,
     LaneState,
+    LastClaim,
+    Late,
     LedgerFacts,
     Link,
     Owner,
@@ -32,14 +41,16 @@ from cronhare.ports.inspection import (
     Severity,
     Thing,
     Unreachable,
+    UntoldTarget,
     Waiting,
 )
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 OK, NOTE, WARNING, ERROR = Severity.OK, Severity.NOTE, Severity.WARNING, Severity.ERROR
 
-GUIDE = guide("jobs")
-RABBIT = BrokerFacts(product="RabbitMQ", version="3.10.8", guide=GUIDE)
+AWAY = Unreachable(Cause.ABSENT, "nobody answers")
+RABBIT = BrokerFacts(product="RabbitMQ", version="3.10.8", guide=guide("jobs"))
 MARIADB = DatabaseFacts(
     product="MariaDB",
     version="10.11.6-MariaDB-1",
@@ -57,575 +68,492 @@ SQLITE = DatabaseFacts(
     settings={"journal_mode": "wal"},
 )
 LEDGER = LedgerFacts(database=MARIADB, schema="0001")
-EMBEDDED = SettingsFacts(on_one_file=True, in_memory=True, lease=timedelta(seconds=30))
-REPORT = TaskRef("report", 25)
-SERVED_BY_NOBODY = {"mails": 0}
+EMBEDDED = SettingsFacts(on_one_file=True, in_memory=True, lease=30 * SECOND)
+ANT, BEE = "ant-7-0a1b2c3d4e5f6071", "bee-9-0a1b2c3d4e5f6072"
+
+
+def of_ledger(**facts: Any) -> Seen:  # noqa: ANN401 - fields of `LedgerFacts`
+    return Seen(ledger=attrs.evolve(LEDGER, **facts))
+
+
+def of_database(facts: DatabaseFacts = MARIADB, **changes: Any) -> Seen:  # noqa: ANN401
+    return of_ledger(database=attrs.evolve(facts, **changes))
+
+
+def of_broker(**facts: Any) -> Seen:  # noqa: ANN401 - fields of `BrokerFacts`
+    return Seen(broker=attrs.evolve(RABBIT, **facts))
+
+
+def of_things(*things: Thing) -> Seen:
+    return of_broker(things=things)
+
+
+def of_activity(*nodes: NodeReport, broker: Any = None, **facts: Any) -> Seen:  # noqa: ANN401
+    activity = attrs.evolve(Activity(now=NOON, nodes=nodes), **facts)
+    return Seen(ledger=attrs.evolve(LEDGER, activity=activity), broker=broker)
+
+
+def of_settings(**changes: Any) -> Seen:  # noqa: ANN401 - fields of `SettingsFacts`
+    return Seen(settings=attrs.evolve(EMBEDDED, **changes))
+
+
+def of_schedules(
+    *schedules: ScheduleFacts,
+    tasks: Sequence[Task] | None = None,
+    **seen: Any,  # noqa: ANN401
+) -> Seen:
+    return Seen(ledger=attrs.evolve(LEDGER, schedules=schedules), tasks=tasks, **seen)
 
 
 def queue(name: str = "cron_scheduler", **facts: Any) -> Thing:  # noqa: ANN401 - fields of it
     return attrs.evolve(Thing(kind=Kind.QUEUE, name=name, fit=Fit.FITS), **facts)
 
 
-def differing(name: str, argument: str, wanted: str | None, found: str | None) -> Thing:
-    difference = Difference(argument=argument, wanted=wanted, found=found)
-    return queue(name, fit=Fit.DIFFERS, difference=difference)
+def differing(argument: str, found: str | None, name: str = "cron_scheduler") -> Seen:
+    difference = Difference(argument=argument, wanted="wanted", found=found)
+    return of_things(queue(name, fit=Fit.DIFFERS, difference=difference, consumers=1))
 
 
-def of_things(*things: Thing) -> list[Finding]:
-    return list(queues.QUEUES.judge(Seen(broker=attrs.evolve(RABBIT, things=things))))
-
-
-def of_broker(facts: BrokerFacts) -> list[Finding]:
-    return list(servers.BROKER_SERVER.judge(Seen(broker=facts)))
-
-
-def of_ledger(facts: LedgerFacts) -> list[Finding]:
-    return list(servers.LEDGER.judge(Seen(ledger=facts)))
-
-
-def of_schedules(
-    schedules: Sequence[ScheduleFacts], tasks: Sequence[Task] | None, subject: str = "tasks"
-) -> list[Finding]:
-    seen = Seen(ledger=attrs.evolve(LEDGER, schedules=schedules), tasks=tasks)
-    return [each for each in work.SCHEDULES.judge(seen) if each.subject == subject]
-
-
-def of_database(facts: DatabaseFacts) -> list[Finding]:
-    found = of_ledger(attrs.evolve(LEDGER, database=facts))
-    return [finding for finding in found if finding.subject == "database"]
-
-
-def of_activity(**facts: Any) -> list[Finding]:  # noqa: ANN401 - fields of an Activity
-    activity = attrs.evolve(Activity(now=NOON), **facts)
-    return list(nodes.NODES.judge(Seen(ledger=attrs.evolve(LEDGER, activity=activity))))
-
-
-def task(name: str = "refresh", **limits: Any) -> Task:  # noqa: ANN401 - fields of a Task
-    return Task(name=name, ref=REPORT, command=("true",), **limits)
-
-
-def worst(findings: Iterable[Finding]) -> Severity:
-    return max((finding.severity for finding in findings), key=list(Severity).index)
-
-
-def only(findings: Iterable[Finding], severity: Severity) -> Finding:
-    [finding] = [finding for finding in findings if finding.severity is severity]
-    return finding
-
-
-@pytest.mark.parametrize("server", [BROKER, DATABASE])
-@pytest.mark.parametrize("cause", Cause)
-def test_a_server_that_cannot_be_used_is_an_error_whose_cure_names_its_setting(
-    server: object, cause: Cause
-) -> None:
-    away = Unreachable(cause, "nobody there")
-    [finding] = (
-        servers.LEDGER.judge(Seen(ledger=away))
-        if server is DATABASE
-        else servers.BROKER_SERVER.judge(Seen(broker=away))
-    )
-
-    assert finding.severity is ERROR
-    assert "nobody there" in finding.what
-    assert ("CRON_DATABASE_URL" if server is DATABASE else "CRON_BROKER_URL") in finding.cure
-
-
-@pytest.mark.parametrize("version", ["3.10.0", "3.13.7", "4.0.0-rc.1", "4.3.1"])
-def test_rabbitmq_from_3_10_to_4_is_what_we_are_made_for(version: str) -> None:
-    findings = of_broker(attrs.evolve(RABBIT, version=version))
-
-    assert worst(findings) is OK
-    assert findings[0].what == f"RabbitMQ {version}"
-
-
-@pytest.mark.parametrize(
-    ("product", "version", "severity"),
-    [
-        ("RabbitMQ", "3.9.29", ERROR),
-        ("RabbitMQ", "5.0.0", WARNING),
-        ("RabbitMQ", "nightly", WARNING),
-        ("LavinMQ", "2.0.0", WARNING),
-    ],
-)
-def test_another_broker_or_version_is_told_with_what_to_do(
-    product: str, version: str, severity: Severity
-) -> None:
-    findings = of_broker(attrs.evolve(RABBIT, product=product, version=version))
-
-    assert only(findings, severity).cure
-
-
-def test_an_alarm_is_an_error_in_the_brokers_own_words() -> None:
-    finding = only(of_broker(attrs.evolve(RABBIT, alarm="low on memory")), ERROR)
-
-    assert "low on memory" in finding.what
-    assert "vm_memory_high_watermark" in finding.cure
-
-
-def test_a_broker_that_does_not_answer_to_a_message_is_an_error() -> None:
-    finding = only(of_broker(attrs.evolve(RABBIT, answered=False)), ERROR)
-
-    assert "does not answer" in finding.what
-
-
-def test_what_is_missing_is_told_in_one_finding() -> None:
-    missing = [queue(f"q{number}", fit=Fit.MISSING) for number in range(7)]
-
-    finding = only(of_things(*missing), WARNING)
-
-    assert finding.what == "Not there yet: q0, q1, q2, q3, q4 and 2 others"
-    assert "start a scheduler or a worker" in finding.cure
-
-
-def test_a_missing_queue_that_nobody_is_told_to_serve_is_not_declared_by_who_serves_others() -> (
-    None
-):
-    missing = [queue("cron_scheduler", fit=Fit.MISSING), queue("mails", fit=Fit.MISSING)]
-    other, third, fourth = (
-        ScheduleFacts(name=name, task=REPORT) for name in ("other", "third", "fourth")
-    )
-    schedules = [
-        attrs.evolve(each, queue=queue)
-        for each, queue in ((other, "mails"), (third, "mails"), (fourth, "served"))
-    ]
-
-    ours, theirs = queues.QUEUES.judge(
-        Seen(
-            broker=attrs.evolve(RABBIT, things=tuple(missing)),
-            ledger=attrs.evolve(LEDGER, schedules=schedules),
-            jobs="--jobs jobs.toml",
-        )
-    )
-
-    assert ours.what == "Not there yet: cron_scheduler"
-    assert theirs.severity is WARNING
-    assert theirs.what.endswith("was started: mails, of schedules other, third")
-    assert theirs.cure.startswith("`cronhare worker --jobs jobs.toml --queues mails`, or add it to")
-    assert "correct `queue` of schedules other, third" in theirs.cure
-
-
-@pytest.mark.parametrize(
-    ("thing", "severity", "cure"),
-    [
-        (
-            differing("cron_scheduler_retry", "x-message-ttl", "30000", "1000"),
-            WARNING,
-            "set CRON_RETRY_DELAY_MS=1000; or: ",
-        ),
-        (
-            differing("cron_scheduler_retry.03", "x-message-ttl", "800", "900"),
-            ERROR,
-            "rabbitmqctl delete_queue --vhost jobs cron_scheduler_retry.03 --if-empty",
-        ),
-        (
-            differing("cron_scheduler", "x-queue-type", "quorum", None),
-            WARNING,
-            "set CRON_QUEUE_TYPE=classic; or: ",
-        ),
-        (
-            differing("cron_scheduler", "x-queue-type", None, "quorum"),
-            WARNING,
-            "set CRON_QUEUE_TYPE=quorum; or: ",
-        ),
-        (differing("cron_scheduler", "x-delivery-limit", "20", "3"), WARNING, "delete_queue"),
-        (
-            differing("cron_scheduler", "x-dead-letter-exchange", "cron_dlx", None),
-            ERROR,
-            "delete_queue",
-        ),
-        (differing("cron_scheduler", "durable", "true", "false"), ERROR, "delete_queue"),
-    ],
-)
-def test_another_argument_is_as_bad_as_what_it_breaks_and_has_its_own_cure(
-    thing: Thing, severity: Severity, cure: str
-) -> None:
-    finding = only(of_things(attrs.evolve(thing, consumers=1)), severity)
-
-    assert f"{thing.difference}. It is used as it is" in finding.what
-    assert cure in finding.cure
-
-
-@pytest.mark.parametrize(("messages", "severity"), [(0, NOTE), (3, ERROR)])
-def test_a_task_queue_without_a_consumer_is_worse_when_messages_wait(
-    messages: int, severity: Severity
-) -> None:
-    finding = only(of_things(queue(messages=messages)), severity)
-
-    command = "cronhare worker --jobs JOBS.TOML --queues cron_scheduler"
-    others = (
-        "add it to CRON_QUEUES of one that runs (`cronhare up` serves those of its own jobs file)"
-    )
-    assert finding.cure == f"start a worker: `{command}`, or {others}"
-
-
-def test_runs_that_are_quarantined_are_a_warning_until_somebody_has_resolved_them() -> None:
-    [warning] = of_quarantine(Quarantined(unresolved=2, of_late=4), 4)
-
-    assert warning.severity is WARNING
-    assert warning.what.startswith("2 runs are quarantined")
-    assert "cronhare quarantine discard ID" in warning.cure
-    assert of_quarantine(Quarantined(of_late=4), 4) == []
-
-
-def of_quarantine(runs: Quarantined, messages: int) -> list[Finding]:
-    activity = Activity(now=NOON, quarantined=runs)
-    thing = queue("cron_scheduler_quarantine", messages=messages)
-    seen = Seen(
-        ledger=attrs.evolve(LEDGER, activity=activity),
-        broker=attrs.evolve(RABBIT, things=(thing,)),
-    )
-    found = [*work.RUNS.judge(seen), *queues.QUEUES.judge(seen)]
-    return [finding for finding in found if finding.severity is not OK]
-
-
-@pytest.mark.parametrize("runs", [Quarantined(of_late=4), Quarantined()])
-def test_messages_that_no_run_accounts_for_are_a_warning(runs: Quarantined) -> None:
-    [finding] = of_quarantine(runs, 5)
-
-    assert finding.severity is WARNING
-    assert finding.what.startswith("5 messages in cron_scheduler_quarantine")
-    assert "unreadable" in finding.what
-    assert "`rabbitmqctl purge_queue --vhost jobs cron_scheduler_quarantine`" in finding.cure
-
-
-def test_what_waits_is_a_warning_and_an_error_where_nobody_brings_it_back() -> None:
-    waiting = attrs.evolve(queue("cron_scheduler_waiting"), messages=3)
-
-    served = only(of_things(attrs.evolve(waiting, consumers=1)), WARNING)
-    unserved = only(of_things(attrs.evolve(waiting, consumers=0)), ERROR)
-
-    assert served.what == unserved.what
-    assert served.what.startswith("3 messages in cron_scheduler_waiting")
-    assert "start a worker" in str(unserved.cure)
-
-
-@pytest.mark.parametrize("facts", [MARIADB, SQLITE])
-def test_a_database_as_it_must_be_has_nothing_to_mend(facts: DatabaseFacts) -> None:
-    findings = of_database(facts)
-
-    assert worst(findings) is OK
-    assert f"{facts.product} {facts.version}" in [finding.what for finding in findings]
-
-
-@pytest.mark.parametrize(
-    ("product", "version", "severity"),
-    [
-        ("MariaDB", "10.5.29", ERROR),
-        ("MariaDB", "11.8.2", OK),
-        ("MySQL", "5.7.44", ERROR),
-        ("MySQL", "8.0.36", OK),
-        ("SQLite", "3.22.0", ERROR),
-        ("Percona", "9", WARNING),
-    ],
-)
-def test_the_database_must_know_what_the_statements_ask_for(
-    product: str, version: str, severity: Severity
-) -> None:
-    known = REQUIREMENTS.get(product)
-    facts = DatabaseFacts(product=product, version=version, requirements=known)
-
-    findings = of_database(facts)
-
-    assert worst(findings) is severity
-
-
-@pytest.mark.parametrize(
-    ("setting", "value", "severity"),
-    [
-        ("read_only", "ON", ERROR),
-        ("innodb_flush_log_at_trx_commit", "2", WARNING),
-        ("max_allowed_packet", "1048576", WARNING),
-    ],
-)
-def test_a_setting_of_the_server_that_must_not_be_is_told_with_what_it_does(
-    setting: str, value: str, severity: Severity
-) -> None:
-    facts = attrs.evolve(MARIADB, settings={**MARIADB.settings, setting: value})
-
-    finding = only(of_database(facts), severity)
-
-    assert finding.what.startswith(f"{setting} is {value or 'empty'}: ")
-    assert finding.cure
-
-
-def test_a_setting_of_the_file_that_must_not_be_is_told() -> None:
-    facts = attrs.evolve(SQLITE, settings={"journal_mode": "delete"})
-
-    assert only(of_database(facts), WARNING).what.startswith("journal_mode is delete: ")
-
-
-def test_a_schema_of_another_version_is_an_error_with_its_own_cure() -> None:
-    fault = SchemaFault("It is at schema 0001, not 0002", "run `cronhare db upgrade`")
-
-    finding = only(of_ledger(attrs.evolve(LEDGER, schema=fault)), ERROR)
-
-    assert (finding.what, finding.cure) == (fault.what, fault.cure)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "severity"), [(0, OK), (1, OK), (-1, OK), (1.001, WARNING), (-3600, WARNING)]
-)
-def test_a_clock_may_be_a_second_off(seconds: float, severity: Severity) -> None:
-    skew = timedelta(seconds=seconds)
-
-    findings = of_ledger(attrs.evolve(LEDGER, skew=skew))
-
-    [clock] = [finding for finding in findings if finding.subject == "clock"]
-    assert clock.severity is severity
-    assert f"{seconds:+.3f} s" in clock.what
-
-
-def test_what_is_due_this_minute_is_told_as_not_claimed_yet() -> None:
-    [late] = of_activity(next_due=NOON - timedelta(seconds=34))
-    [coming] = of_activity(next_due=NOON)
-
-    assert late.what == "What was due at 2026-03-01 11:59:26Z, 34 s ago, is not claimed yet"
-    assert coming.severity is Severity.NOTE
-    due = "Nothing is overdue; the next is due at 2026-03-01 12:00:00Z"
-    assert coming.what == f"{due}; no node reports itself"
-    assert "cronhare" in coming.cure
-
-
-def test_a_node_that_vanished_with_its_tasks_must_be_seen_to() -> None:
-    gone = Owner(name="ant-7", running=2, lease_until=NOON - timedelta(minutes=2))
-
-    finding = only(of_activity(owners=[gone]), ERROR)
-
-    assert finding.what.startswith("ant-7 vanished with 2 tasks")
-
-
-def test_a_row_that_cannot_be_planned_is_a_warning() -> None:
-    broken = ScheduleFacts(name="nightly", task=None, problem="schedule: minute: 61")
-
-    assert (
-        "nightly cannot be planned: schedule: minute: 61"
-        in only(of_schedules([broken], None, "schedules"), WARNING).what
-    )
-    assert worst(of_schedules([ScheduleFacts(name="daily", task=REPORT)], None, "schedules")) is OK
-
-
-def test_an_enabled_schedule_whose_task_is_in_no_file_is_a_warning() -> None:
-    homeless = ScheduleFacts(name="daily", task=TaskRef("worker", 3), queue="cron_scheduler")
-
-    finding = only(of_schedules([homeless], [task()]), WARNING)
-
-    assert "1 schedule without a task in this jobs file or app: daily (worker 3)" in finding.what
-    assert 'type = "worker", id = 3' in finding.cure
-
-
-def test_rows_that_are_alike_are_counted_and_their_first_names_told() -> None:
-    many = ScheduleFacts(
-        name="b",
-        others=("c", "d"),
-        count=1_200,
-        task=TaskRef("worker", 3),
-    )
-    one = ScheduleFacts(name="a", task=TaskRef("worker", 4), queue="mails")
-
-    homeless = only(of_schedules([many, one], [task()]), WARNING).what
-    [sound] = of_schedules([many, one], None, "schedules")
-    [broken] = of_schedules([attrs.evolve(many, problem="minute: 61"), one], None, "schedules")
-
-    assert "1,201 schedules" in homeless
-    assert "a (worker 4), b (worker 3), c (worker 3), d (worker 3) and 1,197 others" in homeless
-    assert sound.what == "1,201 schedules, none with a fault"
-    assert broken.what == "b, c, d and 1,197 others cannot be planned: minute: 61"
+def node(name: str = ANT, role: str = "up", **fields: Any) -> NodeReport:  # noqa: ANN401
+    known = {"host": name.partition("-")[0], "version": "1.4.0", "seen_at": NOON}
+    return NodeReport(name=name, role=role, started_at=NOON, **{**known, **fields})
 
 
 def waiting(queue: str = "mails", *, sent: bool = True, runs: int = 14) -> Waiting:
-    since = NOON - timedelta(seconds=61)
-    return Waiting(queue=queue, runs=runs, since=since, sent=sent)
+    return Waiting(queue=queue, runs=runs, since=NOON - 61 * SECOND, sent=sent)
 
 
-def of_runs(
-    *found: Waiting,
-    consumers: Mapping[str, int] | InMemory | Unreachable = SERVED_BY_NOBODY,
-    at_work: bool = False,
-    served: Collection[str] | None = None,
-) -> list[Finding]:
-    broker = (
-        consumers
-        if isinstance(consumers, InMemory | Unreachable)
-        else attrs.evolve(
-            RABBIT, things=tuple(queue(name, consumers=each) for name, each in consumers.items())
+def lanes(**states: Iterable[int]) -> Seen:
+    """Show the answers of all sixteen lanes; those that are not named are open."""
+    of = {lane: LaneState(state) for state, named in states.items() for lane in named}
+    found = [LaneReport(lane, of.get(lane, LaneState.OPEN)) for lane in range(16)]
+    return Seen(lanes=found, broker=RABBIT)
+
+
+def judge(seen: Seen) -> list[Finding]:
+    return [finding for rules in RULES for finding in rules.judge(seen)]
+
+
+Case: TypeAlias = tuple[Seen, Severity, str, str]
+
+SERVERS: list[Case] = [
+    (Seen(ledger=AWAY), ERROR, "It cannot be used: nobody answers", "CRON_DATABASE_URL"),
+    (Seen(broker=AWAY), ERROR, "It cannot be used: nobody answers", "CRON_BROKER_URL"),
+    (Seen(broker=Unreachable(Cause.LOGIN, "refused")), ERROR, "refused", "CRON_BROKER_URL_FILE"),
+    (Seen(ledger=Unreachable(Cause.PLACE, "nowhere")), ERROR, "nowhere", "make the database"),
+    *((of_broker(version=each), OK, f"RabbitMQ {each}", "") for each in ("3.10.0", "4.0.0-rc.1")),
+    (of_broker(version="3.9.29"), ERROR, "is too old", "upgrade to 3.10"),
+    (of_broker(version="5.0.0"), WARNING, "is newer than", "a newer cronhare"),
+    (of_broker(version="nightly"), WARNING, "nobody can tell how old", "3.10"),
+    (of_broker(product="LavinMQ"), WARNING, "was never tried", "use RabbitMQ"),
+    (of_broker(alarm="low on memory"), ERROR, "low on memory", "vm_memory_high_watermark"),
+    (of_broker(answered=False), ERROR, "does not answer to a message", "ask again"),
+    (of_broker(absent=["b: away"]), WARNING, "cannot be used: b: away", "the others serve"),
+    (of_database(), OK, "MariaDB 10.11.6", ""),
+    (of_database(SQLITE), OK, "Its settings are as they must be: journal_mode", ""),
+    (of_database(version="10.5.29"), ERROR, "MariaDB 10.5.29", "upgrade it to MariaDB 10.6"),
+    (of_database(SQLITE, version="3.22.0"), ERROR, "SQLite 3.22.0", "upgrade"),
+    (of_database(product="Percona", requirements=None), WARNING, "never tried", "use MariaDB"),
+    (of_database(settings={"read_only": "ON"}), ERROR, "read_only is ON: ", "read_only"),
+    (of_database(SQLITE, settings={"journal_mode": "delete"}), WARNING, "journal_mode is del", ""),
+    (of_database(plain_tables=["Scheduler"]), ERROR, "without transactions: Scheduler", "`"),
+    (of_ledger(schema=SchemaFault("It is at 0001", "run it")), ERROR, "It is at 0001", "run it"),
+    (of_ledger(skew=SECOND), OK, "+1.000 s off", ""),
+    (of_ledger(skew=-1.001 * SECOND), WARNING, "-1.001 s off", "timedatectl"),
+    *(
+        (of_both(Link(host="db:1", local=local, tls=tls, verified=verified)), severity, words, "")
+        for of_both in (lambda link: of_database(link=link), lambda link: of_broker(link=link))
+        for local, tls, verified, severity, words in (
+            (False, "TLSv1.3", True, OK, "name verified"),
+            (True, "TLSv1.3", False, OK, "not verified"),
+            (True, None, False, OK, "stays on this machine"),
+            (False, None, False, NOTE, "in plain text"),
         )
+    ),
+    (of_settings(in_memory=False), WARNING, "RabbitMQ with an SQLite ledger", "CRON_DATABASE_URL"),
+    (of_settings(on_one_file=False), WARNING, "The in-memory broker is", "CRON_BROKER_URL"),
+    (of_settings(lease=6 * SECOND), WARNING, "pauses for 4.0 s", "CRON_LEASE_SECONDS"),
+    (of_settings(unknown={"CRON_X": "CRON_Y"}), WARNING, "CRON_X means nothing", "mean CRON_Y?"),
+    (
+        of_settings(deduplicates=True, in_memory=False),
+        WARNING,
+        "does nothing for quorum queues",
+        "CRON_QUEUE_TYPE=classic",
+    ),
+]
+
+TASKS_OF_NOBODY = "`cronhare worker --jobs JOBS.TOML --queues mails,reports`"
+QUEUES: list[Case] = [
+    (
+        of_things(*(queue(f"q{number}", fit=Fit.MISSING) for number in range(7))),
+        WARNING,
+        "Not there yet: q0, q1, q2, q3, q4 and 2 others",
+        "start a scheduler or a worker",
+    ),
+    (
+        differing("x-message-ttl", "1000", "cron_scheduler_retry"),
+        WARNING,
+        "It is used as it is",
+        "set CRON_RETRY_DELAY_MS=1000; or: ",
+    ),
+    (
+        differing("x-message-ttl", "900", "cron_scheduler_retry.03"),
+        ERROR,
+        "x-message-ttl",
+        "rabbitmqctl delete_queue --vhost jobs cron_scheduler_retry.03 --if-empty",
+    ),
+    (differing("x-queue-type", None), WARNING, "x-queue-type", "set CRON_QUEUE_TYPE=classic; or: "),
+    (differing("x-delivery-limit", "3"), WARNING, "x-delivery-limit", "delete_queue"),
+    (differing("x-dead-letter-exchange", None), ERROR, "x-dead-letter-exchange", "delete_queue"),
+    (of_things(queue()), NOTE, "has no consumer", "cronhare worker --jobs JOBS.TOML --queues"),
+    (of_things(queue(messages=3)), ERROR, "no consumer, and 3 messages", "start a worker"),
+    (of_things(queue(messages=3, consumers=2)), OK, "2 consumers, 3 messages to be taken", ""),
+    (
+        of_things(queue("cron_scheduler_waiting", messages=3, consumers=1)),
+        WARNING,
+        "3 messages in cron_scheduler_waiting",
+        "`attempt.put-off`",
+    ),
+    (
+        of_things(queue("cron_scheduler_waiting", messages=3)),
+        ERROR,
+        "3 messages in cron_scheduler_waiting",
+        "start a worker",
+    ),
+    (
+        of_activity(
+            broker=attrs.evolve(RABBIT, things=(queue("cron_scheduler_quarantine", messages=5),)),
+            quarantined=Quarantined(of_late=4),
+        ),
+        WARNING,
+        "5 messages in cron_scheduler_quarantine, some of no run",
+        "`rabbitmqctl purge_queue --vhost jobs cron_scheduler_quarantine`",
+    ),
+    (lanes(), OK, "A probe came through each of 16 lanes", ""),
+    (lanes(busy=[3, 15]), NOTE, "cron_scheduler_retry.03, cron_scheduler_retry.15", "3,276.8 s"),
+    (
+        lanes(broken=range(4, 16)),
+        ERROR,
+        "cron_scheduler_retry.04 to .15",
+        "where cron_scheduler_retry.04 leads: `rabbitmqctl list_bindings --vhost jobs`",
+    ),
+]
+
+SERVED = attrs.evolve(RABBIT, things=(queue("served", consumers=1), queue("mails")))
+AT_WORK = {"owners": [Owner(name=ANT, running=1, lease_until=NOON + SECOND)]}
+CLOSED, LATER = Breaker(task="worker 8", window=MINUTE, last_at=NOON), NOON + MINUTE
+RUNS: list[Case] = [
+    (
+        of_activity(broker=SERVED, waiting=[waiting(), waiting("reports", runs=1)]),
+        ERROR,
+        "15 runs wait since 2026-03-01 11:58:59Z, and nobody serves mails, reports",
+        TASKS_OF_NOBODY,
+    ),
+    (of_activity(broker=SERVED, waiting=[waiting("served")]), WARNING, "that is free", "CONCURR"),
+    (of_activity(broker=AWAY, waiting=[waiting()]), WARNING, "only the broker can tell", "once mo"),
+    *(
+        (of_activity(broker=each, waiting=[waiting(sent=False)]), ERROR, "no scheduler runs", "")
+        for each in (SERVED, AWAY)
+    ),
+    (
+        of_activity(broker=InMemory(), waiting=[waiting(), waiting(sent=False)]),
+        ERROR,
+        "28 runs wait since 2026-03-01 11:58:59Z in mails",
+        "start `cronhare up --jobs JOBS.TOML`",
+    ),
+    (
+        of_activity(broker=InMemory(), waiting=[waiting()], **AT_WORK),
+        WARNING,
+        "that is free",
+        "raise CRON_CONCURRENCY. If `cronhare up` does not serve mails, add",
+    ),
+    (
+        of_activity(node(queues=("reports",)), broker=InMemory(), waiting=[waiting()]),
+        ERROR,
+        "in mails, and `cronhare up`, which is there, does not serve it",
+        "add a schedule on that queue to its jobs file, and start `cronhare up` anew",
+    ),
+    (
+        of_activity(node(queues=("mails",)), broker=InMemory(), waiting=[waiting()]),
+        ERROR,
+        "though `cronhare up` is there",
+        "`cronhare nodes list`",
+    ),
+    (
+        of_activity(broker=SERVED, waiting=[waiting("cron_standalone.pump")]),
+        ERROR,
+        "nobody serves cron_standalone.pump",
+        "`cronhare up` with its task in the jobs file",
+    ),
+    (of_activity(), OK, "None has waited for a worker", ""),
+    (of_activity(failures=9), WARNING, "9 runs failed for good", "`cronhare failed replay ID`"),
+    (
+        of_activity(quarantined=Quarantined(unresolved=2)),
+        WARNING,
+        "2 runs are quarantined",
+        "cronhare quarantine discard ID",
+    ),
+    (of_activity(awaited=1), WARNING, "1 run waits for a worker that has its task", "reload the"),
+    (
+        of_activity(
+            breakers=[
+                attrs.evolve(CLOSED, task="worker 7", name="daily", opened_at=NOON, probe_at=LATER),
+                CLOSED,
+            ]
+        ),
+        WARNING,
+        "The circuit breaker of daily is open",
+        "`cronhare breakers reset daily`",
+    ),
+    (
+        of_activity(
+            budgets=[
+                Budget(queue="mails", most=2, window=MINUTE, grants=((NOON, 2),), granted_at=NOON),
+                Budget(queue="reports", most=2, window=MINUTE),
+            ]
+        ),
+        WARNING,
+        "The retry budget of mails is spent until 2026-03-01 12:01:00Z",
+        "`cronhare budgets list`",
+    ),
+]
+
+TICK, TOCK = Late("tick", NOON - 61 * SECOND), Late("tock", NOON - 60 * SECOND)
+GONE = Owner(name=ANT, running=2, lease_until=NOON - 2 * MINUTE)
+LONG_SILENT = {"seen_at": NOON - 5 * MINUTE}
+NODES: list[Case] = [
+    *(
+        (
+            of_activity(overdue=[TICK, TOCK], last_claim=last),
+            ERROR,
+            "tick was due at 2026-03-01 11:58:59Z and is not claimed, nor is anything claimed",
+            "start `cronhare scheduler`, or `cronhare up` on one machine; if one is running, its",
+        )
+        for last in (None, LastClaim(NOON - 62 * SECOND, "vm-7"))
+    ),
+    (
+        of_activity(overdue=[TICK], last_claim=LastClaim(NOON - 61 * SECOND, "vm-7")),
+        ERROR,
+        "though schedulers claim others (the last vm-7 at 2026-03-01 11:58:59Z): its rows are held",
+        "`schedule.held`",
+    ),
+    (
+        of_activity(node(), overdue=[TICK], unplanned=[TICK]),
+        ERROR,
+        f": {ANT} is there: another session holds all that is due, or it is refused",
+        "`schedule.held`",
+    ),
+    (of_activity(unplanned=[TICK]), ERROR, "tick was written at", "start `cronhare scheduler`"),
+    (
+        of_activity(unplanned=[Late("tick", NOON)], broker=InMemory()),
+        NOTE,
+        "No scheduler has planned 1 schedule yet",
+        "start `cronhare up --jobs JOBS.TOML`: without one nobody runs it",
+    ),
+    (of_activity(node(), next_due=NOON, overdue=[TOCK]), OK, "Nothing is overdue; the next is", ""),
+    (of_activity(next_due=NOON), NOTE, "no node reports itself", "cronhare scheduler"),
+    (of_activity(node(role="worker")), WARNING, "No scheduler reports itself", "start"),
+    (of_activity(node(running=2)), OK, f"{ANT} (up 1.4.0) runs 2 tasks, last seen at", ""),
+    (of_activity(owners=[GONE]), ERROR, f"{ANT} vanished with 2 tasks", "start"),
+    (of_activity(node(), owners=[GONE]), ERROR, "does not renew the lease of 2 tasks", "start"),
+    (of_activity(node(**LONG_SILENT)), NOTE, f"{ANT} (up) is silent since", "start it again"),
+    (
+        of_activity(node(), node(BEE, version="1.3.0")),
+        NOTE,
+        f"Different versions are at work: 1.3.0 ({BEE}); 1.4.0 ({ANT})",
+        "restart the nodes of the older versions",
+    ),
+    (
+        of_activity(
+            node(clock_offset=-3.2 * SECOND),
+            node("ant-8", clock_offset=-3.2 * SECOND),
+            node(BEE, clock_offset=SECOND),
+            node("cat-3", clock_offset=-3.2 * SECOND, **LONG_SILENT),
+        ),
+        WARNING,
+        "Hosts are off the ledger's clock: ant by -3.200 s. ",
+        "`timedatectl`",
+    ),
+    (
+        of_activity(broken_rows=["x" * 10**6, *["Alert strange: data"] * 500]),
+        WARNING,
+        "501 rows cannot be read, and count for nothing: xxx",
+        "look for who writes there",
+    ),
+]
+
+ONE, TWO = TaskRef("worker", 1), TaskRef("worker", 2)
+NIGHTLY = ScheduleFacts(
+    name="nightly", task=ONE, queue="cron_scheduler", source="jobs.toml", task_name="backup"
+)
+THEIRS = attrs.evolve(NIGHTLY, name="theirs", task=TWO, source="user.toml", queue="mails")
+BACKUP = Task(name="backup", ref=ONE, source="jobs.toml", command=("true",))
+SWEEP = attrs.evolve(BACKUP, name="sweep", ref=TWO)
+MANY = ScheduleFacts(name="b", others=("c", "d"), count=1_200, task=TaskRef("worker", 3))
+ELSEWHERE = attrs.evolve(MANY, name="a", others=(), count=1, task=TaskRef("worker", 4))
+SCHEDULES: list[Case] = [
+    (of_schedules(MANY, ELSEWHERE), OK, "1,201 schedules, none with a fault", ""),
+    (
+        of_schedules(attrs.evolve(MANY, problem="minute: 61")),
+        WARNING,
+        "b, c, d and 1,197 others cannot be planned: minute: 61",
+        "mend the row",
+    ),
+    (
+        of_schedules(MANY, ELSEWHERE, tasks=[BACKUP]),
+        WARNING,
+        "1,201 schedules without a task in this jobs file or app: a (worker 4), b (worker 3), ",
+        'type = "worker", id = 3',
+    ),
+    (
+        of_schedules(attrs.evolve(NIGHTLY, task_name="gone"), tasks=[BACKUP]),
+        WARNING,
+        "without a task in this jobs file or app: nightly",
+        "add the tasks",
+    ),
+    (of_schedules(NIGHTLY, tasks=[BACKUP]), OK, "every schedule of it has its own", ""),
+    (of_schedules(NIGHTLY), NOTE, "No jobs file or app was given", "--jobs or CRON_JOBS"),
+    (
+        of_schedules(NIGHTLY, attrs.evolve(THEIRS, queue="cron_scheduler")),
+        ERROR,
+        "Queue cron_scheduler has schedules of jobs.toml and user.toml",
+        "--queues",
+    ),
+    (
+        of_schedules(NIGHTLY, THEIRS, attrs.evolve(THEIRS, name="too"), tasks=[BACKUP]),
+        NOTE,
+        "2 schedules of user.toml, another file: theirs, too",
+        "fine if workers have that file",
+    ),
+    (of_schedules(THEIRS, tasks=[BACKUP]), WARNING, "1 schedule of user.toml", "another name"),
+    (
+        of_schedules(attrs.evolve(NIGHTLY, task=TWO), tasks=[BACKUP, SWEEP]),
+        WARNING,
+        "Schedule nightly runs neither",
+        "task_name to NULL",
+    ),
+    (
+        of_schedules(
+            THEIRS, broker=attrs.evolve(RABBIT, things=(queue("mails", fit=Fit.MISSING),))
+        ),
+        WARNING,
+        "was started: mails, of schedule theirs",
+        "--queues mails`, or add it to",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("seen", "severity", "what", "cure"), [*SERVERS, *QUEUES, *RUNS, *NODES, *SCHEDULES]
+)
+def test_a_thing_is_told_once_as_bad_as_it_is_and_with_its_cure(
+    seen: Seen, severity: Severity, what: str, cure: str
+) -> None:
+    [found] = [each for each in judge(seen) if what in each.what]
+
+    assert found.severity is severity
+    assert cure in found.cure
+    assert bool(found.cure) is (severity is not OK)
+    assert len(found.what) < 500
+
+
+@pytest.mark.parametrize(
+    ("seen", "is_not_told"),
+    [
+        (of_activity(node(role="scheduler")), "No scheduler reports itself"),
+        (of_activity(overdue=[TOCK], unplanned=[TOCK]), "tock"),
+        (of_activity(overdue=[TICK], unplanned=[TICK]), "is not planned"),
+        (of_activity(quarantined=Quarantined(of_late=4)), "quarantine"),
+        (of_schedules(attrs.evolve(THEIRS, queue="cron_scheduler", enabled=False)), "Queue"),
+        (of_schedules(NIGHTLY, THEIRS, tasks=[BACKUP]), "without a task"),
+    ],
+)
+def test_what_is_as_it_should_be_or_is_told_otherwise_is_not_told(
+    seen: Seen, is_not_told: str
+) -> None:
+    assert not [each for each in judge(seen) if is_not_told in each.what]
+
+
+# Who serves a queue, where no broker counts consumers
+
+
+@pytest.mark.parametrize(
+    ("nodes", "unserved"),
+    [
+        ([], []),
+        ([node(BEE, "worker", queues=("reports",))], ["mails"]),
+        ([node(BEE, "worker", queues=("mails",), **LONG_SILENT), node()], ["mails, reports"]),
+        ([node(queues=("mails", "reports")), node(BEE, "scheduler")], []),
+    ],
+)
+def test_a_queue_that_no_worker_serves_is_named(
+    nodes: Sequence[NodeReport], unserved: Sequence[str]
+) -> None:
+    on = [ScheduleFacts(name=name, task=None, queue=name) for name in ("mails", "reports")]
+    activity = Activity(now=NOON, nodes=nodes)
+
+    found = judge(Seen(ledger=attrs.evolve(LEDGER, activity=activity, schedules=on), broker=AWAY))
+
+    told = [each.what for each in found if "No worker reports" in each.what]
+    assert told == [f"No worker reports that it serves {each}" for each in unserved]
+
+
+def test_workers_with_another_version_of_a_file_are_named_with_what_to_do() -> None:
+    nodes = [
+        node(ANT, source="jobs.toml", digest="old"),
+        node(BEE, source="jobs.toml, shop", digest="new, two"),
+        node("cat-1-0a1b2c3d4e5f6073", source="user.toml", digest="old"),
+        node("dog-1-0a1b2c3d4e5f6074"),
+        node("eel-1-0a1b2c3d4e5f6075", source="jobs.toml", digest="old", **LONG_SILENT),
+    ]
+    files = [FileVersion("jobs.toml", "new"), FileVersion("shop", "one")]
+
+    found = judge(attrs.evolve(of_activity(*nodes), files=files))
+
+    jobs, shop = [each for each in found if "with another version" in each.what]
+    assert jobs.what == f"{ANT}: with another version of jobs.toml than this one"
+    assert "systemctl reload, or kill -HUP 7 on ant; under nohup restart it)" in jobs.cure
+    assert shop.what == f"{BEE}: with another version of shop than this one"
+
+
+def test_targets_that_were_given_up_are_told_with_a_remedy_and_not_those_that_are_gone() -> None:
+    ops = UntoldTarget(
+        name="ops", source="jobs.toml", events=3, last_at=NOON, error="410 Gone" + " " * 300
     )
-    up = NodeReport(
-        name="ant-7",
-        role="up",
-        host="ant",
-        started_at=NOON,
-        seen_at=NOON,
-        version="1",
-        queues=tuple(served or ()),
-    )
-    owner = Owner(name="ant-7", running=1, lease_until=NOON + timedelta(seconds=9))
-    activity = Activity(
-        now=NOON,
-        waiting=found,
-        nodes=[] if served is None else [up],
-        owners=[owner] if at_work else [],
-    )
-    seen = Seen(ledger=attrs.evolve(LEDGER, activity=activity), broker=broker)
-    return [*work.RUNS.judge(seen)]
+    gone = attrs.evolve(ops, name="old")
+    anothers = attrs.evolve(ops, name="pager", source="other.toml", events=1, error=None)
+    target = Target(name="ops", means=ByCommand(command=("true",)))
+    ours = Subscriptions(source="jobs.toml", targets={"ops": target})
 
+    seen = attrs.evolve(of_activity(untold=[ops, gone, anothers]), subscriptions=[ours])
+    first, second = [each for each in judge(seen) if each.subject == "notify"]
 
-def test_runs_on_queues_that_nobody_serves_are_an_outage_with_the_queues_to_serve() -> None:
-    found = [waiting("mails"), waiting("reports", runs=1), waiting("served")]
-
-    findings = of_runs(*found, consumers={"served": 1, "mails": 0})
-
-    finding = only(findings, ERROR)
-    assert finding.what.startswith("15 runs wait since 2026-03-01 11:58:59Z, and nobody serves")
-    assert "`cronhare worker --jobs JOBS.TOML --queues mails,reports`" in finding.cure
-    assert "CRON_CONCURRENCY" in only(findings, WARNING).cure
-
-
-def test_in_memory_nobody_is_sent_for_a_worker_that_could_not_be_there() -> None:
-    finding = only(of_runs(waiting(), waiting(sent=False), consumers=InMemory()), ERROR)
-
-    assert finding.what.startswith("28 runs wait since 2026-03-01 11:58:59Z in mails")
-    assert "`cronhare up --jobs JOBS.TOML`" in finding.cure
-    assert "cronhare worker" not in finding.cure
+    assert first.what.startswith("notify.ops of jobs.toml was not told of 3 events, of the last")
+    assert first.what.rstrip().endswith(": 410 Gone")
+    assert len(first.what) < 300
+    assert "`cronhare alerts test ops`" in first.cure
+    assert second.what.startswith("notify.pager of other.toml was not told of 1 event, ")
 
 
 def test_who_has_an_app_is_told_to_start_an_app() -> None:
-    own = [ScheduleFacts(name="shop:mail.send", task=REPORT, source="shop")]
+    own = [ScheduleFacts(name="shop:mail.send", task=ONE, source="shop")]
     activity = Activity(now=NOON, waiting=[waiting()])
-    ledger = attrs.evolve(LEDGER, activity=activity, schedules=own)
 
-    [finding] = work.RUNS.judge(Seen(ledger=ledger, broker=InMemory()))
-
-    assert "`cronhare up --app MODULE:APP`" in finding.cure
-
-
-def test_in_memory_what_waits_while_anything_runs_waits_for_its_turn() -> None:
-    idle, busy = waiting(), attrs.evolve(waiting(), running=1)
-
-    mine = only(of_runs(busy, consumers=InMemory(), at_work=True), WARNING)
-    others = only(of_runs(idle, consumers=InMemory(), at_work=True), WARNING)
-
-    assert mine.cure is not None
-    assert mine.cure.startswith("raise CRON_CONCURRENCY; a row that another session holds")
-    assert "does not serve mails" in others.cure
-
-
-def test_what_stays_alive_wants_its_task_and_no_queue_that_no_schedule_may_name() -> None:
-    alive = waiting("cron_standalone.pump")
-
-    away = only(of_runs(alive, consumers=InMemory()), ERROR)
-    idle = only(of_runs(alive, consumers=InMemory(), at_work=True), WARNING)
-    unserved = only(of_runs(alive), ERROR)
-
-    for finding in (away, idle):
-        assert "add the task to its jobs file" in (finding.cure or "")
-        assert "on that queue" not in (finding.cure or "")
-        assert "What is not wanted any more: `cronhare executions cancel ID`" in finding.cure
-    assert "`cronhare up` with its task in the jobs file" in (unserved.cure or "")
-    assert "CRON_QUEUES" not in (unserved.cure or "")
-
-
-def test_beside_a_broker_that_is_away_nobody_says_who_serves_a_queue() -> None:
-    away = Unreachable(Cause.ABSENT, "nobody answers")
-
-    finding = only(of_runs(waiting(), consumers=away), WARNING)
-
-    assert "only the broker can tell" in finding.what
-
-
-def test_runs_that_were_never_sent_are_an_outage() -> None:
-    unsent = waiting(sent=False)
-
-    for consumers in ({"mails": 1}, Unreachable(Cause.ABSENT, "nobody answers")):
-        assert "no scheduler runs" in only(of_runs(unsent, consumers=consumers), ERROR).what
-
-
-@pytest.mark.parametrize("consumers", [{}, InMemory(), Unreachable(Cause.ABSENT, "nobody answers")])
-def test_where_nothing_waits_all_is_well(
-    consumers: Mapping[str, int] | InMemory | Unreachable,
-) -> None:
-    assert worst(of_runs(consumers=consumers)) is OK
-
-
-@pytest.mark.parametrize(
-    ("link", "severity", "words"),
-    [
-        (Link(host="db:1", local=False, tls="TLSv1.3", verified=True), OK, "name verified"),
-        (Link(host="lo:1", local=True, tls="TLSv1.3", verified=False), OK, "not verified"),
-        (Link(host="lo:1", local=True, tls=None, verified=False), OK, "on this machine"),
-        (Link(host="db:1", local=False, tls=None, verified=False), NOTE, "in plain text"),
-    ],
-)
-def test_the_link_to_a_server_is_told(link: Link, severity: Severity, words: str) -> None:
-    database = DatabaseFacts(product="MariaDB", version="10.11.6-MariaDB", link=link)
-    broker = BrokerFacts(product="RabbitMQ", version="4.1.0", link=link, guide=GUIDE)
-
-    for findings in (of_database(database), of_broker(broker)):
-        told = [finding for finding in findings if link.host in finding.what]
-        assert [(finding.severity, words in finding.what) for finding in told] == [(severity, True)]
-
-
-@pytest.mark.parametrize(
-    ("changes", "word"),
-    [
-        ({"in_memory": False}, "SQLite ledger"),
-        ({"on_one_file": False}, "in-memory broker"),
-        ({"lease": timedelta(seconds=6)}, "pauses for 4.0 s"),
-    ],
-)
-def test_settings_that_do_not_belong_together_are_a_warning(
-    changes: dict[str, Any], word: str
-) -> None:
-    seen = Seen(settings=attrs.evolve(EMBEDDED, **changes))
-
-    finding = only(servers.SETTINGS.judge(seen), WARNING)
-
-    assert word in finding.what
-
-
-def lanes(**states: Iterable[int]) -> list[LaneReport]:
-    """Report all sixteen lanes; those that are not named are open."""
-    of = {lane: LaneState(state) for state, named in states.items() for lane in named}
-    return [LaneReport(lane, of.get(lane, LaneState.OPEN)) for lane in range(16)]
-
-
-def test_sixteen_open_lanes_are_fine() -> None:
-    [finding] = queues.LANES.judge(Seen(lanes=lanes()))
-
-    assert finding == Finding(OK, "lanes", "A probe came through each of 16 lanes")
-
-
-def test_a_lane_in_which_messages_wait_is_a_note_and_says_until_when() -> None:
-    busy, rest = queues.LANES.judge(Seen(lanes=lanes(busy=[3, 15])))
-
-    assert (busy.severity, rest.severity) == (NOTE, OK)
-    assert "cron_scheduler_retry.03, cron_scheduler_retry.15" in busy.what
-    assert "within 3,276.8 s" in busy.cure
-    assert "14 lanes" in rest.what
-
-
-def test_broken_lanes_are_one_error_that_names_the_first() -> None:
-    [finding] = queues.LANES.judge(Seen(lanes=lanes(broken=range(4, 16)), broker=RABBIT))
-
-    assert finding.severity is ERROR
-    assert "cron_scheduler_retry.04 to .15" in finding.what
-    assert "where cron_scheduler_retry.04 leads" in finding.cure
-    assert "list_bindings --vhost jobs" in finding.cure
-
-
-@pytest.mark.parametrize("at_work", [True, False])
-def test_in_memory_what_an_up_at_hand_does_not_serve_waits_for_no_place(*, at_work: bool) -> None:
-    runs = [waiting(), waiting("reports")]
-
-    found = [*of_runs(*runs, consumers=InMemory(), at_work=at_work, served={"reports"})]
-    unserved, served = found
-
-    assert unserved.severity is ERROR
-    assert "in mails, and `cronhare up`, which is there, does not serve it" in unserved.what
-    assert unserved.cure.startswith(
-        "add a schedule on that queue to its jobs file, and start `cronhare up` anew"
+    found = judge(
+        Seen(ledger=attrs.evolve(LEDGER, activity=activity, schedules=own), broker=InMemory())
     )
-    assert "CONCURRENCY" not in unserved.cure
-    assert "mails" not in served.cure + served.what
-    assert "has ended" not in served.what
-    assert "does not serve" not in served.cure + served.what
+
+    assert "`cronhare up --app MODULE:APP`" in max(
+        each.cure for each in found if "wait" in each.what
+    )
+
+
+def test_few_of_them_and_those_with_another_cure_are_told_one_by_one_in_their_order() -> None:
+    findings = [
+        Finding(WARNING, "tasks", "a", "mend it"),
+        Finding(WARNING, "tasks", "b", "wait"),
+        Finding(WARNING, "tasks", "c", "mend it"),
+        Finding(OK, "tasks", "d"),
+    ]
+
+    assert grouped(findings) == findings

@@ -17,7 +17,7 @@ from cronhare.application.administration.changing.schedules import (
     EditedMeanwhile,
     NameTaken,
 )
-from cronhare.application.administration.jobs_file.notes import notes_on_schedule, notes_on_times
+from cronhare.application.administration.jobs_file.notes import notes_on_times
 from cronhare.application.administration.reading.schedules import preview
 from cronhare.application.administration.views.schedules import DueView
 from cronhare.domain.access import Actor, Scope
@@ -182,10 +182,8 @@ class _Desk:
         return self._pages.done(schedule_path(name), _said(f"{name} was created.", notes))
 
     def _create(self, draft: ScheduleDraft, actor: Actor) -> Sequence[str]:
-        now = self._container.ledger_time().now()
         self._container.schedule_desk().create(draft, actor=actor)
-        named = self._container.draft_notes().of(draft)
-        return [*notes_on_schedule(draft, now=now), *named]
+        return self._container.draft_notes().of(draft)
 
     def open(self, request: Request) -> Response:
         stored, draft = self._stored(request)
@@ -214,9 +212,7 @@ class _Desk:
                 catalog=self._container.catalog(),
                 policy=self._container.settings().policy,
             )
-            now = self._container.ledger_time().now()
-            notes[:] = notes_on_schedule(new, before=draft, now=now)
-            notes.extend(self._container.draft_notes().of(new, before=draft))
+            notes[:] = self._container.draft_notes().of(new, before=draft)
             return new
 
         editor = self._container.schedule_editor()
