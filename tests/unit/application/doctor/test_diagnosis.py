@@ -240,7 +240,7 @@ QUEUES: list[Case] = [
 ]
 
 SERVED = attrs.evolve(RABBIT, things=(queue("served", consumers=1), queue("mails")))
-AT_WORK = {"owners": [Owner(name=ANT, running=1, lease_until=NOON + SECOND)]}
+AT_WORK: dict[str, Any] = {"owners": [Owner(name=ANT, running=1, lease_until=NOON + SECOND)]}
 CLOSED, LATER = Breaker(task="worker 8", window=MINUTE, last_at=NOON), NOON + MINUTE
 RUNS: list[Case] = [
     (
@@ -320,7 +320,7 @@ RUNS: list[Case] = [
 
 TICK, TOCK = Late("tick", NOON - 61 * SECOND), Late("tock", NOON - 60 * SECOND)
 GONE = Owner(name=ANT, running=2, lease_until=NOON - 2 * MINUTE)
-LONG_SILENT = {"seen_at": NOON - 5 * MINUTE}
+LONG_SILENT: dict[str, Any] = {"seen_at": NOON - 5 * MINUTE}
 NODES: list[Case] = [
     *(
         (

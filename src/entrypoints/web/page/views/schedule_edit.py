@@ -183,7 +183,8 @@ class _Desk:
 
     def _create(self, draft: ScheduleDraft, actor: Actor) -> Sequence[str]:
         self._container.schedule_desk().create(draft, actor=actor)
-        return self._container.draft_notes().of(draft)
+        notes: Sequence[str] = self._container.draft_notes().of(draft)
+        return notes
 
     def open(self, request: Request) -> Response:
         stored, draft = self._stored(request)
