@@ -161,8 +161,8 @@ SERVERS: list[Case] = [
     (of_ledger(skew=SECOND), OK, "+1.000 s off", ""),
     (of_ledger(skew=-1.001 * SECOND), WARNING, "-1.001 s off", "timedatectl"),
     *(
-        (of_both(Link(host="db:1", local=local, tls=tls, verified=verified)), severity, words, "")
-        for of_both in (lambda link: of_database(link=link), lambda link: of_broker(link=link))
+        (of(link=Link(host="db:1", local=local, tls=tls, verified=verified)), severity, words, "")
+        for of in (of_database, of_broker)
         for local, tls, verified, severity, words in (
             (False, "TLSv1.3", True, OK, "name verified"),
             (True, "TLSv1.3", False, OK, "not verified"),
