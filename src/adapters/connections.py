@@ -22,7 +22,6 @@ class Deadline:
     """An end that all steps of one exchange share."""
 
     def __init__(self, seconds: float) -> None:
-        """Begin now."""
         self._end = time.monotonic() + seconds
 
     @property
@@ -83,7 +82,6 @@ class Connection:
     """One thread opens and uses it, until a deadline; another may `give_up`."""
 
     def __init__(self, deadline: Deadline) -> None:
-        """Begin nothing yet."""
         self._deadline = deadline
         self._socket: socket.socket | None = None
         self._given_up = False

@@ -178,7 +178,6 @@ class MemoryConnection:
         self._set_timer()
 
     def _set_timer(self) -> None:
-        """Wake when the next message expires, if this connection consumes."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -179,7 +179,6 @@ class Deliveries:
             self.serve(queue)
 
     def _fill(self, consumer: Consumer) -> None:
-        """Deliver up to the prefetch, from the consumer's queues by their weights."""
         if consumer not in consumer.session.consumers:
             return
         queues = consumer.queues

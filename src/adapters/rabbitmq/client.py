@@ -186,7 +186,6 @@ def why_unreachable(error: BaseException) -> str:
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """Unwrap pika's workflow errors, which carry the cause inside."""
     while True:
         if isinstance(error, AMQPConnectionWorkflowFailed) and error.exceptions:
             error = error.exceptions[-1]

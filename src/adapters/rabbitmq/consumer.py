@@ -42,8 +42,6 @@ class QueueRefused(BrokerUnavailable):
 
 
 class _Protocol(asyncio.StreamReaderProtocol):
-    """Hands deliveries out, and the client the rest."""
-
     def __init__(self, reader: asyncio.StreamReader, deliveries: Deliveries) -> None:
         super().__init__(reader, loop=asyncio.get_running_loop())
         self._reader = reader
@@ -137,7 +135,6 @@ class DeliveringConnection(aio_pika.Connection):
         self.consumers.pop(channel, None)
 
     def _hang_up(self) -> None:
-        """Abort the transport; the client notices, and closes its channels."""
         if self._writer is not None:
             self._writer.transport.abort()
 
@@ -248,7 +245,6 @@ class Consumer:
             raise
 
     def _end(self) -> None:
-        """Take nothing more, and settle nothing."""
         if self._connection.consumers.get(self.number) is self:
             del self._connection.consumers[self.number]
 

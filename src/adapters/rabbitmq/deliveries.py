@@ -83,7 +83,6 @@ class Deliveries:
         return b"".join(others)
 
     def _takes(self, kind: int, channel: int, frame: bytes) -> bool:
-        """Whether a frame belongs to a delivery."""
         if kind == METHOD:
             return self._takes_method(channel, frame)
         incoming = self._under_way.get(channel)

@@ -129,7 +129,6 @@ class RabbitInspection:
         return Unreachable(cause, f"{self._address}: {describe(error)}", HINTS.get(cause, ""))
 
     def _absent(self) -> Iterator[str]:
-        """Name those of several nodes that cannot be connected to."""
         nodes = self._address.url.hosts
         for node in nodes if len(nodes) > 1 else ():
             try:

@@ -344,7 +344,6 @@ class PublisherConnection:
                 self._connection.close()
 
     def _try(self) -> None:
-        """Publish the trial, unless one is under way."""
         if not self._trial.waiting and self._trial.window.oldest is None:
             self._trial.waiting.append((Batch([TRIAL]), 0))
             self._send(self._trial)
@@ -376,7 +375,6 @@ class PublisherConnection:
         self._loop.call_later(min(PROBE_TIMEOUT, self._timeout) / 2, self._watch)
 
     def _hangs(self, road: Road, now: float) -> None:
-        """Leave a target out for a while: the broker answers, and this one confirms nothing."""
         self._abandon(road)
         road.window.lose(Published.REFUSED)
         for batch, index in road.waiting:
@@ -386,7 +384,6 @@ class PublisherConnection:
         hung.fails(now, text, "its channel is silent")
 
     def _abandon(self, road: Road) -> None:
-        """Wait for no more answers of a channel."""
         del self._roads[road.target]
         channel, road.channel = road.channel, None
         if channel is not None:

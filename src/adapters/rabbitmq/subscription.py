@@ -253,7 +253,6 @@ class Subscription:
 
     @property
     def _retries(self) -> dict[str, float]:
-        """All that are left out, with the times of their retries."""
         known = self._unavailable.copy()  # at once: another thread may ask
         return {queue: each.retry_at for queue, each in known.items() if each.retry_at is not None}
 
@@ -275,7 +274,6 @@ class Subscription:
             self._wake.set()
 
     def _has(self, consumer: Consumer) -> bool:
-        """Whether what it delivered can still be settled."""
         return self._connection is not None and self._consumers.get(consumer.queue) is consumer
 
     def _hand_over(self, delivery: Delivery) -> None:
@@ -412,7 +410,6 @@ class Subscription:
                     await self._try_queue(connection, queue)
 
     async def _cancel(self) -> None:
-        """Consume no more, and give back what is not in hand."""
         with suppress(BrokerUnavailable):
             for consumer in [*self._consumers.values()]:
                 await consumer.cancel()

@@ -307,7 +307,6 @@ _encoded_name = lru_cache(maxsize=256)(_encoded_short)
 
 
 def _encoded(name: str, value: object) -> bytes:
-    """Encode a header's value, of the types that RabbitMQ takes but decimal numbers."""
     match value:
         case str():
             return _encoded_text(value)

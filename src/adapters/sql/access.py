@@ -189,20 +189,8 @@ def _written(value: Any) -> str | None:  # noqa: ANN401 - a JSON value
 
 
 def _entry(row: Any) -> AuditEntry:  # noqa: ANN401 - see `OwnTable.each`
-    return AuditEntry(
-        id=row.id,
-        at=row.at,
-        actor=row.actor,
-        channel=row.channel,
-        action=row.action,
-        target=row.target,
-        before=_entry_of(row.value_before),
-        after=_entry_of(row.value_after),
-        outcome=row.outcome or AuditOutcome.UNKNOWN,
-        problem=row.problem,
-        finished_at=row.finished_at,
-    )
-
-
-def _entry_of(text: str | None) -> Any:  # noqa: ANN401 - a JSON value
-    return None if text is None else msgspec.json.decode(text)
+    fields = msgspec.structs.asdict(row)
+    for name in ("before", "after"):
+        text = fields.pop(f"value_{name}")
+        fields[name] = None if text is None else msgspec.json.decode(text)
+    return AuditEntry(**{**fields, "outcome": row.outcome or AuditOutcome.UNKNOWN})

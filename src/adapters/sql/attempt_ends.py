@@ -152,7 +152,6 @@ class AttemptEnds(StorePart):
                 return Written(answers, changed=changed)
 
         def refused(finish: Finish, why: Exception) -> Sequence[Recorded | Busy]:
-            """Quarantine its execution, without output and error of the attempt."""
             reason = f"it ended ({finish.ran.outcome.in_brief}), but that is refused: {why}"
             is_apart = set_apart(
                 self._database,
@@ -178,7 +177,6 @@ class AttemptEnds(StorePart):
         may: Callable[[Standing, Finish], bool],
         now: datetime,
     ) -> list[Recorded | Busy]:
-        """Write the ends of running attempts, with the verdicts that the retries' limits leave."""
         dialect = self._database.dialect
         ids = {finish.execution.id for finish in finishes}
         rows = dialect.read(connection, UNLOCKED_STANDING, {"ids": list(ids)})
@@ -214,8 +212,6 @@ class AttemptEnds(StorePart):
 
 
 class _Ended(NamedTuple):
-    """A running attempt's execution, how it ran, and what becomes of it."""
-
     execution: Execution
     ran: AttemptResult
     verdict: Verdict

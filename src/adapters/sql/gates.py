@@ -123,7 +123,6 @@ class LockedGates:
     """
 
     def __init__(self, connection: Connection, names: Collection[str]) -> None:
-        """Lock without waiting."""
         self._connection = connection
         asked = {"names": sorted(names)}
         locked = frozenset(connection.scalars(_LOCKED, asked)) if names else frozenset[str]()

@@ -155,13 +155,7 @@ class SqlRedeliveryStore(Store):
     @repeatable
     def hold(self, message: str, *, holder: Holder, now: datetime) -> Sequence[Hold]:
         mine = {"message_is": message, "node_is": holder.node}
-        row = {
-            "message": message,
-            "node": holder.node,
-            "host": holder.host,
-            "boot": holder.boot,
-            "at": now,
-        }
+        row = {"message": message, "at": now, **attrs.asdict(holder)}
         with self._database.write("noting a message that came again") as connection:
             connection.execute(_OLD_HOLDS, {"message_is": message, "before": now - KEPT_FOR})
             connection.execute(_MINE, mine)

@@ -258,7 +258,6 @@ def _write(
     changes: Sequence[tuple[sa.Insert | sa.Update, list[dict[str, Any]]]],
     on_progress: OnProgress,
 ) -> None:
-    """Execute each statement for all of its rows, and tell how many are written."""
     total, done = sum(len(rows) for _, rows in changes), 0
     for statement, rows in changes:
         for part in batches(rows, _ROWS):

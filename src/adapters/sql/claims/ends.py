@@ -77,7 +77,6 @@ class AskedEnds(StorePart):
 
     @repeatable
     def _look(self, limit: int, now: datetime) -> list[int]:
-        """Look at the next so many rows that wait; answers which of them are asked to end."""
         asked: list[int] = []
         left = limit
         with self._database.read("looking for what waits no more") as connection:

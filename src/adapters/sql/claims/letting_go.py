@@ -105,8 +105,6 @@ class LettingGo(StorePart):
 
 
 class _Passing:
-    """What passes gates in one transaction."""
-
     def __init__(
         self,
         connection: Connection,
@@ -179,7 +177,6 @@ class _Passing:
         return self._connection.scalars(those, asked).all()
 
     def _lock(self, ids: Sequence[int]) -> list[Execution]:
-        """Lock executions, in the order of their line. Broken ones are quarantined."""
         if not ids:
             return []
         rows: Any = self._connection.execute(_UNLOCKED, {"ids": list(ids)})

@@ -389,7 +389,6 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
         now: datetime,
         only: Sequence[int] | None,
     ) -> sa.Select[Any]:
-        """Let a statement leave out what rests, or find *only* some."""
         if only is not None:
             return statement.where(id_.in_(only))
         return excluding(statement, id_, self._resting_plans.at(now))

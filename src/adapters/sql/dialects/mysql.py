@@ -150,7 +150,6 @@ _TYPES: Final[Mapping[type[TypeEngine[Any]], str]] = {
 
 
 def _parameters(rows: Rows) -> Iterator[dict[str, Any]]:
-    """Give rows as one parameter: a JSON array of arrays."""
     if rows.agreed and not rows.differing:
         yield dict(rows.agreed)
         return

@@ -157,7 +157,6 @@ _TYPES: Final[Mapping[type[TypeEngine[Any]], str]] = {
 
 
 def _parameters(rows: Rows) -> Iterator[dict[str, Any]]:
-    """Give rows as an array for each column in which they differ."""
     if rows.differences:
         arrays = zip(*rows.differences, strict=True) if rows.differing else ()
         yield {**rows.agreed, **dict(zip(rows.differing, map(list, arrays), strict=True))}
@@ -173,7 +172,6 @@ def _join(statement: sa.Update, columns: ColumnTypes) -> sa.Update:
 
 
 def _select(columns: ColumnTypes, differing: Collection[str]) -> str:
-    """Write the SELECT of rows, in their order; columns that are not *differing* are parameters."""
     values = ", ".join(
         f"{FRESH}.{name}" if name in differing else f"%({name})s::{type_name(kind, _TYPES)}"
         for name, kind in columns.items()

@@ -182,7 +182,6 @@ _NEWEST: Final = sa.select(sa.func.coalesce(sa.func.max(executions.c.id), 0))
 
 @lru_cache(maxsize=64)
 def _as_text(statement: sa.Update) -> tuple[str, Sequence[str], Mapping[str, Any]]:
-    """Give an UPDATE's text, the names of its parameters in their order, and its own values."""
     compiled: Any = statement.compile(dialect=sqlite_dialect())
     return str(compiled), compiled.positiontup, compiled.params
 

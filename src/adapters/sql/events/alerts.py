@@ -161,7 +161,6 @@ def _values(alert: Alert) -> dict[str, Any]:
 
 
 def _read(rows: Iterable[sa.Row[Any]]) -> list[Alert]:
-    """Read the rows that fit; they have all columns."""
     found = []
     for row in ALERT.readable(rows):
         fields = msgspec.structs.asdict(row)

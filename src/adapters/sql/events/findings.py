@@ -52,7 +52,6 @@ _OPEN_SINCE: Final = sa.or_(_RUN.finished_at.is_(None), _RUN.finished_at >= _SIN
 
 
 def _paged(found: sa.Select[Any]) -> sa.Select[Any]:
-    """Find what is of schedules `ids`, by rising ids beyond `after`, and at most `limit`."""
     its = found.where(_RUN.scheduler_id.in_(IDS), _RUN.id > _AFTER)
     return its.order_by(_RUN.id).limit(sa.bindparam("limit"))
 

@@ -316,7 +316,6 @@ def _values(row: OutboxRow) -> dict[str, Any]:
 
 
 def _due_for(target: str, source: str, due_by: datetime) -> sa.Select[Any]:
-    """Select what is due for a target, the earliest first."""
     return (
         sa.select(_ROW.id)
         .where(
@@ -331,7 +330,6 @@ def _due_for(target: str, source: str, due_by: datetime) -> sa.Select[Any]:
 
 
 def _read(rows: Iterable[sa.Row[Any]]) -> list[OutboxRow]:
-    """Read the rows that fit; they have all columns."""
     return [OutboxRow(**msgspec.structs.asdict(each)) for each in DELIVERY.readable(rows)]
 
 

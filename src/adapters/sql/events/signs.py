@@ -214,7 +214,6 @@ def _signs(
 
 
 def _usual(connection: sa.Connection, its: sa.Row[Any]) -> Sequence[timedelta]:
-    """Give the durations of the runs of a schedule before the last that succeeded."""
     found = (
         run.finished_at - run.started_at
         for run in _ATTEMPT.readable(connection.execute(_USUAL, {"scheduler": its.id}))

@@ -152,7 +152,6 @@ def resolve(
 def _keep(
     connection: Connection, dialect: Dialect, failure: Failure, *, now: datetime, node: str
 ) -> Archived | Unproven | None:
-    """Archive a failure that the ledger does not know; None if it does."""
     from ..claims.plans import claim_by_hand, find_by_key  # noqa: PLC0415 - lists do without
 
     scheduler_id = failure.message.scheduler_id
@@ -180,7 +179,6 @@ def _keep(
 
 
 def _is_archived(connection: Connection, failure: Failure) -> bool:
-    """Look for its row: there may be no execution of it, or none any more."""
     asked = {"scheduler_id": failure.message.scheduler_id, "key": failure.key}
     return connection.execute(_ARCHIVED, asked).first() is not None
 

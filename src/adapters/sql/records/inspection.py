@@ -229,7 +229,6 @@ class SqlInspection:
 
 
 def _unresolved(connection: Connection) -> tuple[int, Quarantined]:
-    """Count the failures that await a person, and what is quarantined."""
     failed = failed_tasks.c
     by_kind = (
         select(failed.kind, func.count()).where(failed.resolution.is_(None)).group_by(failed.kind)

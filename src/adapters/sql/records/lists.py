@@ -187,7 +187,7 @@ _RAN: Final = (
         *attempts.c["execution_id", "attempt", "node", "started_at", "finished_at", "ending"],
         executions.c.scheduler_id,
         executions.c.executed_at,
-        schedulers.c.name,
+        schedulers.c.name.label("schedule_name"),
     )
     .select_from(
         attempts.join(executions, executions.c.id == attempts.c.execution_id).outerjoin(
@@ -230,16 +230,10 @@ class SqlTimelineStore(Store):
 
 
 def _ran(row: sa.Row[*tuple[Any, ...]]) -> Ran:
-    return Ran(
-        execution_id=row.execution_id,
-        attempt=row.attempt,
-        scheduler_id=row.scheduler_id,
-        schedule_name=display_name(row.name, row.scheduler_id),
-        node=row.node,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        ending=row.ending,
-    )
+    fields = row._asdict()
+    del fields["executed_at"]
+    fields["schedule_name"] = display_name(row.schedule_name, row.scheduler_id)
+    return Ran(**fields)
 
 
 # Names of tasks and queues

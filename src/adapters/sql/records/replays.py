@@ -210,7 +210,6 @@ class SqlReplayStore(Store):
         policy: RetryPolicy,
         random_fraction: Callable[[], float],
     ) -> Advance | None:
-        """Take a step of one; None if another scheduler takes it, or has."""
         with self._database.write("going on with a replay") as connection:
             found = _find(connection, _TAKEN, this=id_, now=now, farthest=now + FARTHEST)
             if found is None:
@@ -241,7 +240,6 @@ class SqlReplayStore(Store):
         step: Release,
         now: datetime,
     ) -> Advance:
-        """Let as many begin as the step says; what others have locked rests."""
         begun: Mapping[int, Execution] = {}
         refused: Collection[int] = ()
         chosen = _choose(connection, seen, len(step.begins), without=self._locked.at(now))

@@ -77,7 +77,6 @@ _COUNTS = not_(and_(_ROW.execution_key.startswith(BOOT), moment_of("booted") <= 
 
 
 def _of_schedules(state: ColumnElement[bool]) -> tuple[Select[Any], Select[Any]]:
-    """Find the newest runs of some schedules in a state; and the oldest of those beyond them."""
     ours = state, _COUNTS, _ROW.scheduler_id.in_(bindparam("schedulers", expanding=True))
     surplus = (
         _ROW.id > bindparam("after"),
@@ -139,7 +138,6 @@ def _delete_outlived(database: Database, limits: Mapping[str, datetime]) -> Iter
 
 
 def _delete_beyond(database: Database, most: int, now: datetime) -> Iterator[int]:
-    """Delete what succeeded of each schedule but for its newest *most*."""
     with database.read("counting what is kept") as connection:
         busy = connection.scalars(_MANY_ROWS, {"most": most}).all()
     for scheduler_id in busy:
@@ -175,7 +173,6 @@ def _delete_surplus(
     lately: datetime,
     now: datetime,
 ) -> Iterator[int]:
-    """Delete the runs of schedules but for the newest *most*, and what has ended *lately*."""
     newest_of, surplus_of = statements
     times = {"lately": lately, "booted": now - LONGEST_AGO}
     pieces = list(batches(schedulers, _SCHEDULES))

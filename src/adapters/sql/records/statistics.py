@@ -6,6 +6,7 @@ Each is one SELECT, which the database groups.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any, Final
 
 import attrs
@@ -99,27 +100,16 @@ class SqlStatistics(Store):
         columns = _of_failures(dialect)
         statement = sa.select(
             *(columns[each].label(each.name) for each in by),
-            sa.func.count().label("number"),
+            sa.func.count().label("failures"),
             _how_many(_FAILURE.kind != State.FAILED.value).label("quarantined"),
             _how_many(_FAILURE.resolution.is_(None)).label("unresolved"),
-            sa.func.avg(_FAILURE.retry_count).label("mean"),
+            sa.func.avg(_FAILURE.retry_count).label("mean_retries"),
             sa.func.min(_FAILURE.failed_at).label("first_at"),
             sa.func.max(_FAILURE.failed_at).label("last_at"),
         ).where(*those_of(which, dialect))
         with self._database.read("counting failures") as connection:
             rows = connection.execute(_grouped(statement, by, limit)).all()
-        return [
-            FailureCount(
-                group=_group(row, by),
-                failures=row.number,
-                quarantined=row.quarantined,
-                unresolved=row.unresolved,
-                mean_retries=float(row.mean or 0),
-                first_at=row.first_at,
-                last_at=row.last_at,
-            )
-            for row in rows
-        ]
+        return [FailureCount(group=_group(row, by), **_counted(row, by)) for row in rows]
 
     @repeatable
     def executions(
@@ -127,11 +117,11 @@ class SqlStatistics(Store):
     ) -> Sequence[ExecutionCount]:
         statement = sa.select(
             *(_OF_EXECUTIONS[each].label(each.name) for each in by),
-            sa.func.count().label("number"),
+            sa.func.count().label("total"),
             _how_many(_RUN.state == State.SUCCEEDED.value).label("succeeded"),
             _how_many(in_states(REPLAYABLE)).label("failed"),
             _how_many(_RUN.deaths > 0).label("retried"),
-            sa.func.avg(_RUN.attempt).label("mean"),
+            sa.func.avg(_RUN.attempt).label("mean_attempts"),
         ).where(
             _RUN.executed_at >= since, _RUN.state != State.SKIPPED.value, _RUN.task_type != SYSTEM
         )
@@ -147,14 +137,7 @@ class SqlStatistics(Store):
             if By.SCHEDULE in by:
                 _name_schedules(connection, groups)
         return [
-            ExecutionCount(
-                group=group,
-                total=row.number,
-                succeeded=row.succeeded,
-                failed=row.failed,
-                retried=row.retried,
-                mean_attempts=float(row.mean or 0),
-            )
+            ExecutionCount(group=group, **_counted(row, by))
             for group, row in zip(groups, rows, strict=True)
         ]
 
@@ -200,9 +183,16 @@ def _grouped(statement: sa.Select[Any], by: Sequence[By], limit: int) -> sa.Sele
         sa.literal_column(str(place)) for place in range(1, len(by) + 1)
     ]
     days = [place.desc() for place, each in zip(places, by, strict=True) if each is By.DAY]
-    return (
-        statement.group_by(*places).order_by(*days, sa.literal_column("number").desc()).limit(limit)
-    )
+    number = sa.literal_column(str(len(by) + 1))
+    return statement.group_by(*places).order_by(*days, number.desc()).limit(limit)
+
+
+def _counted(row: sa.Row[Any], by: Sequence[By]) -> dict[str, Any]:
+    counted = dict(islice(row._asdict().items(), len(by), None))
+    return {
+        name: float(value or 0) if name.startswith("mean_") else value
+        for name, value in counted.items()
+    }
 
 
 def _group(row: sa.Row[Any], by: Sequence[By]) -> dict[By, str]:
@@ -266,7 +256,6 @@ class SqlTimingStore(Store):
 
 
 def _timing(row: sa.Row[*tuple[Any, ...]]) -> SameTiming | None:
-    """Give what a row's schedules are counted by, without their number; None if they are broken."""
     values, jitter = tuple(row[: len(TIME_COLUMNS)]), row.jitter_ms or 0
     hashed: str | None = None
     try:

@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
 import msgspec
 from sqlalchemy import bindparam, func, select
 
@@ -23,7 +22,16 @@ from cronhare.ports.records import (
 from cronhare.ports.runner import Captured, TaskReport
 
 from ..database import Store, repeatable
-from ..tables.executions import BY_IDS, EXECUTION, batches, executions_of, find_executions, known_id
+from ..tables.executions import (
+    BY_IDS,
+    CAPTURED,
+    EXECUTION,
+    REPORTED,
+    batches,
+    executions_of,
+    find_executions,
+    known_id,
+)
 from ..tables.tables import IDS, attempts, executions, outputs, topic_tallies
 from ..tables.types import OwnTable, moment_of
 from ..writing import write_changes
@@ -49,11 +57,11 @@ _OUTPUTS = (
     )
     .order_by(outputs.c.attempt)
 )
-_OF_REPORT: Final = [field.name for field in attrs.fields(TaskReport)]
+
 _REPORTED = (
     select(
         *outputs.c["execution_id", "attempt", "stdout_bytes", "stderr_bytes", "as_of"],
-        *(outputs.c[name] for name in _OF_REPORT),
+        *(outputs.c[name] for name in REPORTED),
     )
     .where(outputs.c.execution_id.in_(IDS))
     .order_by(outputs.c.execution_id, outputs.c.attempt)
@@ -216,9 +224,8 @@ class SqlRecords(Store, ArchiveRecords):
 
 
 def _report(row: Any) -> TaskReport:  # noqa: ANN401 - see `OwnTable.each`
-    return TaskReport(**{name: getattr(row, name) for name in _OF_REPORT})
+    return TaskReport(**{name: getattr(row, name) for name in REPORTED})
 
 
 def _captured(row: Any, stream: str) -> Captured:  # noqa: ANN401 - likewise
-    parts = ("head", "tail", "bytes", "lines")
-    return Captured(**{part: getattr(row, f"{stream}_{part}") for part in parts})
+    return Captured(**{part: getattr(row, f"{stream}_{part}") for part in CAPTURED})

@@ -6,6 +6,7 @@ from itertools import islice
 from types import SimpleNamespace
 from typing import Any, Final
 
+import attrs
 import sqlalchemy as sa
 
 from cronhare.domain.execution import Execution, State
@@ -16,7 +17,7 @@ from cronhare.domain.schedules.schedule import LONGEST_NAME, NOBODY, OWNER_FIELD
 from cronhare.domain.schedules.task import LARGEST_PARAMS, TaskRef
 from cronhare.domain.texts.printable import echo
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.ports.runner import AttemptResult, Written
+from cronhare.ports.runner import AttemptResult, Captured, TaskReport, Written
 
 from ..dialect import Dialect
 from .schedule_columns import LONG_AGO, SPANS_MS, read_retry, write_retry
@@ -372,6 +373,10 @@ def batches(values: Sequence[Any], size: int) -> Iterable[list[Any]]:
         yield piece
 
 
+#: What is kept of each stream, and of what an attempt reports.
+CAPTURED: Final = [field.name for field in attrs.fields(Captured)]
+REPORTED: Final = [field.name for field in attrs.fields(TaskReport)]
+
 _NAMES = [column.name for column in outputs.c]
 #: As SQLite and MySQL have it, and where nothing is replaced as cheap as an INSERT.
 REPLACE = sa.text(
@@ -391,22 +396,13 @@ def keep_outputs(
 def output_values(
     execution_id: int, attempt: int, wrote: AttemptResult | Written, *, as_of: datetime | None
 ) -> dict[str, Any]:
+    streams = {"stdout": wrote.stdout, "stderr": wrote.stderr}
     return {
         "execution_id": execution_id,
         "attempt": attempt,
-        "stdout_head": wrote.stdout.head,
-        "stdout_tail": wrote.stdout.tail,
-        "stdout_bytes": wrote.stdout.bytes,
-        "stderr_head": wrote.stderr.head,
-        "stderr_tail": wrote.stderr.tail,
-        "stderr_bytes": wrote.stderr.bytes,
         "as_of": as_of,
-        "stdout_lines": wrote.stdout.lines,
-        "stderr_lines": wrote.stderr.lines,
-        "progress": wrote.report.progress,
-        "progress_text": wrote.report.progress_text,
-        "result": wrote.report.result,
-        "result_problem": wrote.report.result_problem,
+        **{f"{of}_{part}": getattr(streams[of], part) for of in streams for part in CAPTURED},
+        **{name: getattr(wrote.report, name) for name in REPORTED},
     }
 
 

@@ -265,7 +265,6 @@ def read_run_options(values: tuple[Any, ...]) -> ColumnGroup:
 
 
 def _concurrency(key: str | None, limit: int | None, faults: list[Fault]) -> Concurrency | None:
-    """Give a key and its limit; a row has both or neither."""
     if key is not None and limit is not None:
         return Concurrency(key=key, limit=limit)
     tried = {fault.field for fault in faults}

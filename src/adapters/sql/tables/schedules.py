@@ -106,8 +106,6 @@ def _retention(text: str) -> ClassRetention:
 
 
 class _Others(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a draft has besides."""
-
     description: str | None = None
     user_id: int | None = None
     group_id: int | None = None
