@@ -29,6 +29,7 @@ from cronhare.adapters.sql.records.statistics import SqlStatistics, SqlTimingSto
 from cronhare.adapters.sql.records.store import SqlRecords
 from cronhare.adapters.sql.schedule_lists import SqlScheduleEdits, SqlScheduleLists
 from cronhare.adapters.sql.schedules import SqlScheduleStore
+from cronhare.adapters.sql.tables.tables import metadata
 from cronhare.application.administration.audit import AuditTrail
 from cronhare.application.administration.names import Names
 from cronhare.domain.execution import Execution, Graces, State
@@ -130,40 +131,38 @@ def at_once(callers: int, call: Callable[[int], T]) -> list[T]:
         return list(pool.map(caller, range(callers)))
 
 
-@attrs.frozen(kw_only=True)
 class Ledger:
     """One ledger behind its ports, and what a test does with it again and again."""
 
-    clock: FrozenClock
-    claims: ClaimStorePort
-    attempts: AttemptStorePort
-    schedules: ScheduleStorePort
-    edits: ScheduleEditsPort
-    lists: ScheduleListPort
-    records: RecordsPort
-    nodes: NodeStorePort
-    names: NamesPort
-    events: EventStorePort
-    replays: ReplayStorePort
-    limits: LimitStorePort
-    statistics: StatisticsPort
-    timings: TimingStorePort
-    timeline: TimelineStorePort
-    overview: OverviewPort
-    alerts: AlertStorePort
-    redeliveries: RedeliveryStorePort
-    audit: AuditStorePort
-    access: AccessStorePort
-    enqueueing: EnqueuePort
+    def __init__(self, clock: FrozenClock, engine: Engine) -> None:
+        self.clock = clock
+        self.claims: ClaimStorePort = SqlClaimStore(engine, clock)
+        self.attempts: AttemptStorePort = SqlAttemptStore(engine, clock)
+        self.schedules: ScheduleStorePort = SqlScheduleStore(engine, clock)
+        self.edits: ScheduleEditsPort = SqlScheduleEdits(engine, clock)
+        self.lists: ScheduleListPort = SqlScheduleLists(engine, clock)
+        self.records: RecordsPort = SqlRecords(engine, clock)
+        self.nodes: NodeStorePort = SqlNodeStore(engine, clock)
+        self.names: NamesPort = SqlNames(engine, clock)
+        self.events: EventStorePort = SqlEventStore(engine, clock)
+        self.replays: ReplayStorePort = SqlReplayStore(engine, clock)
+        self.limits: LimitStorePort = SqlLimitStore(engine, clock)
+        self.statistics: StatisticsPort = SqlStatistics(engine, clock)
+        self.timings: TimingStorePort = SqlTimingStore(engine, clock)
+        self.timeline: TimelineStorePort = SqlTimelineStore(engine, clock)
+        self.overview: OverviewPort = SqlOverview(engine, clock)
+        self.alerts: AlertStorePort = SqlAlertStore(engine, clock)
+        self.redeliveries: RedeliveryStorePort = SqlRedeliveryStore(engine, clock)
+        self.audit: AuditStorePort = SqlAuditStore(engine, clock)
+        self.access: AccessStorePort = SqlAccessStore(engine, clock)
+        self.enqueueing: EnqueuePort = SqlEnqueueStore(engine, clock)
 
     @property
     def now(self) -> datetime:
-        """The time on the frozen clock."""
         return self.clock.now()
 
     @property
     def trail(self) -> AuditTrail:
-        """What writes down who changes what."""
         return AuditTrail(entries=self.audit, stopwatch=self.clock.monotonic, now=self.clock.now)
 
     @property
@@ -178,31 +177,25 @@ class Ledger:
         )
 
     def planner(self, planned: Planned) -> Plan:
-        """Plan as the dispatcher does."""
         return plan(planned, self.now)
 
     def save(self, *drafts: ScheduleDraft) -> None:
-        """Write schedules, and leave them unplanned."""
         self.schedules.save(drafts, source=None, now=self.now)
 
     def disable(self, *names: str) -> None:
-        """Switch schedules off."""
         self.schedules.save([], source=None, now=self.now, disabled=names)
 
     def plan_edited(self) -> Batch:
-        """Plan whatever was edited."""
         return self.claims.plan_edited(
             now=self.now, since=None, limit=1_000, node="ant", planner=self.planner
         )
 
     def add(self, name: str = "report", **changes: Any) -> int:  # noqa: ANN401
-        """Write a schedule, plan it, and give its id."""
         self.save(draft(name, **changes))
         self.plan_edited()
         return ids_of(self.schedules, [name])[name]
 
     def claim_due(self, *, node: str = "ant", limit: int = 1_000) -> Batch:
-        """Claim what is due now."""
         return self.claims.claim_due(now=self.now, limit=limit, node=node, planner=self.planner)
 
     def claimed(self, name: str = "report", **changes: Any) -> Execution:  # noqa: ANN401
@@ -219,17 +212,14 @@ class Ledger:
         return cleanup
 
     def published(self, name: str = "report", **changes: Any) -> Execution:  # noqa: ANN401
-        """Claim a run, and note that its message is in a queue."""
         execution = self.claimed(name, **changes)
         self.claims.mark_published([execution], now=self.now)
         return self.seen(execution)
 
     def running(self, name: str = "report", *, node: str = "ant") -> Execution:
-        """Claim a run, and start it."""
         return self.started(self.claimed(name), node=node)
 
     def start(self, execution: Execution, *, node: str = "ant") -> StartAnswer:
-        """Wish to start the attempt that an execution waits for."""
         request = StartRequest(execution_id=execution.id, attempt=execution.attempt, nacks=NO_NACKS)
         (answer,) = self.attempts.start([request], now=self.now, node=node, lease=LEASE)
         return answer
@@ -249,7 +239,6 @@ class Ledger:
         *,
         node: str = "ant",
     ) -> Recorded | Busy:
-        """End a running attempt."""
         finish = Finish(execution=execution, ran=ran, verdict=verdict)
         (answer,) = self.attempts.finish([finish], now=self.now, node=node)
         return answer
@@ -263,7 +252,6 @@ class Ledger:
         return self.seen(execution)
 
     def succeeded(self, execution: Execution) -> Execution:
-        """Run an execution to its good end."""
         return self.finished(execution, Complete(), SUCCESS)
 
     def failed(
@@ -285,31 +273,25 @@ class Ledger:
         return self.advanced().executions
 
     def advanced(self) -> Advance:
-        """Take a replay that is due one step on."""
         advance = self.advanced_or_not()
         assert advance is not None, "no replay is due"
         return advance
 
     def advanced_or_not(self, *, chance: float = 0.0) -> Advance | None:
-        """Take a replay one step on, if one is due."""
         return self.replays.advance(
             now=self.now, node="ant", policy=RetryPolicy(), random_fraction=lambda: chance
         )
 
     def overdue(self, *, graces: Graces = GRACES, limit: int = 1_000) -> list[int]:
-        """Find the ids of what is overdue now."""
         return [row.id for row in self.claims.overdue(now=self.now, graces=graces, limit=limit)]
 
     def lapsed(self, *, limit: int = 1_000) -> list[int]:
-        """Find the ids of the attempts whose lease has lapsed."""
         return [row.id for row in self.claims.lapsed(now=self.now, limit=limit)]
 
     def run_by(self, *nodes: str, limit: int = 1_000) -> list[int]:
-        """Find the ids of the attempts that nodes run."""
         return [row.id for row in self.claims.run_by(nodes, limit=limit)]
 
     def seen(self, execution: Execution) -> Execution:
-        """Read an execution again."""
         found = self.records.execution(execution.id)
         assert found is not None
         return found
@@ -318,6 +300,9 @@ class Ledger:
         """Read the executions of the users' schedules, oldest first."""
         rows = self.records.executions(ExecutionFilter(states=states, limit=100_000))
         return [row for row in reversed(rows) if not row.task.is_system]
+
+
+sql_ledger = Ledger
 
 
 def all_running(ledger: Ledger, how_many: int) -> list[Execution]:
@@ -367,33 +352,6 @@ def server_engine(url: URL) -> Engine:
     return open_engine(url.render_as_string(hide_password=False))
 
 
-def sql_ledger(clock: FrozenClock, engine: Engine) -> Ledger:
-    """Put the adapters on an engine."""
-    return Ledger(
-        clock=clock,
-        claims=SqlClaimStore(engine, clock),
-        attempts=SqlAttemptStore(engine, clock),
-        schedules=SqlScheduleStore(engine, clock),
-        edits=SqlScheduleEdits(engine, clock),
-        lists=SqlScheduleLists(engine, clock),
-        records=SqlRecords(engine, clock),
-        nodes=SqlNodeStore(engine, clock),
-        names=SqlNames(engine, clock),
-        events=SqlEventStore(engine, clock),
-        replays=SqlReplayStore(engine, clock),
-        limits=SqlLimitStore(engine, clock),
-        statistics=SqlStatistics(engine, clock),
-        timings=SqlTimingStore(engine, clock),
-        timeline=SqlTimelineStore(engine, clock),
-        overview=SqlOverview(engine, clock),
-        alerts=SqlAlertStore(engine, clock),
-        redeliveries=SqlRedeliveryStore(engine, clock),
-        audit=SqlAuditStore(engine, clock),
-        access=SqlAccessStore(engine, clock),
-        enqueueing=SqlEnqueueStore(engine, clock),
-    )
-
-
 def empty(url: URL) -> None:
     """Forget all but the system's own schedule. To make the tables anew would take far longer.
 
@@ -401,28 +359,8 @@ def empty(url: URL) -> None:
     in one that is left of an earlier test, which may have ended the server.
     """
     server_engine(url).dispose()
-    tables = (
-        "PageSession",
-        "AccessToken",
-        "AuditEntry",
-        "RedeliveryHold",
-        "Alert",
-        "AlertJudgement",
-        "RetryBudget",
-        "ExecutionGate",
-        "CircuitBreaker",
-        "EventDelivery",
-        "SchedulerNode",
-        "ReplayItem",
-        "Replay",
-        "FailedTask",
-        "AttemptOutput",
-        "ExecutionAttempt",
-        "SchedulerExecution",
-        "CalendarWindow",
-        "Calendar",
-    )
+    own = [table.name for table in reversed(metadata.sorted_tables) if table.name != "Scheduler"]
     with server_engine(url).begin() as session:
-        for table in (*tables, "SchedulerPlan"):
+        for table in own:
             session.exec_driver_sql(f"DELETE FROM {table}")
         session.exec_driver_sql("DELETE FROM Scheduler WHERE system_id IS NULL")

@@ -6,8 +6,6 @@ from copy import copy
 from datetime import datetime, timedelta
 from operator import itemgetter
 
-import attrs
-
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.retry_limits import CatchUp
 from cronhare.domain.retries.limits import BudgetPolicy, OnExhausted, catch_up_policy
@@ -53,9 +51,10 @@ def start(
 
 def with_budget(ledger: Ledger, most: int) -> Ledger:
     """Give the ledger as a scheduler has it that lets so many late runs begin in a minute."""
-    claims = copy(ledger.claims)
-    claims._late = catch_up_policy(most)  # type: ignore[attr-defined] # as its process is told
-    return attrs.evolve(ledger, claims=claims)
+    late = copy(ledger)
+    late.claims = copy(ledger.claims)
+    late.claims._late = catch_up_policy(most)  # type: ignore[attr-defined] # as its process is told
+    return late
 
 
 def turns(ledger: Ledger) -> list[tuple[str, timedelta]]:

@@ -15,10 +15,9 @@ from cronhare.adapters.sql import database
 from cronhare.adapters.sql.dialects import mysql, mysql_sessions, open_engine
 from cronhare.adapters.sql.dialects import servers as server_sessions
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.retries.retry import Complete
 from cronhare.ports import LedgerUnavailable
 from tests.frozen_clock import FrozenClock
-from tests.integration.ledgers import LEASE, MINUTE, NOON, SUCCESS, Ledger, draft, empty, sql_ledger
+from tests.integration.ledgers import LEASE, MINUTE, NOON, Ledger, draft, empty, sql_ledger
 from tests.services.finding import wait_until
 from tests.services.mariadb import connect, until_one_waits
 
@@ -164,15 +163,6 @@ def test_a_session_that_is_killed_amid_a_claim_claims_again(
 
     assert len(batch.claimed) == 1
     assert [one.id for one in ledger.executions()] == [batch.claimed[0].id]
-
-
-def test_a_success_is_recorded_though_its_session_was_killed_before(
-    ledger: Ledger, shell: Session
-) -> None:
-    execution = ledger.running()
-    assert kill(shell)
-
-    assert ledger.finish(execution, Complete(), SUCCESS) is State.SUCCEEDED
 
 
 def test_a_commit_without_an_answer_is_unknown_and_can_be_repeated(

@@ -4,7 +4,6 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -74,13 +73,6 @@ def test_a_session_depends_on_nothing_that_an_administrator_or_a_home_chose(
     engine.dispose()
 
     assert told == ["UTC", "ISO, YMD", "read committed", "UTF8", "1s", "10s", "45s"]
-
-
-def test_the_servers_clock_is_the_ledgers(ledger: Ledger) -> None:
-    first, second = ledger.claims.now(), ledger.claims.now()
-
-    assert first < second < first + MINUTE
-    assert abs(second - datetime.now(UTC)) < MINUTE
 
 
 @pytest.mark.parametrize("moment", ["infinity", "-infinity", "0044-03-15 12:00 BC", "20000-01-01"])

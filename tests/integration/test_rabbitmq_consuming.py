@@ -6,8 +6,6 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from itertools import pairwise
-from typing import Any
 
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
@@ -16,14 +14,10 @@ from pika.exceptions import ChannelClosedByBroker
 from cronhare.adapters.rabbitmq import subscription, topology
 from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
 from cronhare.adapters.rabbitmq.broker import PikaBroker
-from cronhare.adapters.rabbitmq.client import ANSWER_TIMEOUT, FIRST_WAIT, Address
-from cronhare.adapters.rabbitmq.consumer import Consumer, open_connection
+from cronhare.adapters.rabbitmq.client import ANSWER_TIMEOUT
 from cronhare.adapters.rabbitmq.subscription import LIVENESS_INTERVAL
-from cronhare.adapters.rabbitmq.topology import TopologyClient
 from cronhare.domain.topology import (
-    FAILED_QUEUE,
     MAIN_QUEUE,
-    ToFailed,
     ToQueue,
 )
 from cronhare.domain.topology import topology as topology_of
@@ -191,27 +185,6 @@ async def test_a_queue_that_somebody_occupies_is_consumed_once_it_is_free_and_th
         assert await hands.body() == b"freed"
 
 
-async def test_a_queue_that_the_broker_cannot_make_is_consumed_once_it_can_and_the_others_at_once(
-    vhost: str, own_rabbitmq: Server
-) -> None:
-    """Its refusal costs the connection. Nor are the others lost when that one is."""
-    async with worker(vhost) as broker:
-        hands = Hands()
-        with amqp.undeclarable(vhost, own_rabbitmq, REPORTS):
-            await broker.consume([REPORTS, MAIN_QUEUE], prefetch=5, on_delivery=hands.take)
-
-            publish(vhost, b"innocent")
-            before = await hands.next()
-            cut_all(own_rabbitmq)
-            after = await hands.next()
-        await eventually(lambda: consumed(vhost, REPORTS), what="consuming what can be made")
-        publish(vhost, b"made", queue=REPORTS)
-
-        assert (before.message.body, after.message.body) == (b"innocent", b"innocent")
-        assert after.redelivered
-        assert await hands.body() == b"made"
-
-
 @pytest.mark.parametrize("queues", [[REPORTS, MAIN_QUEUE], [MAIN_QUEUE, REPORTS]])
 async def test_a_queue_whose_consumers_cost_the_connection_keeps_no_worker_from_its_start(
     vhost: str, own_rabbitmq: Server, queues: list[str]
@@ -369,34 +342,6 @@ async def test_a_surplus_is_left_to_other_workers_before_long(vhost: str) -> Non
         await idle.ack(report)
 
 
-async def test_connections_that_break_at_once_come_more_and_more_slowly_and_declare_little(
-    vhost: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened: list[float] = []
-    declared: list[float] = []
-    consume = Consumer.consume
-
-    async def consume_and_break(self: Consumer) -> None:
-        opened.append(time.monotonic())
-        await consume(self)
-        connection = self._connection
-        asyncio.get_running_loop().call_soon(asyncio.create_task, connection.close())
-
-    def client_that_counts(*args: Any) -> TopologyClient:  # noqa: ANN401 - its own
-        declared.append(time.monotonic())
-        return TopologyClient(*args)
-
-    monkeypatch.setattr(Consumer, "consume", consume_and_break)
-    monkeypatch.setattr(topology, "TopologyClient", client_that_counts)
-    async with worker(vhost) as broker:
-        await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=print)
-        await eventually(lambda: len(opened) == 5, what="a fifth connection")
-
-    waits = [after - before for before, after in pairwise(opened)]
-    assert waits[-1] > FIRST_WAIT * 2**3 / 2
-    assert len(declared) == 1
-
-
 async def test_a_frozen_link_is_found_out_by_the_proof_of_life(vhost: str) -> None:
     async with (
         amqp.linked(vhost) as (url, link),
@@ -413,21 +358,6 @@ async def test_a_frozen_link_is_found_out_by_the_proof_of_life(vhost: str) -> No
 
         assert await hands.body() == b"meanwhile"
         assert link.connections > 1
-
-
-async def test_a_queue_of_ours_that_is_deleted_is_there_for_the_next_message_of_a_worker(
-    vhost: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(topology, "FRESH", 0.0)
-    envelope = Envelope(Message(body=b"one"), ToFailed())
-    async with worker(vhost) as broker:
-        assert await broker.publish(envelope) is Published.CONFIRMED
-        with amqp.channel(vhost) as plain:
-            plain.queue_delete(FAILED_QUEUE)
-
-        answers = [await broker.publish(envelope) for _ in range(2)]
-
-    assert answers == [Published.RETURNED, Published.CONFIRMED]
 
 
 async def test_during_an_alarm_consuming_and_acking_go_on_and_a_publish_is_unknown(
@@ -504,30 +434,6 @@ async def test_of_several_addresses_one_that_serves_is_found_by_everybody(vhost:
             assert (delivery.message.body, await hands.body()) == (b"one", b"two")
             await asyncio.to_thread(scheduler.close)
         amqp.drain(vhost, MAIN_QUEUE)
-
-
-async def test_a_login_that_is_refused_is_told_as_one_with_its_cure_and_no_password(
-    vhost: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    wrong = vhost.replace("guest:guest", "guest:s3cret")
-    broker, publishing = AioPikaBroker(wrong), PikaBroker(wrong)
-    words = (
-        r"the login is refused \(ACCESS_REFUSED .*: see the user and password in CRON_BROKER_URL"
-    )
-
-    with pytest.raises(BrokerUnavailable, match=words) as consuming:
-        await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=print)
-    with pytest.raises(BrokerUnavailable, match=words) as declaring:
-        publishing.declare([MAIN_QUEUE])
-    with pytest.raises(BrokerUnavailable, match=words) as posting:
-        await open_connection(Address.parse(wrong), name="test")
-    publishing.publish([Envelope(Message(body=b"task"), ToQueue())])
-
-    assert "Cannot publish, and what is due waits in the ledger: declaring at " in caplog.text
-    raised = f"{consuming.value} {declaring.value} {posting.value} {caplog.text}"
-    assert "s3cret" not in raised
-    await broker.close()
-    publishing.close()
 
 
 @pytest.mark.parametrize("queue_type", ["quorum", pytest.param("classic", marks=pytest.mark.long)])

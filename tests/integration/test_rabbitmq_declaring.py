@@ -171,23 +171,6 @@ def test_a_queue_that_somebody_occupies_stops_no_publishing(vhost: str) -> None:
         assert answers == [Published.CONFIRMED] * 2
 
 
-def test_a_queue_over_which_the_broker_fails_stops_no_publishing(
-    vhost: str, own_rabbitmq: Server
-) -> None:
-    with amqp.undeclarable(vhost, own_rabbitmq, REPORTS), closing(broker_at(vhost)) as broker:
-        with pytest.raises(BrokerUnavailable, match=f"queue {REPORTS}: INTERNAL_ERROR"):
-            broker.declare([REPORTS])
-
-        envelopes = [
-            Envelope(Message(body=b"at once"), ToQueue()),
-            Envelope(Message(body=b"later"), ToQueue(delay=timedelta(milliseconds=100))),
-            Envelope(Message(body=b"failed"), ToFailed()),
-        ]
-        answers = broker.publish(envelopes)
-
-        assert answers == [Published.CONFIRMED] * 3
-
-
 def test_a_probe_finds_the_lane_that_has_no_way_in_and_the_one_that_has_no_way_out(
     vhost: str,
 ) -> None:

@@ -19,7 +19,7 @@ from tests.integration import amqp
 from tests.readable_broker import ReadablePikaBroker
 from tests.services.finding import wait_until
 from tests.services.proxy import proxy_in_thread
-from tests.services.rabbitmq import Server, alarm, cut_all, let
+from tests.services.rabbitmq import Server, alarm, let
 
 pytestmark = pytest.mark.integration
 
@@ -60,21 +60,6 @@ def test_what_a_scheduler_publishes_is_persistent(vhost: str) -> None:
     assert amqp.delivery_modes(vhost, MAIN_QUEUE, FAILED_QUEUE) == [2, 2]
 
 
-def test_equal_messages_that_nobody_wants_are_all_returned(vhost: str) -> None:
-    with publisher(vhost) as broker:
-        stray = Envelope(Message(body=b"stray"), ToQueue("nobody.declared.this"))
-
-        answers = broker.publish([stray, *batch(2), stray, stray])
-
-        assert [answer.value for answer in answers] == [
-            "returned",
-            "confirmed",
-            "confirmed",
-            "returned",
-            "returned",
-        ]
-
-
 def test_a_queue_that_was_full_is_published_to_once_its_bound_is_lifted(
     vhost: str, own_rabbitmq: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,15 +73,6 @@ def test_a_queue_that_was_full_is_published_to_once_its_bound_is_lifted(
         assert list(answers) == [Published.REFUSED] * 3
         assert list(others) == [Published.CONFIRMED] * 3
         wait_until(lambda: is_back(broker), seconds=HANGS, what="publishing to it")
-
-
-def test_a_lost_connection_is_made_again(vhost: str, own_rabbitmq: Server) -> None:
-    with publisher(vhost) as broker:
-        broker.publish(batch(1))
-
-        cut_all(own_rabbitmq)
-
-        wait_until(lambda: is_back(broker), seconds=HANGS, what="publishing again")
 
 
 def test_an_outage_is_noticed_though_nothing_is_published(vhost: str, own_rabbitmq: Server) -> None:
@@ -245,16 +221,6 @@ def test_a_broker_that_takes_connections_and_says_nothing_is_away(
 
     assert answers == [Published.UNKNOWN]
     assert not any(getattr(line, "action", "") == "broker.fault" for line in caplog.records)
-
-
-def test_what_is_too_large_is_refused_before_anything_is_published(vhost: str) -> None:
-    with publisher(vhost) as broker:
-        large = Envelope(Message(body=bytes(16 * 2**20 + 1)), ToQueue())
-
-        with pytest.raises(ValueError, match="the broker takes"):
-            broker.publish([*batch(1), large])
-
-        assert broker.receive(MAIN_QUEUE) is None
 
 
 @pytest.mark.parametrize("queue_type", ["quorum", pytest.param("classic", marks=pytest.mark.long)])

@@ -183,7 +183,7 @@ def _grouped(statement: sa.Select[Any], by: Sequence[By], limit: int) -> sa.Sele
         sa.literal_column(str(place)) for place in range(1, len(by) + 1)
     ]
     days = [place.desc() for place, each in zip(places, by, strict=True) if each is By.DAY]
-    number = sa.literal_column(str(len(by) + 1))
+    number: sa.ColumnElement[Any] = sa.literal_column(str(len(by) + 1))
     return statement.group_by(*places).order_by(*days, number.desc()).limit(limit)
 
 
