@@ -69,6 +69,22 @@ def naps(seconds: float) -> int:
 
 
 @app.task(executor="pool")
+def works(seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+
+
+@app.task(executor="pool")
+def prints(number: int, begun: str) -> None:
+    file = os.open(begun, os.O_APPEND | os.O_CREAT | os.O_WRONLY)
+    os.write(file, f"{os.getpid()}\n".encode())
+    os.close(file)
+    works(0.001)
+    print(number)
+
+
+@app.task(executor="pool")
 async def coroutine() -> int:
     await asyncio.sleep(0)
     return os.getpid()

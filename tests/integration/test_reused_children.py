@@ -1,6 +1,7 @@
 """What runs that share a child, in turn or at once, may do to each other: nothing."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -125,19 +126,51 @@ async def test_what_a_thread_of_an_earlier_run_ends_has_not_succeeded(
     assert result(again) != first
 
 
-async def test_a_run_that_its_child_has_not_begun_is_handed_back(runner: PythonRunner) -> None:
+async def test_a_run_that_its_child_has_not_begun_is_run_by_another(runner: PythonRunner) -> None:
     idle = result(await runner.run(pooled("who")))["pid"]
     os.kill(idle, signal.SIGSTOP)  # as if it was killed at the moment that it is given a run
-    asked = pooled("naps", seconds=0)
-    running = asyncio.create_task(runner.run(asked))
+    await eventually(lambda: " T " in Path(f"/proc/{idle}/stat").read_text())
+    running = asyncio.create_task(runner.run(pooled("naps", seconds=0)))
     await asyncio.sleep(0.1)
 
     os.kill(idle, signal.SIGKILL)
-    ran = await running
 
-    assert (ran.outcome.ending, ran.pid) == (Ending.INTERRUPTED, None)
-    assert "before it began" in message(ran)
-    assert (await runner.run(asked)).outcome.ending is Ending.SUCCEEDED
+    assert result(await running) != idle
+
+
+async def test_runs_that_wait_for_others_in_a_child_are_run_once_whatever_kills_it(
+    runner: PythonRunner, tmp_path: Path
+) -> None:
+    begun = tmp_path / "begun"
+    asked = [pooled("prints", number=number, begun=str(begun)) for number in range(1_000)]
+    running = [asyncio.create_task(runner.run(each)) for each in asked]
+    await eventually(begun.exists)
+    for _ in range(20):
+        await asyncio.sleep(0.02)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(begun.read_text().split()[-1]), signal.SIGKILL)
+
+    ran = await asyncio.gather(*running)
+
+    crashed = [each for each in ran if each.outcome.ending is Ending.CRASHED]
+    assert {each.outcome.ending for each in ran} == {Ending.SUCCEEDED, Ending.CRASHED}
+    assert len(crashed) <= 20
+    assert len(ran) - len(crashed) <= len(begun.read_text().splitlines()) <= len(ran)
+    for number, each in enumerate(ran):
+        assert each in crashed or each.stdout.head == f"{number}\n"
+
+
+async def test_a_run_that_takes_long_keeps_none_waiting_behind_it(runner: PythonRunner) -> None:
+    await asyncio.gather(*(runner.run(pooled("naps", seconds=0)) for _ in range(50)))
+    long = [asyncio.create_task(runner.run(pooled("works", seconds=20))) for _ in range(2)]
+    short = [asyncio.create_task(runner.run(pooled("naps", seconds=0))) for _ in range(20)]
+
+    await asyncio.wait_for(asyncio.gather(*short), 5)
+
+    assert not any(each.done() for each in long)
+    for each in long:
+        each.cancel()
+    await asyncio.gather(*long, return_exceptions=True)
 
 
 @pytest.mark.parametrize("executor", ["pool", "fork", "process"])

@@ -153,6 +153,8 @@ class AppInterpreter(ProcessRunner):
             link, self._link = self._link, None
             await link.close(at_once=True)
         await super().close()
+        while self._kept:  # nobody is left to tell of their ends
+            self._kept.popitem()[1].lost("closed")
 
     def _warden(self) -> Link:
         if self._link is None:

@@ -103,6 +103,11 @@ class Attempt:
             pipe.lend(output.feed)
             self._pipes.append(pipe)
 
+    def return_pipes(self) -> None:
+        """It has not begun in that child, and will in another."""
+        self.release()
+        self._pipes, self.pid = [], None
+
     def report(self, lines: bytes) -> None:
         """Take messages that came by another way than an IPC pipe."""
         self._handle(self._messages.feed(lines))

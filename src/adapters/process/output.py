@@ -86,10 +86,18 @@ class Pipe:
 
 
 class LentPipe(Pipe):
-    """A pipe from a child that is used again: each run of it lends it, and then closes it."""
+    """A pipe from a child that is used again: each run of it lends it, and then closes it.
 
-    def __init__(self) -> None:
+    It is listened to if *may_listen* says so then.
+    """
+
+    def __init__(self, may_listen: Callable[[], bool]) -> None:
         super().__init__(lambda _: None)
+        self._may_listen = may_listen
+
+    def listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._may_listen():
+            super().listen(loop)
 
     def lend(self, sink: Callable[[bytes], None]) -> None:
         self._sink = sink

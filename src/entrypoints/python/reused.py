@@ -1,8 +1,11 @@
 """A child of an app's interpreter that is used again: one run at a time (executor `pool`).
 
-Descriptor 0 is a socket to the worker. Frames are written as a warden's:
+Descriptor 0 is a socket to the worker. Frames are written as a warden's. Descriptor 3 is a queue,
+whose packets are runs, each a frame as `marshal` writes it; of a large one it has `LARGE`, and the
+socket has the frame. Only what has been taken from it begins: the worker may take the others back.
 
     worker → child   {"run": id, "task": name, "params": JSON, "env": {…}, "per_child": n | null}
+                     {"go": true} after an end with "printed", once that has been read
     child → worker   {"pid": n}, at first
                      {"report": id, "lines": messages as of an IPC pipe}
                      {"ended": id, …} as a warden says of a process, with the last "lines";
@@ -18,6 +21,7 @@ import _signal  # type: ignore[import-not-found] # `signal` without enums, which
 import array
 import contextlib
 import fcntl
+import marshal
 import os
 import random
 import resource
@@ -28,10 +32,16 @@ import termios
 import threading
 import time
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrlimit, getrusage, struct_rusage
-from typing import Any
 
 from cronhare import task
-from cronhare.adapters.process.warden import Frame, Unpacker, pack
+from cronhare.adapters.process.warden import (
+    IPC_FD,
+    LARGE,
+    LARGEST_PACKET,
+    Frame,
+    Unpacker,
+    pack,
+)
 from cronhare.domain.schedules.python_call import MOST_AGE, MOST_GROWTH
 
 from . import calling
@@ -47,17 +57,31 @@ _LIMITS = (
     resource.RLIMIT_FSIZE,
     resource.RLIMIT_NOFILE,
 )
+_CHANGES = (
+    "closed or replaced descriptors that are not its own",
+    "changed the working directory",
+    "changed the umask",
+    "changed how signals are handled",
+    "changed the limits of its process",
+    "replaced os.environ",
+    "left a timer running",
+)
 _unread = array.array("i", [0])
 
 
 def take_socket() -> socket.socket:
     """Take the socket to the worker from descriptor 0, which a task reads as empty from now on."""
-    line = socket.socket(fileno=os.dup(0))
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
+    line = _take(0)
     line.sendall(pack({"pid": os.getpid()}))
     return line
+
+
+def _take(fd: int) -> socket.socket:
+    taken = socket.socket(fileno=os.dup(fd))
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, fd)
+    os.close(null)
+    return taken
 
 
 class ReusedChild:
@@ -65,7 +89,7 @@ class ReusedChild:
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self._line = take_socket()
+        self._line, self._queue = take_socket(), _take(IPC_FD)
         self._unpacker = Unpacker()
         self._pid = os.getpid()
         self._run = 0
@@ -79,16 +103,26 @@ class ReusedChild:
         self._ends_at = time.monotonic() + MOST_AGE * random.uniform(0.8, 1.2)  # noqa: S311 - spread
         self._streams = sys.stdout, sys.stderr
         self._peak = os.open("/proc/self/clear_refs", os.O_WRONLY)
-        self._remains = Remains(self._line.fileno())
+        self._remains = Remains(self._line.fileno(), self._queue.fileno())
 
     def serve(self) -> int:
         """Serve; give the exit status, below zero for a signal to die of."""
-        while chunk := self._line.recv(_RECEIVE):
-            for frame in self._unpacker.feed(chunk):
-                status, goes_on = self._perform(frame)
-                if not goes_on:
-                    return status
+        while packet := self._queue.recv(LARGEST_PACKET):
+            frame = self._receive() if packet == LARGE else marshal.loads(packet)  # noqa: S302 - as of a warden
+            if frame is None:
+                break
+            status, goes_on = self._perform(frame)
+            if not goes_on:
+                return status
         return 0
+
+    def _receive(self) -> Frame | None:
+        """Wait for a frame on the socket; None if the worker has closed it."""
+        chunk = b""  # it may be here already
+        while (frame := next(self._unpacker.feed(chunk), None)) is None:
+            if not (chunk := self._line.recv(_RECEIVE)):
+                break
+        return frame
 
     def _perform(self, frame: Frame) -> tuple[int, bool]:
         """Perform a run; give its exit status, and whether there may be others."""
@@ -132,6 +166,8 @@ class ReusedChild:
         }
         try:
             self._line.sendall(pack(ended))
+            if ended["printed"] and not is_last:
+                return 0, self._receive() is not None
         except OSError:  # the task has closed it: our own end tells of the run's
             return status, False
         return 0, not is_last
@@ -145,21 +181,23 @@ class ReusedChild:
 
     def _set_environment(self, added: dict[str, str]) -> None:
         """Have what the interpreter has, and what is *added*, whatever the last run made of it."""
-        if added.keys() == self._added.keys():
-            changed = [item for item in added.items() if item not in self._added.items()]
-        else:
-            changed, self._wanted = list(added.items()), dict(self._bare)
-        self._added = added
-        self._wanted.update((os.fsencode(name), os.fsencode(value)) for name, value in changed)
+        before, self._added = self._added, added
+        if added.keys() != before.keys():
+            before, self._wanted = {}, dict(self._bare)
         data, wanted = _environment(), self._wanted
-        if data != wanted:
-            for name in data.keys() - wanted.keys():
-                os.unsetenv(name)
-                del data[name]
-            for name, value in wanted.items():
-                if data.get(name) != value:
-                    os.putenv(name, value)
-                    data[name] = value
+        for name, value in added.items():
+            if before.get(name) != value:
+                key = os.fsencode(name)
+                wanted[key] = data[key] = os.fsencode(value)
+                os.putenv(key, wanted[key])
+        if data != wanted:  # the last run has made something of it
+            for key in data.keys() - wanted.keys():
+                os.unsetenv(key)
+                del data[key]
+            for key, changed in wanted.items():
+                if data.get(key) != changed:
+                    os.putenv(key, changed)
+                    data[key] = changed
 
 
 class Remains:
@@ -169,19 +207,18 @@ class Remains:
     stay. What a later run of it adds to them is a leak.
     """
 
-    def __init__(self, line: int) -> None:
-        self._kept = {fd: _identity(fd) for fd in (0, 1, 2, line)}
+    def __init__(self, *ours: int) -> None:
+        self._fds = 0, 1, 2, *ours
         self._stat = os.open("/proc/self/stat", os.O_RDONLY | os.O_CLOEXEC)
-        self._numbers = sorted(map(int, signal.valid_signals()))
         self._known: set[str] = set()
-        self._folder = os.getcwd()  # noqa: PTH109 - hot
         self._umask = os.umask(0o022)
         os.umask(self._umask)
         self._environ = os.environ
-        self._limits = _limits()
-        self._signals = self._handlers()
-        self.threads, self._mask, rss = self._status()
-        self._most = rss
+        self.threads, masks, self._most = self._status()
+        # Those with a handler: what the others do is in the masks.
+        caught = int(masks[2], 16)
+        self._caught = [number for number in range(1, signal.NSIG) if caught >> number - 1 & 1]
+        self._state = self._now(masks)
         self._descriptors = _count_descriptors()
 
     def settle(self, name: str) -> tuple[int, str | None, int]:
@@ -189,23 +226,12 @@ class Remains:
         killed, dirt = 0, list[str]()
         try:
             killed = _kill_children()
-            threads, mask, rss = self._status()
+            threads, masks, rss = self._status()
             descriptors = _count_descriptors()
-            if any(_identity(fd) != was for fd, was in self._kept.items()):
-                dirt.append("closed or replaced descriptors that are not its own")
-            handled = self._mask, self._signals
-            for what, was, is_now in (
-                ("changed the working directory", self._folder, os.getcwd()),  # noqa: PTH109 - as above
-                ("changed the umask", self._umask, os.umask(self._umask)),
-                ("changed how signals are handled", handled, (mask, self._handlers())),
-                ("changed the limits of its process", self._limits, _limits()),
-            ):
-                if is_now != was:
-                    dirt.append(what)
-            if os.environ is not self._environ:
-                dirt.append("replaced os.environ")
-            if any(signal.getitimer(signal.ITIMER_REAL)):
-                dirt.append("left a timer running")
+            state = self._now(masks)
+            if state != self._state:
+                changes = zip(_CHANGES, self._state, state, strict=True)
+                dirt += [what for what, was, is_now in changes if is_now != was]
             if name in self._known:
                 for what, now, before in (
                     ("a thread", threads, self.threads),
@@ -220,16 +246,21 @@ class Remains:
         return killed, " and ".join(dirt) or None, rss - self._most
 
     def _status(self) -> tuple[int, list[bytes], int]:
-        """Give the number of threads, the mask and dispositions of signals, and the bytes held."""
+        """Give the threads, the signals that are blocked, ignored and caught, and the bytes held."""
         fields = os.pread(self._stat, 4096, 0).rpartition(b")")[2].split()
         return int(fields[17]), fields[29:32], int(fields[21]) * _PAGE
 
-    def _handlers(self) -> list[Any]:
-        return [_signal.getsignal(number) for number in self._numbers]
-
-
-def _limits() -> list[tuple[int, int]]:
-    return [getrlimit(each) for each in _LIMITS]
+    def _now(self, masks: list[bytes]) -> tuple[object, ...]:
+        """Give what no run may change, each with its name in `_CHANGES`."""
+        return (
+            [_identity(fd) for fd in self._fds],
+            os.getcwd(),  # noqa: PTH109 - hot
+            os.umask(self._umask),
+            (masks, [_signal.getsignal(number) for number in self._caught]),
+            [getrlimit(each) for each in _LIMITS],
+            os.environ is self._environ,
+            signal.getitimer(signal.ITIMER_REAL)[0] > 0,
+        )
 
 
 def _cpu(used: struct_rusage) -> float:
