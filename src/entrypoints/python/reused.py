@@ -246,7 +246,7 @@ class Remains:
         return killed, " and ".join(dirt) or None, rss - self._most
 
     def _status(self) -> tuple[int, list[bytes], int]:
-        """Give the threads, the signals that are blocked, ignored and caught, and the bytes held."""
+        """Give the threads, the signals blocked, ignored and caught, and the bytes held."""
         fields = os.pread(self._stat, 4096, 0).rpartition(b")")[2].split()
         return int(fields[17]), fields[29:32], int(fields[21]) * _PAGE
 
