@@ -16,6 +16,7 @@ from cronhare.adapters.memory.broker import SilentBell
 from cronhare.adapters.sql.access import SqlAuditStore
 from cronhare.adapters.sql.nodes import SqlNodeStore, SqlRedeliveryStore
 from cronhare.adapters.sql.records.lists import SqlNames
+from cronhare.adapters.sql.records.store import SqlRecords
 from cronhare.adapters.sql.schedules import SqlScheduleStore
 from cronhare.adapters.sql.writing import ARCHIVE, archive_values
 from cronhare.application.administration.audit import AuditTrail
@@ -54,7 +55,7 @@ from tests.unit.application.outages import (
     AttemptsWithOutages,
     ClaimsWithOutages,
     Outage,
-    RecordsWithOutages,
+    may_be_away,
 )
 
 T = TypeVar("T")
@@ -118,7 +119,7 @@ class House:
     claims: ClaimsWithOutages = attrs.field(init=False)
     attempts: AttemptsWithOutages = attrs.field(init=False)
     schedules: SqlScheduleStore = attrs.field(init=False)
-    records: RecordsWithOutages = attrs.field(init=False)
+    records: SqlRecords = attrs.field(init=False)
     audit: SqlAuditStore = attrs.field(init=False)
     trail: AuditTrail = attrs.field(init=False)
     broker: TrialBroker = attrs.field(init=False)
@@ -143,10 +144,19 @@ class House:
     def __attrs_post_init__(self) -> None:
         self.clock = FrozenClock(self.start)
         self.engine = memory_engine(self.clock)
-        self.claims = ClaimsWithOutages(self.engine, self.clock, self.outage, self.catch_up)
-        self.attempts = AttemptsWithOutages(self.engine, self.clock, self.outage)
+        self.claims = may_be_away(
+            ClaimsWithOutages(self.engine, self.clock, self.outage, self.catch_up),
+            self.outage,
+            *("plan_edited", "next_due", "mark_published", "mark_ends_published", "doubt"),
+            *("lapsed", "run_by"),
+        )
+        self.attempts = may_be_away(
+            AttemptsWithOutages(self.engine, self.clock, self.outage), self.outage, "keep_written"
+        )
         self.schedules = SqlScheduleStore(self.engine, self.clock)
-        self.records = RecordsWithOutages(self.engine, self.clock, self.outage)
+        self.records = may_be_away(
+            SqlRecords(self.engine, self.clock), self.outage, "keep_failure", "clean_up"
+        )
         self.build()
 
     def build(self, *, broker: TrialBroker | None = None) -> None:

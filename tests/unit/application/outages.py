@@ -4,20 +4,18 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any, TypeVar
 
 import attrs
 from sqlalchemy import Engine
 
 from cronhare.adapters.sql.attempts import SqlAttemptStore
 from cronhare.adapters.sql.claims.store import SqlClaimStore
-from cronhare.adapters.sql.records.store import SqlRecords
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.archive import Archived, Failure, Unproven
 from cronhare.domain.lifecycle.retry_limits import CatchUp, Limited
-from cronhare.domain.messages import AttemptRef, TaskMessage
+from cronhare.domain.messages import TaskMessage
 from cronhare.domain.retries.limits import BudgetPolicy
 from cronhare.domain.retries.retry import Quarantine
-from cronhare.domain.schedules.planning import Planner
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import (
     Busy,
@@ -28,10 +26,9 @@ from cronhare.ports.attempts import (
     StartAnswer,
     StartRequest,
 )
-from cronhare.ports.claims import Batch
-from cronhare.ports.records import Retention
-from cronhare.ports.runner import Written
 from cronhare.ports.system import ClockPort
+
+S = TypeVar("S")
 
 #: What a rule says of ends.
 REFUSED = "it ended (somehow), but that is refused: nobody writes this"
@@ -77,6 +74,21 @@ class Outage:
         if self.heard:
             yield
         raise LedgerUnavailable("the ledger is away", changed_nothing=not self.heard)
+
+
+def may_be_away(store: S, outage: Outage, *methods: str) -> S:
+    """Leave these methods of a store without an answer during an *outage*."""
+    for name in methods:
+        setattr(store, name, _guarded(getattr(store, name), name, outage))
+    return store
+
+
+def _guarded(method: Callable[..., Any], name: str, outage: Outage) -> Callable[..., Any]:
+    def guarded(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        with outage.over(name):
+            return method(*args, **kwargs)
+
+    return guarded
 
 
 class AttemptsWithOutages(SqlAttemptStore):
@@ -145,13 +157,9 @@ class AttemptsWithOutages(SqlAttemptStore):
                 return Busy()
             return super().adopt(message, key=key, queue=queue, deaths=deaths, now=now, node=node)
 
-    def keep_written(self, written: Sequence[Written], *, now: datetime, node: str) -> None:
-        with self._outage.over("keep_written"):
-            super().keep_written(written, now=now, node=node)
-
 
 class ClaimsWithOutages(SqlClaimStore):
-    """Claims, now and then out of reach."""
+    """Claims that are away whenever nothing can be started: or it would not be the ledger."""
 
     def __init__(
         self, engine: Engine, clock: ClockPort, outage: Outage, late: BudgetPolicy | None
@@ -159,57 +167,7 @@ class ClaimsWithOutages(SqlClaimStore):
         super().__init__(engine, clock, late=late)
         self._outage = outage
 
-    def plan_edited(
-        self, *, now: datetime, since: datetime | None, limit: int, node: str, planner: Planner
-    ) -> Batch:
-        with self._outage.over("plan_edited"):
-            return super().plan_edited(
-                now=now, since=since, limit=limit, node=node, planner=planner
-            )
-
     def now(self) -> datetime:
-        if self._outage.calls.get("start"):  # or it would not be the ledger that is away
+        if self._outage.calls.get("start"):
             raise LedgerUnavailable("the ledger is away")
         return super().now()
-
-    def next_due(self, *, after: datetime | None = None) -> datetime | None:
-        with self._outage.over("next_due"):
-            return super().next_due(after=after)
-
-    def mark_published(self, executions: Sequence[Execution], *, now: datetime) -> None:
-        with self._outage.over("mark_published"):
-            super().mark_published(executions, now=now)
-
-    def mark_ends_published(self, ends: Collection[AttemptRef]) -> None:
-        with self._outage.over("mark_ends_published"):
-            super().mark_ends_published(ends)
-
-    def doubt(self, *, since: datetime, now: datetime, after: int, limit: int) -> int | None:
-        with self._outage.over("doubt"):
-            return super().doubt(since=since, now=now, after=after, limit=limit)
-
-    def lapsed(self, *, now: datetime, limit: int) -> Sequence[Execution]:
-        with self._outage.over("lapsed"):
-            return super().lapsed(now=now, limit=limit)
-
-    def run_by(self, nodes: Collection[str], *, limit: int) -> Sequence[Execution]:
-        with self._outage.over("run_by"):
-            return super().run_by(nodes, limit=limit)
-
-
-class RecordsWithOutages(SqlRecords):
-    """Records, now and then out of reach."""
-
-    def __init__(self, engine: Engine, clock: ClockPort, outage: Outage) -> None:
-        super().__init__(engine, clock)
-        self._outage = outage
-
-    def keep_failure(
-        self, failure: Failure, *, now: datetime, node: str
-    ) -> Archived | Unproven | None:
-        with self._outage.over("keep_failure"):
-            return super().keep_failure(failure, now=now, node=node)
-
-    def clean_up(self, *, now: datetime, retention: Retention) -> int:
-        with self._outage.over("clean_up"):
-            return super().clean_up(now=now, retention=retention)

@@ -19,9 +19,7 @@ from cronhare.domain.events.targets import (
     NotificationSettings,
     Subscribers,
     Subscriptions,
-    Target,
 )
-from cronhare.ports.events import AlertFilter, NotDelivered
 from tests.unit.application.house import House
 from tests.unit.application.test_events import (
     EVERY_MINUTE,
@@ -165,20 +163,6 @@ async def test_very_many_schedules_are_judged_in_turns_and_kept_together(
     assert max(added) == 2  # no transaction that others wait for is long
 
 
-def test_a_judgement_ends_though_each_of_its_turns_meets_a_reload(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    made, asked = slow_site(monkeypatch, "report", "books", "charts")
-    one, looks = Outpost(made, asked), list[bool]()
-
-    for _ in range(3):
-        looks.append(one.alerts.look(attrs.evolve(asked), made.now))
-        made.clock.advance(timedelta(seconds=2))
-
-    assert looks == [True, True, False]
-    assert len(documents(one, "not-started")) == 3
-
-
 def test_who_never_judges_tells_a_new_target_within_a_minute_of_what_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -198,48 +182,6 @@ def test_who_never_judges_tells_a_new_target_within_a_minute_of_what_holds(
 def wider(asked: Subscriptions, name: str) -> Subscriptions:
     new = target(name, EventKind.ALERT)
     return attrs.evolve(asked, targets={**asked.targets, name: new})
-
-
-def test_a_judgement_that_stood_still_is_not_gone_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, asked = slow_site(monkeypatch, "report", "books")
-    one = Outpost(made, asked)
-    assert one.alerts.look(asked, made.now)  # one is left
-
-    made.clock.advance(180 * MINUTE)
-    while one.alerts.look(asked, made.now):
-        pass
-
-    alerts = SqlAlertStore(made.engine, made.clock)
-    found, _ = alerts.page(AlertFilter(rule="not-started"), after=None, limit=None)
-    assert {each.raised_at for each in found} == {made.now}
-
-
-async def test_who_was_given_up_is_told_anew_of_what_holds_after_an_hour_and_then_of_the_end() -> (
-    None
-):
-    one, _ = outposts()
-    gone = set[str]({"own"})
-
-    def hears(told: Target, _: OutboxRow) -> None:
-        if told.name in gone:
-            raise NotDelivered("410 Gone", for_good=True)
-
-    one.notifier.hears = hears
-    one.house.dispatcher.tick(one.house.now)
-    await pass_time(8, one)
-    one.notifier.told.clear()
-    one.house.clock.advance(50 * MINUTE)
-    await pass_time(1, one)
-    early = one.notifier.told.count(("own", "alert"))
-    gone.clear()
-    await pass_time(10, one)
-
-    assert early == 0
-    rules = [rule for rule in ("scheduler", "not-started") if documents(one, rule)]
-    assert one.notifier.told.count(("own", "alert")) == len(rules) == 2
-    await pass_time(CLEAR_AFTER // MINUTE + 3, one, ticking=True)
-    over = [name for name, kind, _ in documents(one, "scheduler") if kind == "alert.cleared"]
-    assert sorted(over) == ["ops", "own"]
 
 
 async def test_of_a_schedule_of_no_file_the_list_says_what_the_teller_does() -> None:

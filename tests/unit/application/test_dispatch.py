@@ -238,22 +238,6 @@ def test_whatever_no_search_by_time_sees_is_found_by_the_full_comparison(house: 
     assert (early.planned, in_time.planned) == (0, 1)
 
 
-@pytest.mark.parametrize(("minutes", "planned"), [(10, 0), (20, 1)])
-def test_what_is_due_goes_before_the_full_comparison_unless_always(
-    house: House, minutes: int, planned: int
-) -> None:
-    house.clock.advance(timedelta(hours=1))
-    due_in_a_minute(house)
-    house.add_at(house.now - timedelta(minutes=30), "unseen")
-    house.clock.advance((minutes - 1) * MINUTE)
-
-    busy = house.dispatcher.tick(house.now)
-    house.clock.advance(5 * SECOND)
-    quiet = house.dispatcher.tick(house.now)
-
-    assert (busy.claimed > 0, busy.planned, quiet.planned) == (True, planned, 1 - planned)
-
-
 def test_edits_are_noticed_although_the_clock_was_set_back(house: House) -> None:
     house.clock.advance(timedelta(hours=2))
     house.dispatcher.tick(house.now)

@@ -1,10 +1,8 @@
 """Who is told of what, and what becomes of it while targets or the ledger are away."""
 
 import asyncio
-import json
 from collections.abc import Callable
 from datetime import timedelta
-from operator import itemgetter
 from typing import Any
 
 import attrs
@@ -39,9 +37,8 @@ from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.events import MailContent, NotDelivered
 from tests.scripted_runner import Script
-from tests.trial_event import trial
 from tests.unit.application.conftest import Lines
-from tests.unit.application.endings import always, failure, one_by_one
+from tests.unit.application.endings import always, failure
 from tests.unit.application.house import REPORT, House, Inline
 
 SHOP = "shop"
@@ -307,32 +304,6 @@ async def test_a_target_that_hangs_or_fails_holds_up_no_other() -> None:
     assert 1 <= names.count("dead") < 8
 
 
-async def test_many_targets_that_hang_leave_places_for_those_that_hear() -> None:
-    made = house()
-    hanging = [target(f"dead-{number:02}") for number in range(relay.MOST_AT_A_TIME)]
-    outpost = Outpost(made, subscriptions(*hanging, target("ops")))
-
-    def hears(told: Target, _: OutboxRow) -> None:
-        if told in hanging:
-            raise NotDelivered("took longer than its timeout")
-
-    outpost.notifier.hears = hears
-    await failed(made)
-    for _ in range(3):
-        await outpost.turn()
-    outpost.notifier.hangs = {each.name for each in hanging}
-    outpost.notifier.told.clear()
-
-    for _ in range(5):
-        await made.turn(MINUTE)
-        await outpost.turn()
-    await outpost.outbox_relay.close()
-
-    names = [name for name, _ in outpost.notifier.told]
-    assert names.count("ops") == 5
-    assert len(names) - 5 == relay.MOST_OF_FAILING
-
-
 async def test_a_full_target_hears_of_failures_later_and_its_neighbour_of_all_at_once(
     monkeypatch: pytest.MonkeyPatch, lines: Lines
 ) -> None:
@@ -410,54 +381,6 @@ async def test_a_target_that_always_fails_is_given_up_with_a_warning(
     assert len(outpost.notifier.told) == MOST_TRIES
     assert outpost.states() == {"ops": OutboxState.GIVEN_UP.value}
     assert f"Given up after try {MOST_TRIES}" in "\n".join(lines())
-
-
-async def test_a_target_of_which_a_part_hears_is_told_of_all_at_once_and_says_who_did_not(
-    lines: Lines,
-) -> None:
-    made = house()
-
-    def refuse_one(_target: Target, _event: OutboxRow) -> None:
-        raise NotDelivered("550 no such user", for_good=True, in_part=True)
-
-    outpost = Outpost(made, subscriptions(target("ops")), Notifier(hears=refuse_one))
-    told = OutboxRow.of(trial("ops", now=made.now, id_="0"), "ops", source=SHOP, now=made.now)
-    outpost.store.add(
-        [attrs.evolve(told, event_key=f"failed:{n}") for n in range(40)], now=made.now
-    )
-
-    for _ in range(11):
-        await outpost.turn()
-        made.clock.advance(timedelta(seconds=1))
-
-    assert len(outpost.notifier.told) == 40
-    rows = {(row.state, row.last_error) for row in outpost.store.rows(limit=100)}
-    assert rows == {(OutboxState.GIVEN_UP.value, "550 no such user")}
-    assert "550 no such user. Given up" in "\n".join(lines())
-
-
-async def test_of_events_that_come_in_another_order_the_latest_timestamp_holds() -> None:
-    made, heard, is_down = house(one_by_one([failure("boom")])), list[dict[str, str]](), True
-
-    def hears(_target: Target, event: OutboxRow) -> None:
-        if is_down:
-            raise NotDelivered("connection refused")
-        heard.append(json.loads(event.payload))
-
-    wants = subscriptions(target("ops", EventKind.FAILED, EventKind.RECOVERED))
-    outpost = Outpost(made, wants, Notifier(hears))
-    await failed(made)
-    for _ in range(20):
-        await outpost.turn()
-        made.clock.advance(2 * MINUTE)
-    await made.turn(MINUTE)
-    is_down = False
-    for _ in range(30):
-        await outpost.turn()
-        made.clock.advance(2 * MINUTE)
-
-    assert [one["type"] for one in heard] == ["schedule.recovered", "schedule.failed"]
-    assert max(heard, key=itemgetter("timestamp"))["type"] == "schedule.recovered"
 
 
 async def test_where_nobody_knows_the_schedule_another_process_tells(lines: Lines) -> None:

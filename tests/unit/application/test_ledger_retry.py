@@ -7,7 +7,6 @@ import pytest
 
 from cronhare.application.worker.ledger import (
     MOST_FAILURES,
-    SHORT_PAUSES,
     LedgerRetry,
 )
 from cronhare.ports import LedgerBusy, LedgerUnavailable
@@ -78,19 +77,6 @@ async def test_what_is_answered_beside_what_is_not_ends_no_alarm(desk: Desk, lin
     await asyncio.gather(*waiting)
 
     assert (during, told(lines)) == ((1, 0), (1, 1))
-
-
-async def test_an_end_waits_for_its_row_for_as_long_as_it_is_locked_and_says_so_once(
-    desk: Desk, lines: Lines
-) -> None:
-    desk.trouble = LedgerBusy("execution 1 waits")
-    waiting = asyncio.create_task(desk.ledger_retry.to_finish(desk.start))
-    while len(desk.rests) < 3 * len(SHORT_PAUSES):
-        await let_it_ask()
-    desk.trouble = None
-
-    assert await waiting == "started"
-    assert sum("execution 1 waits" in line for line in lines()) == 1
 
 
 @pytest.mark.parametrize("bounded", [True, False])

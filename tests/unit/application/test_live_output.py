@@ -5,7 +5,7 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.application.worker.leases import EVERY, MOST_BYTES, OutputKeeper, read_new_output
+from cronhare.application.worker.leases import MOST_BYTES, OutputKeeper, read_new_output
 from cronhare.ports.records import Output
 from cronhare.ports.runner import Written
 from tests.integration.invocations import shell
@@ -39,18 +39,6 @@ class Room:
     @property
     def kept(self) -> Sequence[Output]:
         return self.house.records.output(self.house.only.id)
-
-
-async def test_what_ends_within_a_round_costs_nothing() -> None:
-    room = Room()
-    await begin(room.house)
-
-    rest = room.outputs.round()
-    room.house.runner.release(room.house.only.id)
-    await room.house.settle()
-    room.outputs.round()
-
-    assert (rest, room.asked, list(room.kept)) == (EVERY, [], [])
 
 
 async def test_what_a_long_attempt_writes_is_kept_as_it_comes() -> None:

@@ -9,7 +9,7 @@ import pytest
 from cronhare.application.administration.story import explain_execution
 from cronhare.application.worker import attempt
 from cronhare.domain.execution import State
-from cronhare.domain.schedules.catalog import Catalog, NoListener, ref_of_topic
+from cronhare.domain.schedules.catalog import Catalog, ref_of_topic
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
@@ -142,26 +142,3 @@ async def test_a_file_that_cannot_be_read_again_is_no_crash_of_the_run(
 
     assert (house.only.state, house.only.crashes) == (State.RETRYING, ())
     assert any("The jobs file was not read again" in line for line in lines())
-
-
-@pytest.mark.parametrize(
-    ("draft", "tasks"),
-    [
-        (attrs.evolve(EVENT, no_listener=NoListener.FAIL), [OLD]),
-        (attrs.evolve(EVENT, no_listener=NoListener.FAIL), []),
-        (ScheduleDraft(name="new", task=NEW.ref, task_name="new"), []),
-    ],
-    ids=["a listener", "a listener, of no tasks", "a task, of no tasks"],
-)
-async def test_a_listener_is_waited_for_too_and_by_a_worker_whose_file_had_no_tasks(
-    draft: ScheduleDraft, tasks: list[Task]
-) -> None:
-    house = House(tasks=tasks)
-    await apply(house, draft)
-    before = house.only.state
-
-    house.tasks = [OLD, attrs.evolve(NEW, topics=("user.new",))]
-    await house.restart_worker()
-    await live(house, MINUTE)
-
-    assert (before, house.only.state) == (State.RETRYING, State.SUCCEEDED)

@@ -13,7 +13,6 @@ from tests.unit.application.deliveries import begin
 from tests.unit.application.house import LEASE, House
 
 THEY = Node(host="web-1", pid=1, place="0000000a", nonce="00000001")
-IN_OUR_PLACE = Node(host="web-1", pid=1, place="0000000a", nonce="00000002")
 ELSEWHERE = Node(host="web-1", pid=1, place="0000000b", nonce="00000002")
 
 
@@ -43,17 +42,6 @@ def rounds(house: House, settling: PredecessorCleanup, *, renewed: bool = False)
     return house.clock.monotonic() - began
 
 
-async def test_an_earlier_life_of_our_pid_is_settled_at_once_and_costs_a_crash(
-    lines: Lines,
-) -> None:
-    house = await house_of_an_attempt()
-
-    took = rounds(house, settling(house, IN_OUR_PLACE))
-
-    assert (took, house.only.state, len(house.only.crashed_at)) == (0, State.RETRYING, 1)
-    assert f"[WARN] Settled 1 attempt that {THEY} left behind: it is gone" in lines()
-
-
 async def test_an_earlier_life_elsewhere_is_settled_once_it_was_silent(lines: Lines) -> None:
     house = await house_of_an_attempt()
 
@@ -63,15 +51,6 @@ async def test_an_earlier_life_elsewhere_is_settled_once_it_was_silent(lines: Li
     assert (house.only.state, len(house.only.crashed_at)) == (State.RETRYING, 1)
     assert [line for line in lines() if "is lost unless it renews a lease within 25 s" in line]
     assert f"[WARN] Settled 1 attempt that {THEY} left behind: it is gone" in lines()
-
-
-async def test_a_neighbour_that_renews_its_leases_keeps_its_attempts(lines: Lines) -> None:
-    house = await house_of_an_attempt()
-
-    rounds(house, settling(house, ELSEWHERE), renewed=True)
-
-    assert (house.only.state, house.only.owner) == (State.RUNNING, str(THEY))
-    assert [line for line in lines() if "lives: a neighbour with our host name" in line]
 
 
 async def test_a_ledger_that_was_away_has_heard_no_renewals_and_proves_nothing() -> None:

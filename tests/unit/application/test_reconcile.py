@@ -73,22 +73,6 @@ async def test_a_broker_that_lost_all_while_it_was_away_is_told_all_within_a_min
     assert len({message.id for message in house.messages(MAIN_QUEUE)}) == 6
 
 
-async def test_a_ledger_that_is_away_when_the_broker_returns_hears_of_it_later() -> None:
-    house = House()
-    due(house)
-    await idle(house, timedelta(hours=4))
-    house.broker.go_away()
-    await idle(house, timedelta(minutes=3))
-    house.broker.drop_all()
-    house.broker.come_back()
-    house.outage.begin("doubt", calls=1)
-    house.reconciler.tick(house.now)
-
-    await idle(house, MINUTE, step=5 * SECOND)
-
-    assert len(house.messages(MAIN_QUEUE)) == 1
-
-
 async def idle(
     house: House,
     duration: timedelta,
@@ -141,17 +125,6 @@ async def test_a_cleanup_that_was_cut_off_is_made_by_a_scheduler_and_not_by_a_wo
     assert (lost, in_queues) == (1, [0, 0])
     assert (cleanup.state, cleanup.attempt) == (State.SUCCEEDED, 2)
     assert house.worker.counters.fenced == 0
-
-
-async def test_what_is_retried_after_a_recovery_is_published_once() -> None:
-    house = House()
-    due(house)
-    vanish(house)
-
-    house.reconciler.recover(house.now, gone=["gone-3"])
-    house.clock.advance(timedelta(seconds=30))
-
-    assert len(house.messages(MAIN_QUEUE)) == 1
 
 
 def test_a_fault_of_one_step_costs_the_others_nothing_and_is_raised_at_the_end(

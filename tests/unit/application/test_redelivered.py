@@ -166,22 +166,6 @@ async def with_silent_ledger(house: House, *, messages: int) -> Silent:
     return silent
 
 
-async def test_a_note_that_the_ledger_does_not_answer_keeps_no_other_from_its_turn(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(foreign, "LONGEST_TURN", 0.01)
-    house = House()
-    silent = await with_silent_ledger(house, messages=3)
-
-    _, taking = await taken_by(house, "ant-11")
-
-    async with asyncio.timeout(30):
-        while silent.asked < 3:  # noqa: ASYNC110 - it tells nobody
-            await asyncio.sleep(0.02)
-    for task in taking:
-        task.cancel()
-
-
 async def test_a_shutdown_frees_at_once_who_waits_for_a_turn_and_nothing_more_is_noted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

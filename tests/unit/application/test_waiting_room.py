@@ -8,9 +8,7 @@ from cronhare.application.worker.unhandled import (
     DEFERRED_FOR,
     PUT_OFF_HEADER,
     WAITS_FOR_HEADER,
-    defer,
 )
-from cronhare.domain.execution import State
 from cronhare.domain.topology import (
     FAILED_QUEUE,
     MAIN_QUEUE,
@@ -48,26 +46,6 @@ async def test_what_cannot_be_taken_over_waits_under_an_id_that_stays_its_own() 
     assert waiting.headers == {WAITS_FOR_HEADER: MAIN_QUEUE, PUT_OFF_HEADER: 1, "trace": "abc"}
     assert waiting.id is not None
     assert house.broker.depth(MAIN_QUEUE) == 0
-
-
-async def test_copies_of_what_waited_are_taken_over_once_and_nobody_is_warned(
-    lines: Lines,
-) -> None:
-    house = House()
-    house.add(schedule=None)
-    await open_room(house)
-    await house.open()
-
-    for _ in range(2):
-        put_in(house, foreign_body(house), cron_put_off=1)
-    await house.settle()
-    house.clock.advance(DEFERRED_FOR)
-    await house.settle()
-    await house.work()
-
-    assert house.only.state is State.SUCCEEDED
-    assert house.broker.depth(WAITING_QUEUE) == 0
-    assert not [line for line in lines() if "[WARN]" in line]
 
 
 @pytest.mark.parametrize("queue", [MAIN_QUEUE, REPORTS, FAILED_QUEUE])
@@ -155,21 +133,3 @@ async def test_at_the_shutdown_what_rests_is_given_back_at_once() -> None:
     assert all(task.done() for task in opened.resting)
     assert house.broker.depth(WAITING_QUEUE) == 3
     assert house.broker.depth(MAIN_QUEUE) == 0
-
-
-async def test_what_the_broker_takes_no_copy_of_stays_in_its_own_queue(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    house = House()
-    house.publish(b"one")
-    await house.open()
-    await house.settle()
-
-    async def silent(_: Envelope) -> Published:
-        return Published.UNKNOWN
-
-    monkeypatch.setattr(house.connection, "publish", silent)
-    await defer(house.connection, house.deliveries.pop(), "held")
-    await house.connection.close()
-
-    assert (house.broker.depth(MAIN_QUEUE), house.broker.depth(WAITING_QUEUE)) == (1, 0)
