@@ -9,7 +9,7 @@ import attrs
 
 from cronhare.domain.audit import KEPT_FOR
 from cronhare.domain.lifecycle.archive import UNRESOLVED, FailureFilter
-from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE, Allowance
+from cronhare.domain.lifecycle.claims import DEFAULT_ALLOWANCE, Allowance
 
 from .runner import NOTHING_REPORTED, TaskReport
 

@@ -11,7 +11,7 @@ from cronhare.application.administration.changing.replays import Backfills
 from cronhare.application.administration.explain import explain
 from cronhare.application.administration.reading.lookup import find_schedule
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.backfill import MOST_INSTANTS
+from cronhare.domain.lifecycle.claims import MOST_INSTANTS
 from cronhare.domain.lifecycle.orders import BackfillOrder, Replay, ReplayState
 from cronhare.domain.reading import Invalid
 from cronhare.domain.retries.policy import RetryPolicy

@@ -13,7 +13,7 @@ from cronhare.domain.events.outbox import EXPIRES_AFTER, OutboxRow, OutboxState,
 from cronhare.domain.events.targets import EventKind
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE
+from cronhare.domain.lifecycle.claims import DEFAULT_ALLOWANCE
 from cronhare.domain.retries.retry import Complete, Quarantine
 from cronhare.domain.schedules.keys import (
     alive_key,

@@ -9,12 +9,12 @@ import pytest
 from cronhare.adapters.sql.records import replays
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import UNRESOLVED, FailureFilter
+from cronhare.domain.lifecycle.claims import DEFAULT_ALLOWANCE
 from cronhare.domain.lifecycle.orders import (
     ReplayOrder,
     ReplayProgress,
     ReplayState,
 )
-from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.retries.retry import Fail, Quarantine
 from cronhare.domain.schedules.conditions import Conditions

@@ -30,7 +30,7 @@ from cronhare.domain.access import LONGEST_SESSION
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.events import alerts, events, outbox, rules
 from cronhare.domain.events import targets as event_targets
-from cronhare.domain.lifecycle import archive, backfill, orders
+from cronhare.domain.lifecycle import archive, claims, orders
 from cronhare.domain.reading import MOST_FAULTS
 from cronhare.domain.retries import outcome, policy, retry
 from cronhare.domain.retries.policy import CEILING_MS, LONGEST_STRATEGY
@@ -255,7 +255,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{Retention().others.days} days",
         f"{database.STEP:,} failures in a transaction",
     ],
-    "a backfill": [f"{backfill.MOST_INSTANTS:,} due instants"],
+    "a backfill": [f"{claims.MOST_INSTANTS:,} due instants"],
     "series of a metric": [f"{metrics.MOST_SERIES:,}", f"{metrics.LONGEST_LABEL} characters"],
     "services of a target, a file of them": [
         f"{event_targets.MOST_ADDRESSES};",

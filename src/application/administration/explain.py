@@ -11,7 +11,7 @@ from cronhare.application.doctor.nodes import LOOK_FOR_HELD
 from cronhare.application.starting import keeps_alive
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.archive import FailureFilter
-from cronhare.domain.lifecycle.backfill import left_out, why_not_filled
+from cronhare.domain.lifecycle.claims import left_out, why_not_filled
 from cronhare.domain.lifecycle.gates import ACTIVE, PLACED, key_of, schedule_of
 from cronhare.domain.lifecycle.orders import BackfillOrder, Replay, ReplayState
 from cronhare.domain.nodes import CLOCKS_DIFFER, MOST_REPORTS, NodeReport, alive, served, serving

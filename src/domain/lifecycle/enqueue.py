@@ -14,8 +14,7 @@ from ..schedules.task import fault_of_params, same_params
 from ..texts.moments import as_span, say_moment
 from ..texts.printable import shortened
 from ..topology import LONGEST_LANE_DELAY, fault_of_queue
-from .claims import claim_by_hand
-from .replay import begins_by_hand
+from .claims import begins_by_hand, claim_by_hand
 
 #: So many characters of params are shown.
 _SHOWN: Final = 200

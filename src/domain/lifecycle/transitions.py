@@ -1,7 +1,7 @@
 """The transitions of an execution: who may change it, and what each change writes.
 
 The ledger asks here and writes the answer; it decides nothing. `start` is the fence: whether an
-attempt may start. Replays are in `replay.py`, new executions in `claims.py`.
+attempt may start. New executions, and replays, are in `claims.py`.
 """
 
 from datetime import datetime, timedelta

@@ -11,7 +11,7 @@ from cronhare.application.administration.reading.lookup import find_schedule
 from cronhare.application.administration.story import Explanation, explain_execution
 from cronhare.application.administration.views.failures import FailureView
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.backfill import NOT_BESIDE
+from cronhare.domain.lifecycle.claims import NOT_BESIDE
 from cronhare.domain.lifecycle.orders import BackfillOrder, Replay, halted
 from cronhare.domain.lifecycle.transitions import cancel_for, end, overruled
 from cronhare.domain.retries.limits import BreakerPolicy, RetryLimits

@@ -12,7 +12,7 @@ from cronhare.domain.events.events import MAY_BE_LATE
 from cronhare.domain.events.outbox import ENDS, LONGEST_TAIL, RunEnd
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.replay import REPLAYED
+from cronhare.domain.lifecycle.claims import REPLAYED
 from cronhare.domain.schedules.keys import BACKFILL
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.events import Page

@@ -19,8 +19,13 @@ from cronhare.domain.lifecycle.archive import (
     archive_report,
     fail_elsewhere,
 )
-from cronhare.domain.lifecycle.claims import NotToBeRun
-from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE, REPLAYED, Allowance, replays
+from cronhare.domain.lifecycle.claims import (
+    DEFAULT_ALLOWANCE,
+    REPLAYED,
+    Allowance,
+    NotToBeRun,
+    replays,
+)
 from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.retries.retry import Fail
 from cronhare.domain.schedules.schedule import CLEANUP_NAME

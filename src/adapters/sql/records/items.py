@@ -10,11 +10,15 @@ import msgspec
 from sqlalchemy import Connection, bindparam, select, update
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.backfill import (
+from cronhare.domain.lifecycle.claims import (
+    REPLAYED,
+    Allowance,
     claim_past,
     instants,
     may_be_filled_up_to,
+    replay,
     why_not_filled,
+    why_not_replayed,
 )
 from cronhare.domain.lifecycle.orders import (
     BackfillOrder,
@@ -24,7 +28,6 @@ from cronhare.domain.lifecycle.orders import (
     moment_of_second,
     second_of,
 )
-from cronhare.domain.lifecycle.replay import REPLAYED, Allowance, replay, why_not_replayed
 from cronhare.domain.schedules.keys import backfill_key, keys_of_instant
 from cronhare.domain.schedules.schedule import Schedule
 from cronhare.domain.schedules.skips import Circumstances

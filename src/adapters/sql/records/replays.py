@@ -14,6 +14,7 @@ import msgspec
 from sqlalchemy import Connection, Engine, Row, Select, bindparam, func, insert, or_, select, update
 
 from cronhare.domain.execution import UNFINISHED, Execution
+from cronhare.domain.lifecycle.claims import Allowance
 from cronhare.domain.lifecycle.orders import (
     FARTHEST,
     WENT_WELL,
@@ -30,7 +31,6 @@ from cronhare.domain.lifecycle.orders import (
     next_step,
     resumed,
 )
-from cronhare.domain.lifecycle.replay import Allowance
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.ports import LedgerRefused
 from cronhare.ports.claims import Advance

@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import bindparam, func, select
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.replay import begins_by_hand
+from cronhare.domain.lifecycle.claims import begins_by_hand
 from cronhare.domain.lifecycle.transitions import cancel
 from cronhare.ports.records import (
     Attempt,

@@ -13,7 +13,7 @@ from cronhare.domain.access import Actor
 from cronhare.domain.audit import Action
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import FailureFilter
-from cronhare.domain.lifecycle.backfill import MOST_INSTANTS, NOT_BESIDE, instants, left_out_by
+from cronhare.domain.lifecycle.claims import MOST_INSTANTS, NOT_BESIDE, instants, left_out_by
 from cronhare.domain.lifecycle.orders import (
     BackfillOrder,
     Order,

@@ -11,8 +11,7 @@ from cronhare.domain.access import Actor
 from cronhare.domain.audit import Action
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.archive import Archived, FailureFilter
-from cronhare.domain.lifecycle.claims import NotToBeRun
-from cronhare.domain.lifecycle.replay import Allowance, why_not_replayed
+from cronhare.domain.lifecycle.claims import Allowance, NotToBeRun, why_not_replayed
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.draft import hindrance
 from cronhare.domain.schedules.keys import Boot, manual_key, start_key

@@ -1,9 +1,9 @@
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from cronhare.domain.execution import REPLAYABLE, STARTABLE, UNFINISHED, WAITING, Execution, State
-from cronhare.domain.lifecycle.replay import why_not_replayed
+from cronhare.domain.lifecycle.claims import left_out, why_not_replayed
 from cronhare.domain.lifecycle.transitions import (
     EARLIEST,
     cancel,
@@ -15,6 +15,8 @@ from cronhare.domain.lifecycle.transitions import (
 from cronhare.domain.messages import Nacks
 from cronhare.domain.retries.outcome import Crash, Ending
 from cronhare.domain.retries.retry import RetryAfter
+from cronhare.domain.schedules.draft import ScheduleDraft, compile_schedule
+from cronhare.domain.schedules.skips import Circumstances
 from cronhare.domain.schedules.task import SYSTEM, TaskRef
 from tests.unit.executions import NOON, execution
 
@@ -163,3 +165,19 @@ def test_nacks_count_since_a_worker_could_take_the_message(
 
     assert deaths_of(started(asked, nacks=MANY)) == 10 + counted
     assert deaths_of(started(asked, nacks=None)) == 10
+
+
+@pytest.mark.parametrize(
+    ("instant", "is_due"),
+    [
+        (NOON, True),
+        (NOON + timedelta(seconds=30), False),
+        (NOON - timedelta(microseconds=1), False),
+        (datetime.max.replace(tzinfo=UTC), False),
+    ],
+)
+def test_only_an_instant_that_was_due_is_one(instant: datetime, *, is_due: bool) -> None:
+    draft = ScheduleDraft(name="a", task=TaskRef("report", 25), schedule="* * * * *")
+    schedule = compile_schedule(draft, id=1, changed_at=NOON, source=None)
+
+    assert left_out(schedule, Circumstances(calendars={}), instant) == (is_due, None)
