@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
-from functools import partial, wraps
+from functools import cached_property, partial, wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Engine, Table, delete, select, tuple_, update
@@ -116,6 +116,28 @@ class Database:
             with translate_errors(self._engine, doing, begun=False, committing=False):
                 self.dialect.begin(connection)
             yield connection
+
+    @contextmanager
+    def at_once(self, doing: str) -> Iterator[Connection]:
+        """Give a connection whose single statements are committed as they are executed.
+
+        For what can be repeated though it may have been written: that costs one round trip.
+        """
+        if self._autocommitting is None:
+            with self.write(doing) as connection:
+                yield connection
+            return
+        with connected(self._autocommitting, doing, writing=True) as connection:
+            try:
+                with self._undone(doing, writing=True):
+                    yield connection
+            except TransactionRolledBack as error:
+                error.changed_nothing = isinstance(error, Locked)
+                raise
+
+    @cached_property
+    def _autocommitting(self) -> Engine | None:
+        return self.dialect.autocommitting(self._engine)
 
     def _undone(self, doing: str, *, writing: bool = False) -> AbstractContextManager[None]:
         return translate_errors(self._engine, doing, committing=False, writing=writing)

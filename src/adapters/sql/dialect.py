@@ -162,6 +162,12 @@ class Dialect(Protocol):
     def begin(self, connection: Connection) -> None:
         """Begin a transaction that writes."""
 
+    def autocommitting(self, engine: Engine) -> Engine | None:
+        """Give an engine whose statements are transactions; None where that is no faster.
+
+        It is disposed of with this one.
+        """
+
     def now(self, clock: ClockPort, connect: Connect) -> datetime:
         """Give the one time that decides what is due and what has lapsed."""
 

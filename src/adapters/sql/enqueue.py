@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
 import attrs
+import msgspec
 import sqlalchemy as sa
 
 from cronhare.domain.execution import Execution
@@ -176,11 +177,9 @@ def _django(alias: str) -> Link:
 def _insert(table: str, unique: str, kind: str, columns: tuple[str, ...], rows: int) -> str:
     """Write an INSERT that leaves as it is what has the same *unique* columns."""
     row = f"({', '.join('?' * len(columns))})"
-    taken = {
-        "mysql": f"ON DUPLICATE KEY UPDATE id = {table}.id",
-        "sqlite": f"ON CONFLICT ({unique}) DO NOTHING",
-        "postgresql": f"ON CONFLICT ({unique}) DO NOTHING RETURNING id, {unique}",
-    }[kind]
+    taken = f"ON CONFLICT ({unique}) DO NOTHING"
+    if kind == "mysql":
+        taken = f"ON DUPLICATE KEY UPDATE id = {table}.id"
     values = ", ".join([row] * rows)
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {values} {taken}"  # noqa: S608
 
@@ -215,32 +214,41 @@ def insert_executions(link: Link, runs: Sequence[Execution]) -> Iterator[Enqueue
         if run.key not in having:
             raise LedgerRefused(f"the ledger has no run {run.key} after its INSERT")
         id_, params, is_new = having[run.key]
-        refuse_other(run, execution=id_, params=params or "{}")
+        if params != run.params:
+            refuse_other(run, execution=id_, params=params or "{}")
         yield Enqueued(id=id_, new=bool(is_new))
+
+
+_TOLD: Final = "execution_key, id, params, executed_at = ?"
+
+#: The INSERT itself tells it, where it can: PostgreSQL of new rows, MariaDB of all. To MySQL that
+#: is a comment. A driver in Python reads one text sooner than four columns.
+_TELLING: Final = {
+    "mysql": " /*M!100500 RETURNING JSON_ARRAY(execution_key, id, CONCAT(params, ''), "
+    "executed_at = ?) */",
+    "postgresql": f" RETURNING {_TOLD}",
+}
 
 
 def _insert_or_find(link: Link, runs: Sequence[Execution]) -> dict[str, tuple[int, str, bool]]:
     """Give the ids, the params, and which are new, by their keys."""
-    rows = [new_values(run) for run in runs]
-    places = [
-        place for place in range(len(NEW_COLUMNS)) if any(row[place] is not None for row in rows)
-    ]
-    names = tuple(NEW_COLUMNS[place] for place in places)
-    values = tuple(
-        _written(link.kind, NEW_COLUMNS[place], row[place]) for row in rows for place in places
-    )
-    unique = "scheduler_id, execution_key"
-    statement = _insert("SchedulerExecution", unique, link.kind, names, len(runs))
-    ids = {key: id_ for id_, _, key in link.execute(statement, values)}  # PostgreSQL tells
-    if len(ids) == len(runs):
-        return {run.key: (ids[run.key], run.params, True) for run in runs}
-    now = _written(link.kind, "executed_at", to_text(runs[0].executed_at))
-    having = dict[str, tuple[int, str, bool]]()
+    kind, rows = link.kind, [new_values(run) for run in runs]
+    columns = zip(NEW_COLUMNS, zip(*rows, strict=True), strict=True)
+    said = {name: each for name, each in columns if each.count(None) < len(rows)}
+    if kind == "postgresql":
+        said = {n: tuple(_written(kind, n, it) for it in each) for n, each in said.items()}
+    values = [it for row in zip(*said.values(), strict=True) for it in row]
+    now = _written(kind, "executed_at", runs[0].executed_at)
+    unique, telling = "scheduler_id, execution_key", _TELLING.get(kind, "")
+    statement = _insert("SchedulerExecution", unique, kind, tuple(said), len(runs)) + telling
+    told = link.execute(statement, (*values, now) if telling else tuple(values))
+    if kind == "mysql":
+        told = [msgspec.json.decode(text) for [text] in told]
+    having: dict[str, tuple[int, str, bool]] = {key: tuple(rest) for key, *rest in told}
     for how in _READS[link.kind]:
         if keys := [run.key for run in runs if run.key not in having]:
             query = (
-                "SELECT execution_key, id, params, executed_at = ? AS is_new "  # noqa: S608
-                "FROM SchedulerExecution WHERE scheduler_id = ? "
+                f"SELECT {_TOLD} FROM SchedulerExecution WHERE scheduler_id = ? "  # noqa: S608
                 f"AND execution_key IN ({', '.join('?' * len(keys))}){how}"
             )
             found = link.execute(query, (now, runs[0].scheduler_id, *keys))
@@ -304,7 +312,8 @@ class SqlEnqueueStore:
     def make(
         self, draft: ScheduleDraft, *, source: str, now: datetime, on: object | None
     ) -> Schedule:
-        id_ = self._write(on, lambda link: _make(link, draft, source, now))
+        make = partial(_make, draft=draft, source=source, now=now)
+        id_ = make(link_to(on)) if on is not None else self._write(make)
         return compile_schedule(draft, id=id_, changed_at=now, source=source)
 
     def put(self, draft: ScheduleDraft, *, now: datetime, on: object) -> None:
@@ -317,15 +326,21 @@ class SqlEnqueueStore:
         link.execute(f"UPDATE Scheduler SET {names} WHERE id = ?", (*values, id_))  # noqa: S608
 
     def enqueue(self, runs: Sequence[Execution], *, on: object | None = None) -> Sequence[Enqueued]:
-        return self._write(on, lambda link: _insert_all(link, runs))
-
-    def _write(self, on: object | None, do: Callable[[Link], T]) -> T:
-        return self._on_ours(do) if on is None else do(link_to(on))
+        if on is not None:
+            return _insert_all(link_to(on), runs)
+        if len(runs) > 1:
+            return self._write(partial(_insert_all, runs=runs))
+        return self._insert_alone(runs)
 
     @repeatable
-    def _on_ours(self, do: Callable[[Link], T]) -> T:
+    def _write(self, do: Callable[[Link], T]) -> T:
         with self._database.write("enqueueing") as connection:
             return do(_sqlalchemy(connection))
+
+    @repeatable  # its key is there then
+    def _insert_alone(self, runs: Sequence[Execution]) -> Sequence[Enqueued]:
+        with self._database.at_once("enqueueing") as connection:
+            return list(insert_executions(_sqlalchemy(connection), runs))
 
     @repeatable
     def committed(self, ids: Collection[int]) -> Mapping[int, Execution]:

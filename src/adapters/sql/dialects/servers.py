@@ -96,15 +96,14 @@ class Sessions(ABC):
     def make_engine(self, **options: Any) -> sa.Engine:  # noqa: ANN401 - SQLAlchemy's own
         """Make an engine. Its URL names the kind of database alone, so it can show no secret."""
 
-    def pooled_engine(self) -> sa.Engine:
+    def pooled_engine(self, **options: Any) -> sa.Engine:  # noqa: ANN401 - SQLAlchemy's own
         """Make an engine that keeps its sessions. The last that was given back is lent first.
 
         So one stays awake. What is lent is not tested: the first statement on a session that was
         lost fails, the pool drops it with all that are older, and the call is repeated.
         """
-        return self._engine(
-            ANSWER_SECONDS, poolclass=sa.QueuePool, pool_timeout=ANSWER_SECONDS, pool_use_lifo=True
-        )
+        options |= {"pool_timeout": ANSWER_SECONDS, "pool_use_lifo": True}
+        return self._engine(ANSWER_SECONDS, poolclass=sa.QueuePool, **options)
 
     def unbounded_engine(self) -> sa.Engine:
         """Make an engine without a bound for answers, whose sessions end with their use."""
@@ -205,6 +204,12 @@ class ServerDialect(ABC):
 
     def begin(self, connection: sa.Connection) -> None:  # noqa: B027
         """The first statement begins the transaction: the driver does not commit by itself."""
+
+    def autocommitting(self, engine: sa.Engine) -> sa.Engine:
+        options = {"isolation_level": "AUTOCOMMIT", "skip_autocommit_rollback": True}
+        other = with_dialect(self.sessions.pooled_engine(**options), dialect_of(engine))
+        sa.event.listen(engine, "engine_disposed", lambda _: other.dispose())
+        return other
 
     def read(
         self, connection: sa.Connection, statement: sa.Select[Any], parameters: Mapping[str, Any]

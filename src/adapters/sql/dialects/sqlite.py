@@ -212,6 +212,9 @@ class SqliteDialect:
     def place(self) -> str:
         return str(LedgerFile(str(Path(self._file.path).absolute())))
 
+    def autocommitting(self, engine: sa.Engine) -> None:
+        """A file takes no round trips."""
+
     def now(self, clock: ClockPort, connect: Connect) -> datetime:  # noqa: ARG002
         """The database has no clock of its own: it is on this host."""
         return clock.now()

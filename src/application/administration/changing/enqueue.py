@@ -106,7 +106,8 @@ class Enqueuer:
             ]
             for run in runs:
                 same = by_key.setdefault((run.scheduler_id, run.key), run)
-                refuse_other(run, execution=None, params=same.params)
+                if same is not run:
+                    refuse_other(run, execution=None, params=same.params)
             answers = self._store.enqueue(list(by_key.values()), on=on)
         except (NotToBeRun, LedgerRefused) as error:
             raise CannotEnqueue(str(error)) from error
