@@ -126,25 +126,6 @@ def effects(shell: Shell) -> dict[str, Counter[str]]:
     return {path.name: Counter(path.read_text().split()) for path in shell.folder.glob("*.ran")}
 
 
-def test_up_with_the_one_file_never_runs_a_command_of_the_other(shell: Shell) -> None:
-    shell("db", "upgrade")
-    for name in TABLES:
-        assert shell("apply", f"{name}.toml").status == 0
-    with opened(f"sqlite:///{shell.folder}/cronhare.sqlite3") as ledger:
-        ledger.ask_for_runs(2)
-
-        with running(shell, "up --jobs jobs.toml"):
-            rows = ledger.ended(4)
-
-    assert effects(shell) == {"jobs.ran": Counter(jobs=2)}
-    refused = [row for row in rows if row.schedule_name == "user"]
-    assert {row.state for row in refused} == {State.FAILED}
-    for row in refused:
-        assert "is of user.toml, and this worker has the tasks of jobs.toml" in str(row.last_error)
-    log = (shell.folder / "0.log").read_text()
-    assert "queue cron_scheduler has schedules of jobs.toml and user.toml" in log
-
-
 def test_of_two_workers_on_one_queue_each_runs_its_own_file_alone(
     shell: Shell, rabbitmq: RabbitMQ, mariadb: Mariadb
 ) -> None:
@@ -257,25 +238,6 @@ def test_a_schedule_of_one_file_is_not_replaced_by_its_namesake_in_the_other(
         assert "schedules.jobs: is the name of a schedule of jobs.toml, too" in refusal.err
     [kept] = shell("schedules", "--json").json()
     assert kept["source"] == "jobs.toml"
-
-
-def test_a_name_that_is_off_in_one_file_is_refused_in_the_other_by_every_command(
-    shell: Shell,
-) -> None:
-    ours = (shell.folder / "jobs.toml").read_text()
-    shell.write(f"{ours}status = false\n", "jobs.toml")
-    theirs = (shell.folder / "user.toml").read_text()
-    shell.write(theirs.replace("[schedules.user]", "[schedules.jobs]"), "user.toml")
-    shell("db", "upgrade")
-    assert shell("apply", "jobs.toml").status == 0
-
-    refusals = [shell(command, "user.toml") for command in ("plan", "apply")]
-    refusals.append(shell("check", "jobs.toml", "user.toml"))
-
-    assert [refusal.status for refusal in refusals] == [2, 2, 2]
-    for refusal in refusals:
-        assert "schedules.jobs: is the name of a schedule of jobs.toml, too" in refusal.err
-    assert shell("apply", "jobs.toml").status == 0
 
 
 def test_a_schedule_moves_to_another_file_as_the_refusal_says(shell: Shell) -> None:

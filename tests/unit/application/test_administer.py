@@ -8,7 +8,6 @@ import pytest
 from cronhare.adapters.system.host import this_boot
 from cronhare.application.administration.changing import runs as commands
 from cronhare.application.administration.changing.runs import CannotRun
-from cronhare.application.administration.jobs_file.applying import CannotApply
 from cronhare.application.administration.jobs_file.difference import Change, FieldChange, difference
 from cronhare.application.administration.jobs_file.export import CannotExport, Exporter
 from cronhare.application.administration.reading.lookup import NotFound, find_schedule
@@ -51,16 +50,6 @@ def apply(
     return {change.name: change.change for change in changes}
 
 
-def test_a_file_is_applied_and_then_changes_nothing() -> None:
-    house = House()
-
-    first = apply(house, NIGHTLY, HOURLY)
-    second = apply(house, NIGHTLY, HOURLY)
-
-    assert first == {"nightly": Change.ADD, "hourly": Change.ADD}
-    assert second == {"nightly": Change.KEEP, "hourly": Change.KEEP}
-
-
 def test_what_is_as_it_should_be_is_not_touched() -> None:
     house = House()
     apply(house, NIGHTLY, HOURLY)
@@ -72,19 +61,6 @@ def test_what_is_as_it_should_be_is_not_touched() -> None:
     assert changes == {"nightly": Change.CHANGE, "hourly": Change.KEEP}
     assert find_schedule(house.schedules, "hourly").updated_at == before
     assert find_schedule(house.schedules, "nightly").updated_at == house.now
-
-
-def test_a_change_is_told_field_by_field() -> None:
-    house = House()
-    apply(house, NIGHTLY)
-    wanted = attrs.evolve(NIGHTLY, schedule="0 3 * * *", params='{"v":1}')
-
-    [change] = house.applier.compare(File([wanted]))
-
-    assert change.fields == (
-        FieldChange("schedule", "0 2 * * *", "0 3 * * *"),
-        FieldChange("params", "{}", '{"v":1}'),
-    )
 
 
 def test_what_the_file_has_no_more_is_disabled_once() -> None:
@@ -99,15 +75,6 @@ def test_what_the_file_has_no_more_is_disabled_once() -> None:
     stored = find_schedule(house.schedules, "hourly").draft
     assert stored is not None
     assert not stored.status
-
-
-def test_a_row_by_hand_changes_hands() -> None:
-    house = House()
-    house.schedules.save([NIGHTLY], source=None, now=house.now)
-
-    [change] = house.applier.compare(File([NIGHTLY]))
-
-    assert change.fields == (FieldChange("source", None, "jobs.toml"),)
 
 
 BACKUP = Task(name="backup", source="jobs.toml", ref=TaskRef("worker", 1), command=("true",))
@@ -199,38 +166,16 @@ def test_params_that_no_message_could_carry_are_refused() -> None:
     assert not house.claims.unfinished(after=0, limit=9)
 
 
-async def test_the_largest_params_reach_their_task_even_if_all_of_them_must_be_escaped() -> None:
-    seen = Seen()
-    house = House(script=seen)
-    largest = '"' + '\\"' * (LARGEST_PARAMS // 2 - 1) + '"'
-    house.add(schedule=None, params=largest)
-
-    house.administrator.run_now("report", params=None, actor=ADA)
-    await house.open()
-    await house.turn()
-
-    assert house.only.state is State.SUCCEEDED
-    assert seen.invocations[0].params == '"' * (LARGEST_PARAMS // 2 - 1)
-
-
 async def test_a_replay_may_have_as_many_attempts_as_are_asked_for() -> None:
     house = await _with_failures(1)
     [archived] = house.records.archive()
 
-    house.administrator.replay([archived.id], attempts=3, actor=ADA)
+    done = house.administrator.replay([archived.id], attempts=3, actor=ADA)
 
+    assert done.messages == (f"{archived.execution_id}:2",)
     execution = house.records.execution(archived.execution_id)
     assert execution is not None
     assert execution.retry == RetryPolicy(attempts=3)
-
-
-async def test_a_replay_names_the_message_of_each_execution() -> None:
-    house = await _with_failures(1)
-    [archived] = house.records.archive()
-
-    done = house.administrator.replay([archived.id], actor=ADA)
-
-    assert done.messages == (f"{archived.execution_id}:2",)
 
 
 async def test_what_a_filter_takes_is_discarded_page_by_page(
@@ -282,14 +227,6 @@ async def test_a_poison_pill_that_is_released_crashes_three_times_anew() -> None
     assert list(released) == [house.only.id]
     assert (house.only.state, house.only.attempt) == (State.QUARANTINED, 6)
     assert [row.crash_count for row in house.records.archive(EVERY_FAILURE)] == [3, 3]
-
-
-async def test_only_what_is_quarantined_is_released_from_it() -> None:
-    house = await _with_failures(1)
-    [archived] = house.records.archive()
-
-    with pytest.raises(NotFound, match=f"{archived.id}: failed, and not quarantined"):
-        house.administrator.quarantined([archived.id])
 
 
 async def test_one_unknown_id_keeps_the_others_from_being_replayed() -> None:
@@ -349,44 +286,11 @@ def test_this_host_was_booted() -> None:
 # Switching
 
 
-def test_a_switch_says_what_changed_and_which_file_has_the_last_word() -> None:
-    house = House()
-    apply(house, NIGHTLY, attrs.evolve(HOURLY, status=False))
-    house.add("by-hand")
-
-    told = house.administrator.switch(
-        ["nightly", "hourly", "by-hand", "nightly"], on=False, actor=ADA
-    )
-
-    assert [(each.name, each.changed, each.source) for each in told] == [
-        ("nightly", True, "jobs.toml"),
-        ("hourly", False, "jobs.toml"),
-        ("by-hand", True, None),
-    ]
-    assert apply(house, NIGHTLY, attrs.evolve(HOURLY, status=False)) == {
-        "nightly": Change.CHANGE,
-        "hourly": Change.KEEP,
-    }
-
-
 # Exporting
 
 
 def exporter(house: House) -> Exporter:
     return Exporter(house.schedules)
-
-
-def test_of_one_source_all_are_chosen_and_rows_by_hand_are_not() -> None:
-    house = House()
-    apply(house, NIGHTLY, HOURLY)
-    house.add("by-hand")
-
-    chosen = exporter(house).choose([], source=None, by_hand=False)
-
-    assert (chosen.source, [draft.name for draft in chosen.drafts]) == (
-        "jobs.toml",
-        ["hourly", "nightly"],
-    )
 
 
 def test_rows_by_hand_get_names_for_their_tasks() -> None:
@@ -447,39 +351,9 @@ HOLIDAYS = CalendarDraft(name="de-holidays", timezone="UTC", windows=(("12-25", 
 PAYROLL = attrs.evolve(NIGHTLY, name="payroll", conditions=Conditions(skip_on=("de-holidays",)))
 
 
-def test_a_calendar_that_nobody_has_is_refused_with_what_may_be_meant() -> None:
-    house = House()
-    house.applier.apply(File([], source="shared.toml", calendars=[HOLIDAYS]), actor=ADA)
-    typo = Conditions(skip_on=("de-holiday",), only_on=("workdays",))
-
-    with pytest.raises(CannotApply) as refused:
-        apply(house, attrs.evolve(PAYROLL, conditions=typo), HOURLY)
-
-    assert [str(fault) for fault in refused.value.calendars] == [
-        "schedules.payroll: skip_on: there is no calendar de-holiday; did you mean de-holidays?",
-        "schedules.payroll: only_on: there is no calendar workdays; there are de-holidays",
-    ]
-    assert [stored.name for stored in house.schedules.schedules()] == []
-
-
 def test_a_calendar_of_another_file_is_as_good_and_one_that_is_off_needs_none() -> None:
     house = House()
     house.applier.apply(File([], source="shared.toml", calendars=[HOLIDAYS]), actor=ADA)
     off = attrs.evolve(NIGHTLY, name="off", status=False, conditions=Conditions(skip_on=("x",)))
 
     assert apply(house, PAYROLL, off) == {"payroll": Change.ADD, "off": Change.ADD}
-
-
-def test_a_calendar_that_another_schedule_names_is_not_removed() -> None:
-    house = House()
-    shared = File([], source="shared.toml", calendars=[HOLIDAYS])
-    house.applier.apply(shared, actor=ADA)
-    apply(house, PAYROLL)
-
-    with pytest.raises(CannotApply) as refused:
-        house.applier.apply(attrs.evolve(shared, calendars=[]), actor=ADA)
-
-    [fault] = map(str, refused.value.calendars)
-    assert fault.startswith("calendars.de-holidays: would be removed, and is named by payroll of")
-    house.applier.apply(attrs.evolve(shared, calendars=[HOLIDAYS]), actor=ADA)
-    assert [one.name for one in house.schedules.calendars()] == ["de-holidays"]

@@ -4,11 +4,9 @@ import attrs
 import pytest
 
 from cronhare.adapters.memory.broker import MemoryInspection
-from cronhare.adapters.sql.events.outbox import SqlEventStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.sql.records.replays import SqlReplayStore
 from cronhare.application.administration.changing.replays import Replays
-from cronhare.application.administration.reading.alerts import Outbox
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.reading.queries import Queries
 from cronhare.domain.lifecycle.archive import FailureFilter
@@ -99,18 +97,14 @@ def test_a_queue_is_known_by_schedules_and_by_the_workers_that_serve_it() -> Non
         house.names.refuse_unknown(FailureFilter(queue="mail"))
 
 
-def test_events_of_a_schedule_that_nobody_knows_are_refused() -> None:
-    house = house_with(nightly())
-    outbox = Outbox(SqlEventStore(house.engine, house.clock), house.names)
+def test_schedules_and_files_that_nobody_knows_are_refused_but_for_the_systems_own() -> None:
+    names = house_with(nightly()).names
 
-    assert not outbox.events(states=(), schedule="nightly", limit=9)
-    assert not outbox.events(states=(), schedule=None, limit=9)
+    names.refuse_unknown(ExecutionFilter(schedule="cronhare-cleanup"))
     with pytest.raises(NotFound, match="no schedule 'nihgtly'; did you mean nightly"):
-        outbox.events(states=(), schedule="nihgtly", limit=9)
-
-
-def test_the_systems_own_schedules_are_not_refused() -> None:
-    House().names.refuse_unknown(ExecutionFilter(schedule="cronhare-cleanup"))
+        names.refuse_unknown(ExecutionFilter(schedule="nihgtly"))
+    with pytest.raises(NotFound, match="no jobs file 'shpo'; did you mean shop"):
+        names.expect_source("shpo")
 
 
 def queries_of(house: House) -> Queries:

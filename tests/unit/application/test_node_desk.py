@@ -11,10 +11,9 @@ from cronhare.application.administration.audit import AuditTrail
 from cronhare.application.administration.changing.work import NodeDesk, NotDrainable
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.domain.nodes import DISCONNECTED_AFTER, NodeReport, NodeState
-from cronhare.ports.records import AuditFilter
 from tests.actors import ADA
 from tests.frozen_clock import FrozenClock
-from tests.integration.ledgers import NOON, SECOND
+from tests.integration.ledgers import NOON
 from tests.memory_ledger import memory_engine
 
 LONG = DISCONNECTED_AFTER + timedelta(seconds=1)
@@ -48,27 +47,6 @@ class Room:
             nodes=self.nodes,
             trail=AuditTrail(entries=self.audit, stopwatch=clock.monotonic, now=clock.now),
         )
-
-    def written(self) -> list[tuple[str, str, str]]:
-        """Tell what the audit has, oldest first."""
-        found = self.audit.entries(AuditFilter(), before=None, limit=9)
-        return [(each.action, each.target, each.outcome.value) for each in reversed(found)]
-
-
-def test_a_worker_is_asked_to_drain_and_taken_back() -> None:
-    room = Room()
-
-    drained = room.desk.drain(ANT.name, actor=ADA)
-    assert (drained.state, drained.drain_asked_at) == (NodeState.DRAINING, NOON)
-    assert room.nodes.report(ANT, kept_for=SECOND)
-
-    back = room.desk.undrain(ANT.name, actor=ADA)
-    assert (back.state, back.drain_asked_at) == (NodeState.AT_WORK, None)
-    assert not room.nodes.report(ANT, kept_for=SECOND)
-    assert room.written() == [
-        ("node.drain", ANT.name, "done"),
-        ("node.undrain", ANT.name, "done"),
-    ]
 
 
 def test_the_beginning_of_a_name_is_enough_if_no_other_has_it() -> None:

@@ -1,6 +1,5 @@
 """Which retry policy counts, in a worker and where its worker has vanished."""
 
-from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,7 +7,6 @@ import attrs
 import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, read_jobs
-from cronhare.application.administration.jobs_file.difference import Change
 from cronhare.domain.execution import State
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.retries.policy import POLICIES, RetryPolicy
@@ -90,21 +88,6 @@ def test_an_attempt_whose_worker_vanished_has_the_policy_of_its_file(tmp_path: P
     house.reconciler.tick(house.now)
 
     assert house.only.state is State.FAILED
-
-
-def changes(house: House, file: JobsFile) -> Iterable[tuple[Change, list[str]]]:
-    return [
-        (each.change, [field.field for field in each.fields])
-        for each in house.applier.compare(file)
-    ]
-
-
-def test_a_plan_shows_changed_defaults_and_nothing_where_nothing_changed(tmp_path: Path) -> None:
-    house = House()
-    house.applier.apply(jobs(tmp_path, 2), actor=ADA)
-
-    assert changes(house, jobs(tmp_path, 2)) == [(Change.KEEP, [])]
-    assert changes(house, jobs(tmp_path, 3)) == [(Change.CHANGE, ["retry"])]
 
 
 def key_error() -> Outcome:

@@ -16,7 +16,7 @@ from cronhare.adapters.system.clock import HostClock
 from cronhare.application.administration.explain import Explanations
 from cronhare.application.administration.reading.limits import LimitViews
 from cronhare.application.administration.reading.lookup import NotFound
-from cronhare.application.administration.reading.queries import LOOK_EVERY, Queries
+from cronhare.application.administration.reading.queries import Queries
 from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.application.administration.views.values import DEEPEST, json_value
 from cronhare.application.heartbeat import Heartbeat
@@ -26,9 +26,8 @@ from cronhare.domain.nodes import REPORT_EVERY, SILENT_AFTER, NodeReport
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.catalog import ref_of_topic
 from cronhare.domain.schedules.conditions import Conditions
-from cronhare.domain.schedules.schedule import Concurrency, Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.schedules.schedule import Concurrency, OverlapPolicy
 from cronhare.domain.schedules.skips import Pause
-from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import MAIN_QUEUE, Topology
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import NodeStorePort, StartRequest
@@ -41,11 +40,9 @@ from cronhare.ports.inspection import (
     Thing,
     Unreachable,
 )
-from cronhare.ports.records import ExecutionFilter
-from cronhare.ports.runner import AttemptResult, Captured, Invocation
 from tests.actors import ADA
 from tests.ports import NO_NACKS
-from tests.unit.application.deliveries import due, live, run
+from tests.unit.application.deliveries import due, run
 from tests.unit.application.endings import always, failure
 from tests.unit.application.house import LEASE, NOON, House
 from tests.unit.executions import execution
@@ -190,24 +187,6 @@ def test_a_run_of_what_stays_alive_says_how_its_own_worker_stands(
     assert because[-1].startswith(told)
 
 
-@pytest.mark.parametrize(
-    ("ask", "told"),
-    [
-        (lambda of: of.schedule("reprot"), "did you mean report?"),
-        (lambda of: of.executions(ExecutionFilter(schedule="reprot")), "did you mean report?"),
-        (lambda of: of.execution(7), "no execution 7"),
-        (lambda of: of.output(7), "no execution 7"),
-        (lambda of: of.failure(7), "no row 7"),
-    ],
-)
-def test_what_is_not_there_is_said_so(ask: Any, told: str) -> None:  # noqa: ANN401
-    house = House()
-    house.add()
-
-    with pytest.raises(NotFound, match=told.replace("?", r"\?")):
-        ask(queries(house))
-
-
 # Why an execution is where it is
 
 
@@ -250,20 +229,6 @@ def test_what_has_not_ended_says_what_it_waits_for(run: Execution, waits_for: st
     assert ExecutionView.of(run, now=NOON).waits_for == waits_for
 
 
-@pytest.mark.parametrize(
-    ("stays_alive", "told"),
-    [(False, "`cronhare schedules backfill report"), (True, "No backfill runs it: it stays alive")],
-)
-def test_a_skipped_execution_says_whether_a_backfill_runs_it(stays_alive: bool, told: str) -> None:
-    house = House()
-    house.add(stay_alive=stays_alive, misfire=Misfire(policy=MisfirePolicy.SKIP))
-    house.clock.advance(10 * MINUTE)
-    house.dispatcher.tick(house.now)
-    skipped = house.executions(State.SKIPPED)[0]
-
-    assert explanations(house).of_execution(skipped.id).because[-1].startswith(told)
-
-
 async def test_an_event_that_nobody_heard_is_not_said_to_have_run() -> None:
     house = House()
     await run(house, task=ref_of_topic("orders.due"), topic="orders.due")
@@ -280,46 +245,7 @@ async def test_an_event_that_nobody_heard_is_not_said_to_have_run() -> None:
 # Waiting for an end
 
 
-async def test_the_end_of_a_run_is_waited_for() -> None:
-    house = House()
-    due(house)
-    pauses = list[float]()
-
-    def pause(seconds: float) -> None:
-        pauses.append(seconds)
-        if len(pauses) == 3:
-            house.administrator.cancel(house.only.id, actor=ADA)
-
-    ended = queries(house).wait_for_end(
-        house.only.id, pause=pause, on_silence=lambda _: pytest.fail("it was not that long")
-    )
-
-    assert ended.execution.state is State.CANCELLED
-    assert pauses == [LOOK_EVERY] * 3
-
-
 # The archive
-
-
-async def test_a_failure_is_shown_with_its_attempts_its_output_and_whose_it_is() -> None:
-    def script(invocation: Invocation) -> AttemptResult:
-        wrote = Captured(head=f"attempt {invocation.attempt}", bytes=9)
-        return AttemptResult(outcome=failure("no"), stdout=wrote)
-
-    house = House(script=script, policy=RetryPolicy(attempts=2))
-    await run(house, description="the daily one", user_id=7, group_id=8)
-    await live(house, timedelta(seconds=31))
-    [row] = house.records.archive()
-
-    found = queries(house).failure(row.id)
-
-    assert [(one.attempt, one.ending) for one in found.attempts] == [(1, "failed"), (2, "failed")]
-    assert found.last_output is not None
-    assert (found.last_output.attempt, found.last_output.stdout.head) == (2, "attempt 2")
-    assert found.schedule is not None
-    assert found.schedule.task == TaskRef("report", 25)
-    assert (found.schedule.user_id, found.schedule.group_id) == (7, 8)
-    assert found.schedule.description == "the daily one"
 
 
 async def test_a_failure_of_a_schedule_that_is_gone_is_shown_without_it() -> None:
@@ -340,10 +266,6 @@ def test_what_cannot_be_shown_as_json_stays_text(text: str) -> None:
     assert json_value(text) == text
 
 
-def test_brackets_within_a_text_are_not_deep() -> None:
-    assert json_value(f'["{"[" * DEEPEST * 2}"]') == ["[" * DEEPEST * 2]
-
-
 # Nodes
 
 
@@ -359,16 +281,6 @@ def heartbeat(house: House, nodes: NodeStorePort | None = None) -> Heartbeat:
         concurrency=8,
         running=lambda: 2,
     )
-
-
-def test_a_node_that_reports_itself_no_more_is_silent() -> None:
-    house = House()
-    heartbeat(house).round()
-    house.clock.advance(SILENT_AFTER + timedelta(seconds=1))
-
-    [ant] = queries(house).nodes().nodes
-
-    assert ant.silent
 
 
 def test_what_a_silent_node_has_left_is_named() -> None:
@@ -408,21 +320,6 @@ def test_a_heartbeat_outlives_an_outage(caplog: pytest.LogCaptureFixture) -> Non
 # Queues
 
 
-def test_queues_are_counted_and_the_broker_is_asked_who_consumes() -> None:
-    house = House(queues=["reports"])
-    house.add("idle", queue="idle", status=False)
-    due(house, queue="reports")
-    broker = Consumers({"reports": 2})
-
-    [reports] = queries(house, broker).queues()
-
-    assert (reports.queue, reports.schedules) == ("reports", 1)
-    assert (reports.waiting, reports.retrying, reports.running) == (1, 0, 0)
-    assert reports.oldest_due_at == NOON + MINUTE
-    assert (reports.messages, reports.consumers) == (1, 2)
-    assert "reports" in broker.asked[0]
-
-
 @pytest.mark.parametrize("broker", ["missing", "memory", "away"])
 def test_what_the_broker_does_not_tell_is_unknown(broker: str) -> None:
     house = House()
@@ -447,21 +344,6 @@ class Away(MemoryInspection):
 # Watching, and what is due next
 
 
-async def test_what_is_watched_is_told_once_and_again_when_it_moves_on() -> None:
-    house = House(holds=True)
-    due(house)
-    pauses = iter(range(4))
-
-    def pause(_seconds: float) -> None:
-        if next(pauses) == 1:
-            house.administrator.cancel(house.only.id, actor=ADA)
-
-    looks = queries(house).watch(ExecutionFilter(), pause=pause)
-    seen = [[str(one.state) for one in next(looks)] for _ in range(4)]
-
-    assert seen == [["published"], [], ["cancelled"], []]
-
-
 async def test_an_older_failure_is_no_news_when_it_takes_the_place_of_a_resolved_one() -> None:
     house = House(script=always(failure()))
     await run(house, retry=RetryPolicy(attempts=1))
@@ -479,20 +361,6 @@ async def test_an_older_failure_is_no_news_when_it_takes_the_place_of_a_resolved
     looks = queries(house).watch_failures(UNRESOLVED, limit=1, pause=pause)
 
     assert [[one.id for one in next(looks)] for _ in range(3)] == [[2], [], [3]]
-
-
-def test_what_is_due_next_is_told_by_the_row_alone() -> None:
-    house = House()
-    house.add(schedule=None, every=MINUTE, ends_at=house.now + 2 * MINUTE)
-    house.add("off", status=False)
-
-    assert [one.utc for one in queries(house).upcoming("report", count=5)] == [
-        NOON + MINUTE,
-        NOON + 2 * MINUTE,
-    ]
-    assert queries(house).upcoming("off", count=5) == []
-    with pytest.raises(NotFound):
-        queries(house).upcoming("nobody", count=5)
 
 
 def test_of_what_is_due_next_that_is_marked_which_will_not_run() -> None:

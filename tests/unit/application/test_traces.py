@@ -12,7 +12,6 @@ from cronhare.adapters.tracing import OpenTelemetryTracing, ToldExporter
 from cronhare.domain.execution import State
 from cronhare.domain.messages import TRACE_HEADER, Signer, task_body
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.ports.system import NOT_TRACED
 from tests.unit.application.deliveries import deliver, due, foreign_body, live, run
 from tests.unit.application.endings import Seen, failure, one_by_one
 from tests.unit.application.house import LEASE, House
@@ -125,23 +124,6 @@ async def test_a_header_that_is_no_trace_begins_a_new_one(traced: Traced, header
 
     assert house.only.state is State.SUCCEEDED
     assert traced.named("attempt")
-
-
-async def test_without_tracing_no_message_and_no_child_has_a_trace() -> None:
-    seen = Seen()
-    house = House(script=seen)
-    due(house)
-
-    [message] = house.messages(MAIN_QUEUE)
-    house.publish(message.body, message.headers)
-    await house.open()
-    await house.work()
-
-    assert TRACE_HEADER not in message.headers
-    assert seen.invocations[0].trace is None
-    with NOT_TRACED.span("x") as span:
-        span.note(a=1)
-        span.fail("b")
 
 
 def test_an_outage_of_the_collector_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

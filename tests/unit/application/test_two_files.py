@@ -75,20 +75,6 @@ async def test_its_replay_runs_once_the_right_worker_has_the_queue() -> None:
     assert (house.only.state, commands(seen)) == (State.SUCCEEDED, [("theirs",)])
 
 
-@pytest.mark.parametrize(
-    ("source", "task_name"), [("jobs.toml", "echo"), ("jobs.toml", None), (None, None)]
-)
-async def test_a_run_of_its_own_file_or_of_a_row_by_hand_goes_as_ever(
-    source: str | None, task_name: str | None
-) -> None:
-    seen = Seen()
-    house = house_of(seen)
-
-    await run(house, source, task_name)
-
-    assert (house.only.state, commands(seen)) == (State.SUCCEEDED, [("ours",)])
-
-
 @pytest.mark.parametrize("number", [1, 2])
 async def test_a_foreign_message_cannot_cross_over_by_any_number(number: int) -> None:
     seen = Seen()
@@ -111,14 +97,6 @@ async def test_a_foreign_message_runs_the_task_that_it_numbers_in_its_schedules_
     await deliver(house, foreign_body(house, type="worker", id=2))
 
     assert (house.only.state, commands(seen)) == (State.SUCCEEDED, [("other",)])
-
-
-async def test_an_event_of_another_file_is_not_done_because_nobody_listens_here() -> None:
-    house = house_of(Seen())
-
-    await run(house, "user.toml", "echo", task=TaskRef("event", 7))
-
-    assert house.only.state is State.FAILED
 
 
 async def test_a_row_whose_number_was_changed_by_hand_runs_neither_task() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from cronhare.application.reports.load import DayLoad, Maker, day_load
 from cronhare.domain.cron import CronExpression, find_zone
-from cronhare.domain.schedules.schedule import Every, Once, Recurring
+from cronhare.domain.schedules.schedule import Every, Recurring
 from cronhare.ports.schedules import SameTiming, Timings
 
 MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
@@ -32,12 +32,6 @@ def test_a_minute_counts_what_is_due_in_it() -> None:
     assert (found.peak, found.peak_at) == (3, MONDAY + timedelta(hours=8))
 
 
-def test_wall_times_are_those_of_the_zone() -> None:
-    found = of(cron("0 8 * * *", zone="Asia/Tokyo")).as_it_is
-
-    assert found.peak_at == MONDAY + timedelta(hours=23)
-
-
 @pytest.mark.parametrize(("seconds", "minute", "total"), [(1, 60, 86_400), (90, 1, 960)])
 def test_intervals_count_as_often_as_they_come(seconds: int, minute: int, total: int) -> None:
     every = SameTiming(number=1, timing=Every(timedelta(seconds=seconds)))
@@ -45,13 +39,6 @@ def test_intervals_count_as_often_as_they_come(seconds: int, minute: int, total:
     found = of(every).as_it_is
 
     assert (found.peak, found.total) == (minute, total)
-
-
-def test_a_single_time_counts_on_its_day_alone() -> None:
-    once = SameTiming(number=2, timing=Once(MONDAY + timedelta(hours=1)))
-
-    assert of(once).as_it_is.total == 2
-    assert of(once, begin=MONDAY + timedelta(days=1)).as_it_is.total == 0
 
 
 def test_a_schedule_is_due_within_its_bounds_alone() -> None:
@@ -74,27 +61,11 @@ def test_jitter_spreads_evenly_also_from_the_day_before() -> None:
     assert found.minutes[-5:] == [1] * 5
 
 
-def test_more_jitter_is_as_if_each_had_at_least_so_much() -> None:
-    found = of(cron("0 8 * * *", 10), cron("0 9 * * *", 10, jitter=10)).jittered[5]
-
-    assert found.minutes[480:486] == [2] * 5 + [0]
-    assert found.minutes[540:551] == [1] * 10 + [0]
-
-
 def test_h_spreads_over_the_hour_what_names_its_minute() -> None:
     found = of(cron("59 8 * * *", 60), cron("*/30 9 * * *", 7)).hashed
 
     assert found.minutes[479:541] == [0, *[pytest.approx(1)] * 60, 7]
     assert found.minutes[570] == 7
-
-
-def test_what_has_an_h_already_stays_as_it_is() -> None:
-    once_a_day = cron("17 8 * * *", hashed="H 8 * * *")
-
-    found = of(once_a_day)
-
-    assert found.hashed.minutes == found.as_it_is.minutes
-    assert found.as_it_is.total == 1
 
 
 def test_the_herd_is_what_begins_on_the_hour() -> None:

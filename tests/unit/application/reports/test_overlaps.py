@@ -53,10 +53,6 @@ def test_the_peak_is_the_most_at_once() -> None:
     assert found.running[20:23] == [1, 1, 0]
 
 
-def test_one_that_begins_as_another_ends_is_not_beside_it() -> None:
-    assert laid_out(ran("a", 0, 10), ran("a", 10, 20)).lanes[0].at_once == 1
-
-
 def test_what_is_partly_outside_is_cut_and_what_runs_ends_now() -> None:
     [lane] = laid_out(ran("a", -10, 10), ran("a", 100, None), now=120).lanes
 

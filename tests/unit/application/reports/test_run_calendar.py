@@ -90,20 +90,6 @@ def test_in_hours_a_day_of_23_or_25_has_each_of_its_runs_once() -> None:
         assert all(cell.runs <= 1 for cells in others for cell in cells)
 
 
-def test_a_run_that_is_missing_in_the_hour_that_comes_twice_is_missing() -> None:
-    second = datetime(2026, 10, 25, 1, 30, tzinfo=UTC)  # 02:30 in Berlin, once more
-    now = datetime(2026, 10, 26, 9, tzinfo=UTC)
-    moments = [Moment(now - n * HOUR, State.SUCCEEDED) for n in range(9, -1, -1)]
-
-    def due(after: datetime) -> datetime | None:
-        return second if after < second else None
-
-    calendar = lay_out(moments, zone=BERLIN, now=now, since=LONG_AGO, due_after=due)
-
-    missing = [cell for _, row in calendar.rows for cell in row if cell.missing]
-    assert [cell.instant for cell in missing] == [second]
-
-
 def test_a_day_on_which_it_was_due_and_did_not_run_is_missing_that_instant() -> None:
     def at_noon(after: datetime) -> datetime | None:
         noon = after.replace(hour=12, minute=0, second=0)

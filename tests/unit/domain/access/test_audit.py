@@ -41,9 +41,10 @@ def test_a_value_is_kept_as_json_of_bounded_length_width_and_depth(value: object
 
 
 def test_what_is_small_is_kept_as_it_is() -> None:
+    names = ("concurrency_key", "tokens_left", "passenger", "key", "keyboard", "secretary")
     value = {"params": {"controller": "Report", "numbers": [1, 2.5, None, False]}}
 
-    assert kept(value) == value
+    assert kept(value | dict.fromkeys(names, 7)) == value | dict.fromkeys(names, 7)
 
 
 @pytest.mark.parametrize(
@@ -60,17 +61,12 @@ def test_what_its_name_calls_a_secret_is_kept_nowhere(name: str) -> None:
     assert "ada" in str(found)
 
 
-def test_who_a_url_names_is_kept_nowhere() -> None:
-    found = kept({"url": "https://ada:canary@example.org/", "text": "see ftp://canary@host:21/x"})
-
-    assert found == {"url": "https://***@example.org/", "text": "see ftp://***@host:21/x"}
-
-
 @pytest.mark.parametrize(
     "text",
     [
         *("Bearer canary1234", "Authorization: Basic canary==", "chr_" + "canary_" * 6 + "c"),
         *("amqp://u:canary@h:5672/", "mysql://u:p@canary@h/x", "redis://:canary@h"),
+        *("https://ada:canary@example.org/", "see ftp://canary@host:21/x"),
         *("eyJhbGciOi.canary12.sig", "-----BEGIN EC PRIVATE KEY-----\ncanary"),
         *(
             "https://hooks.slack.com/services/T/B/canary",
@@ -126,13 +122,6 @@ def test_no_text_is_long_to_read(text: str) -> None:
     kept(text)
 
     assert time.process_time() - began < 1
-
-
-@pytest.mark.parametrize(
-    "name", ["concurrency_key", "tokens_left", "passenger", "key", "keyboard", "secretary"]
-)
-def test_other_names_are_not_taken_for_secrets(name: str) -> None:
-    assert kept({name: 7}) == {name: 7}
 
 
 def test_what_was_changed_and_why_not_deceive_no_reader() -> None:

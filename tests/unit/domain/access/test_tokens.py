@@ -9,7 +9,6 @@ from cronhare.domain.access import (
     LONGEST_LIFE,
     PREFIX,
     RANDOM_BYTES,
-    Channel,
     Scope,
     Token,
     TokenInvalid,
@@ -51,12 +50,6 @@ def test_a_token_ends_in_its_last_moment_and_when_it_is_revoked() -> None:
     assert "expired" in str(ours.why_not(NOON + SECOND))
     assert "revoked" in str(attrs.evolve(ours, revoked_at=NOON).why_not(NOON))
     assert token().why_not(NOON + LONGEST_LIFE) is None
-
-
-def test_who_asks_with_a_token_has_its_name_and_its_scope() -> None:
-    actor = token().actor(Channel.PAGE)
-
-    assert (actor.name, actor.channel, actor.scope) == ("ci", "page", Scope.OPERATE)
 
 
 def test_a_tokens_digest_is_in_no_print_of_it() -> None:
