@@ -25,7 +25,7 @@ class Batch:
     executions that this call inserted, *held* counts those that gates hold back, *skipped* the
     instants recorded as skipped; *problems* pairs schedules that cannot be planned with the reason,
     where that is new. *busy* counts those left out for a minute, as another session holds their
-    rows, or as not even their problem can be written. What *gates* wait for may have ended
+    rows, or as the ledger refuses what is to be written. What *gates* wait for may have ended
     meanwhile: they are for `let_go`.
     """
 

@@ -11,13 +11,12 @@ from cronhare.ports import LedgerOutdated, LedgerRefused
 from cronhare.ports.attempts import Finish, Refused
 from tests.integration.ledgers import (
     MINUTE,
-    SECOND,
     SUCCESS,
     Ledger,
     Shell,
     draft,
 )
-from tests.integration.rules import SAYS, Refusing, all_started, some, states
+from tests.integration.rules import SAYS, Refusing, all_started, claim_all, some, states
 
 
 @pytest.fixture
@@ -26,25 +25,18 @@ def ledger(database_ledger: Ledger) -> Ledger:
 
 
 def test_of_schedules_the_one_whose_runs_are_refused_is_left_out(
-    ledger: Ledger, refusing: Refusing
+    ledger: Ledger, refusing: Refusing, caplog: pytest.LogCaptureFixture
 ) -> None:
     ids = [ledger.add(f"report-{number}") for number in range(5)]
     ledger.clock.advance(MINUTE)
-    claimed: list[int] = []
-    problems: list[tuple[str, str]] = []
-    more = True
 
     with refusing("SchedulerExecution", "INSERT", f"NEW.scheduler_id = {ids[2]}"):
-        while more:
-            batch = ledger.claim_due()
-            claimed += [one.scheduler_id for one in batch.claimed]
-            problems += batch.problems
-            more = batch.more
+        claimed = [one.scheduler_id for one in claim_all(ledger)]
 
-    assert sorted(claimed) == [id_ for id_ in ids if id_ != ids[2]]
-    [(name, problem)] = problems
-    assert name == "report-2"
-    assert SAYS in problem
+    assert claimed == [id_ for id_ in ids if id_ != ids[2]]
+    [said] = caplog.messages
+    assert said.startswith("Schedule report-2 is passed over for a minute")
+    assert SAYS in said
     ledger.clock.advance(MINUTE)
     assert ids[2] in {one.scheduler_id for one in ledger.claim_due().claimed}
 
@@ -117,36 +109,6 @@ def test_a_column_of_ours_that_is_gone_is_an_old_schema_and_no_fault_of_a_row(
         shell("ALTER TABLE ExecutionAttempt RENAME COLUMN cpu TO cpu_seconds")
 
     assert states(ledger, started) == [State.RUNNING] * 2
-
-
-def dispatched(ledger: Ledger) -> list[str]:
-    """Claim what has just become due as the dispatcher does; give the names."""
-    names, more = [], True
-    while more:
-        batch = ledger.claims.claim_due(
-            now=ledger.now,
-            limit=1_000,
-            node="ant",
-            planner=ledger.planner,
-            since=ledger.now - MINUTE,
-        )
-        names += [one.schedule_name for one in batch.claimed]
-        more = batch.more
-    return sorted(names)
-
-
-def test_one_that_was_refused_and_is_edited_is_claimed_at_once(
-    ledger: Ledger, refusing: Refusing
-) -> None:
-    id_ = ledger.add()
-    ledger.clock.advance(MINUTE + 30 * SECOND)
-    with refusing("SchedulerExecution", "INSERT", f"NEW.scheduler_id = {id_}"):
-        refused = dispatched(ledger)
-    ledger.save(draft(params='{"v":2}'))
-    ledger.plan_edited()
-    ledger.clock.advance(30 * SECOND)
-
-    assert (refused, dispatched(ledger)) == ([], ["report"])
 
 
 @pytest.mark.parametrize(

@@ -238,37 +238,32 @@ MOST: Final = 10_000
 
 
 class Cooldown:
-    """Ids or keys of rows of one table, each with a reason, in this process. For any thread."""
+    """Ids or keys of rows of one table that rest, in this process. For any thread."""
 
     def __init__(self, rest: timedelta = REST) -> None:
         self._rest = rest
         self._lock = Lock()
-        self._reasons: dict[Any, tuple[datetime, str]] = {}
+        self._until: dict[Any, datetime] = {}
 
-    def note(self, id_: Hashable, now: datetime, reason: str = "") -> None:
-        """Take note of a row; without room the oldest is dropped."""
+    def note(self, id_: Hashable, now: datetime) -> None:
+        """Let a row rest; without room the oldest is dropped."""
         with self._lock:
-            self._reasons.pop(id_, None)
-            if len(self._reasons) >= MOST:
-                del self._reasons[next(iter(self._reasons))]
-            self._reasons[id_] = (now + self._rest, reason)
+            self._until.pop(id_, None)
+            if len(self._until) >= MOST:
+                del self._until[next(iter(self._until))]
+            self._until[id_] = now + self._rest
 
-    def forget(self, id_: int) -> None:
-        """Let a row be tried again, as it was edited."""
+    def at(self, now: datetime) -> Collection[Any]:
+        """Give those that rest at *now*; nearly always there are none."""
+        if not self._until:
+            return ()
         with self._lock:
-            self._reasons.pop(id_, None)
-
-    def at(self, now: datetime) -> Mapping[Any, str]:
-        """Give the ids and reasons that count at *now*; nearly always there are none."""
-        if not self._reasons:
-            return {}
-        with self._lock:
-            self._reasons = {
-                id_: (until, reason)
-                for id_, (until, reason) in self._reasons.items()
+            self._until = {
+                id_: until
+                for id_, until in self._until.items()
                 if timedelta(0) < until - now <= self._rest  # a clock may be set back
             }
-            return {id_: reason for id_, (_, reason) in self._reasons.items()}
+            return frozenset(self._until)
 
 
 def excluding(

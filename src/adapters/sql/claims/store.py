@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from cronhare.application.logs import say
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.retries.limits import BudgetPolicy
-from cronhare.domain.schedules.planning import Plan, Planned, Planner
+from cronhare.domain.schedules.planning import Planner
 from cronhare.ports.claims import Batch
 from cronhare.ports.system import ClockPort
 
@@ -36,20 +36,13 @@ Rows = Sequence[sa.Row[Any]]
 
 
 class Page:
-    """The schedules that one call looks at.
+    """The schedules that one call looks at."""
 
-    Of those with a reason, and of those that were refused of late and not edited since, it only
-    says what is wrong.
-    """
-
-    def __init__(self, planner: Planner, problems: Cooldown, *, limit: int, now: datetime) -> None:
+    def __init__(self, planner: Planner, *, limit: int, now: datetime) -> None:
+        self.planner = planner
+        self.limit = limit
         self.now = now
         self.was_locked = False
-        self.reasons: dict[int, str] = {}
-        self._planner = planner
-        self._problems = problems
-        self._of_late = problems.at(now)
-        self.limit = limit
         self._rows: Rows = ()
 
     @property
@@ -65,15 +58,6 @@ class Page:
         """Take note of what was found, unless it is a part of that: *only* some."""
         if only is None:
             self._rows = rows
-
-    def plan(self, planned: Planned) -> Plan:
-        id_ = planned.schedule.id
-        reason = self.reasons.get(id_)
-        if reason is None and planned.edited:
-            self._problems.forget(id_)
-        elif reason is None:
-            reason = self._of_late.get(id_)
-        return self._planner(planned) if reason is None else Plan(problem=reason)
 
 
 def joined(batches: Sequence[Batch]) -> Batch:
@@ -191,7 +175,7 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
         self._judge = judge
         self._late = late
         self._resting_plans = Cooldown()  # of executions all stores know
-        self._problems = Cooldown()
+
         self._held: dict[int, str] = {}  # names of schedules that rest as somebody has them locked
         self._resume_at = BEFORE_ALL
         self._taken_to: dict[bool, Place] = {}
@@ -229,13 +213,13 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
                 self._taken_to[since is None] = (last.next_due_at, last.planned_id)
             return batch
 
-        return self._take(Page(planner, self._problems, limit=limit, now=now), take)
+        return self._take(Page(planner, limit=limit, now=now), take)
 
     def plan_edited(
         self, *, now: datetime, since: datetime | None, limit: int, node: str, planner: Planner
     ) -> Batch:
         floor = BEFORE_ALL if since is None else (since, LARGEST_ID)
-        page = Page(planner, self._problems, limit=limit, now=now)
+        page = Page(planner, limit=limit, now=now)
         find = partial(self._edited, floor=floor)
         batch, looked = self._plan(page, EDITED, schedulers.c.id, find, node)
         self._resume_at = BEFORE_ALL
@@ -255,7 +239,7 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
     ) -> tuple[Batch, int]:
         problems = PROBLEMS if since is None else PROBLEMS_OF_LATE
         bounds = {"after": after} if since is None else {"after": after, "since": since}
-        page = Page(planner, self._problems, limit=limit, now=now)
+        page = Page(planner, limit=limit, now=now)
 
         def find(connection: sa.Connection, those: sa.Select[Any], most: int) -> Rows:
             return self._database.dialect.read(connection, those, {**bounds, "limit": most})
@@ -302,8 +286,7 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
     def _take(self, page: Page, take: Take) -> Batch:
         """Take a page; if that fails, halves of it, until those that are to blame are alone.
 
-        A schedule that is refused alone gets a problem, for a minute: so long it is not asked for
-        again. If not even that can be written it rests, and so does one that is locked.
+        A schedule that is refused alone rests for a minute, and so does one that is locked.
         """
         try:
             batch = take(page, None)
@@ -319,20 +302,12 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
 
     def _take_halves(self, page: Page, names: Mapping[int, str], take: Take) -> Sequence[Batch]:
         def write(part: Sequence[int]) -> Written[Batch]:
-            try:
-                batch = take(page, part)
-            except REFUSED as refusal:
-                if len(part) > 1:
-                    raise
-                reason = f"the ledger refuses what follows: {refusal}"
-                page.reasons[part[0]] = reason
-                batch = take(page, part)  # its problem alone
-                self._problems.note(part[0], page.now, reason)
+            batch = take(page, part)
             return Written([batch], changed=batch.looked > 0)
 
         def refused(id_: int, why: Exception) -> Sequence[Batch]:
             self._resting_plans.note(id_, page.now)
-            what = "is passed over, for not even its problem can be written"
+            what = "is passed over for a minute, as the ledger refuses what is to be written"
             text = f"Schedule {names[id_]} {what}: {why}"
             say(log, logging.ERROR, "schedule.refused", text)
             return ()
@@ -370,7 +345,7 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
             rows,
             now=now,
             node=node,
-            planner=page.plan,
+            planner=page.planner,
             judge=self._judge,
             late=self._late,
         )

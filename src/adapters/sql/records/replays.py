@@ -188,8 +188,8 @@ class SqlReplayStore(Store):
                 except LedgerRefused as refusal:
                     stopped = self.halt(id_, reason=str(refusal), now=now)
                     advance = None if stopped is None else Advance(replay=stopped)
-            except (LedgerRefused, Locked, StatementFailed) as error:
-                self._passed_over.note(id_, now, str(error))
+            except (LedgerRefused, Locked, StatementFailed):
+                self._passed_over.note(id_, now)
                 raise
             if advance is not None:
                 return advance
