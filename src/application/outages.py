@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+import attrs
+
 from cronhare.domain.execution import LONGEST_WAIT, wait_after
 
 from .logs import say
@@ -20,29 +22,21 @@ KINDS: Final = 8
 _DIGITS: Final = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*")
 
 
+@attrs.define(eq=False)
 class Outage:
     """The outages of one server, as one of its users sees them.
 
     A server is asked again every few seconds. So each error is logged when it is new, and then
-    once a minute; the end is logged as well, so that an alarm can end. Threads may share this: at
-    worst a line is logged twice.
+    once a minute; the end is logged as well, by *restored* and the action *back*, so that an alarm
+    can end. Threads may share this: at worst a line is logged twice.
     """
 
-    def __init__(
-        self,
-        log: logging.Logger,
-        restored: str,
-        *,
-        back: str = "server.back",
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """*restored* is logged once an outage is over, with the action *back*."""
-        self._log = log
-        self._restored = restored
-        self._back = back
-        self._monotonic = monotonic
-        self._began: float | None = None
-        self._logged: dict[str, float] = {}
+    _log: logging.Logger
+    _restored: str
+    _back: str = attrs.field(kw_only=True, default="server.back")
+    _monotonic: Callable[[], float] = attrs.field(kw_only=True, default=time.monotonic)
+    _began: float | None = attrs.field(init=False, default=None)
+    _logged: dict[str, float] = attrs.field(init=False, factory=dict[str, float])
 
     def lasts(self, level: int, action: str, text: str, error: object) -> None:
         """Log *text* and *error*, unless that error was logged within the last minute."""

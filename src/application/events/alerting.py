@@ -54,31 +54,22 @@ MOST_WATCHED: Final = 10_000
 _AT_ONCE: Final = 500
 
 
+@attrs.define(kw_only=True, eq=False)
 class LedgerJudge:
     """Judges the alerts of no schedule. Each thread has one of its own; the ledger lets one judge.
 
     It remembers since when it could look without a gap: what is older says nothing of a node.
+    *policy* is best the same on all nodes: any of them may be the one that judges. *now* asks for
+    the ledger's time, when a judgement has ended.
     """
 
-    def __init__(
-        self,
-        *,
-        alerts: AlertStorePort,
-        nodes: NodeStorePort,
-        policy: AlertPolicy,
-        now: Callable[[], datetime],
-    ) -> None:
-        """*policy* is best the same on all nodes: any of them may be the one that judges.
-
-        *now* asks for the ledger's time, when a judgement has ended.
-        """
-        self._now = now
-        self._alerts = alerts
-        self._nodes = nodes
-        self._policy = policy
-        self._looked_at: datetime | None = None
-        self._judged_at: datetime | None = None
-        self._watched_since: datetime | None = None
+    _alerts: AlertStorePort
+    _nodes: NodeStorePort
+    _policy: AlertPolicy
+    _now: Callable[[], datetime]
+    _looked_at: datetime | None = attrs.field(init=False, default=None)
+    _judged_at: datetime | None = attrs.field(init=False, default=None)
+    _watched_since: datetime | None = attrs.field(init=False, default=None)
 
     def look(self, now: datetime) -> None:
         """Judge, if a minute has passed. At *now* the ledger has answered.
@@ -104,32 +95,27 @@ class LedgerJudge:
         yield from judge_system(attrs.evolve(waiting, nodes=reports, watched_since=since), now)
 
 
+@attrs.define(kw_only=True, eq=False)
 class AlertWatch:
-    """Looks after alerts, as the announcer does after events."""
+    """Looks after alerts, as the announcer does after events.
 
-    def __init__(
-        self,
-        *,
-        alerts: AlertStorePort,
-        events: EventStorePort,
-        judge: LedgerJudge,
-        now: Callable[[], datetime],
-    ) -> None:
-        """*judge* is this one's own: it looks in the same thread. *now* is as for that."""
-        self._now = now
-        self._alerts = alerts
-        self._events = events
-        self._judge = judge
-        self._watched: Mapping[int, AlertConditions] = {}
-        self._tasks: Mapping[int, str] = {}  # of schedules of no file
-        self._watched_of: Subscriptions | None = None
-        self._watched_at: datetime | None = None
-        self._asked_at: datetime | None = None
-        self._judged_at: datetime | None = None
-        self._told_at: datetime | None = None
-        self._told_of: Hashable = None
-        self._under_way: Iterator[None] | None = None
-        self._looked_at: datetime | None = None
+    *judge* is this one's own: it looks in the same thread. *now* is as for that.
+    """
+
+    _alerts: AlertStorePort
+    _events: EventStorePort
+    _judge: LedgerJudge
+    _now: Callable[[], datetime]
+    _watched: Mapping[int, AlertConditions] = attrs.field(init=False, factory=dict)
+    _tasks: Mapping[int, str] = attrs.field(init=False, factory=dict)  # of schedules of no file
+    _watched_of: Subscriptions | None = attrs.field(init=False, default=None)
+    _watched_at: datetime | None = attrs.field(init=False, default=None)
+    _asked_at: datetime | None = attrs.field(init=False, default=None)
+    _judged_at: datetime | None = attrs.field(init=False, default=None)
+    _told_at: datetime | None = attrs.field(init=False, default=None)
+    _told_of: Hashable = attrs.field(init=False, default=None)
+    _under_way: Iterator[None] | None = attrs.field(init=False, default=None)
+    _looked_at: datetime | None = attrs.field(init=False, default=None)
 
     def look(self, subscriptions: Subscriptions, now: datetime) -> bool:
         """Judge, if a minute has passed; tell the targets of what holds and is over, each once.

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+import attrs
+
 from cronhare.domain.events import events
 from cronhare.domain.events.outbox import EXPIRES_AFTER, OutboxRow
 from cronhare.domain.events.targets import EventKind, Subscribers, Subscriptions
@@ -52,26 +54,24 @@ KEPT_FOR: Final = timedelta(days=30)
 EXPECTED_FOR: Final = timedelta(days=400)
 
 
+@attrs.define(kw_only=True, eq=False)
 class Announcer:
-    """Looks round by round; *clock* is the ledger's."""
+    """Looks round by round; *clock* is the ledger's.
 
-    def __init__(
-        self,
-        *,
-        store: EventStorePort,
-        alerts: AlertWatch,
-        subscribers: Subscribers,
-        clock: ClockPort,
-    ) -> None:
-        """The subscriptions are read anew in each round: a reload may have changed them."""
-        self._store = store
-        self.alerts = alerts
-        self.subscribers = subscribers
-        self._clock = clock
-        self._finder = Finder(store)
-        self._pinger = Pinger(store)
-        self._full = frozenset[str]()
-        self._expired_at: datetime | None = None
+    The subscriptions are read anew in each round: a reload may have changed them.
+    """
+
+    _store: EventStorePort
+    alerts: AlertWatch
+    subscribers: Subscribers
+    _clock: ClockPort
+    _finder: Finder = attrs.field(init=False)
+    _pinger: Pinger = attrs.field(init=False)
+    _full: frozenset[str] = attrs.field(init=False, default=frozenset())
+    _expired_at: datetime | None = attrs.field(init=False, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        self._finder, self._pinger = Finder(self._store), Pinger(self._store)
 
     def round(self) -> float:
         """Look once; answers how many seconds to rest."""

@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections import defaultdict, deque
 from collections.abc import Collection, Sequence
-from concurrent.futures import Executor
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -116,38 +115,26 @@ class _Room:
         self.hears = hears
 
 
+@attrs.define(kw_only=True, eq=False)
 class OutboxRelay:
-    """Takes what is due for the targets of this process, and tells them."""
+    """Takes what is due for the targets of this process, and tells them.
 
-    def __init__(
-        self,
-        *,
-        store: EventStorePort,
-        notifier: NotifierPort,
-        subscribers: Subscribers,
-        clock: ClockPort,
-        node: str,
-        executor: Executor,
-        only_after: timedelta = timedelta(0),
-        has_mail: bool = True,
-    ) -> None:
-        """*executor* runs what asks the ledger, or its *clock*.
+    *executor* runs what asks the ledger, or its *clock*. It takes alone what nobody else has taken
+    *only_after* so long from when it was due. What it cannot tell for want of a secret, or of mail,
+    is left to others for longer still.
+    """
 
-        It takes alone what nobody else has taken *only_after* so long from when it was due.
-        What it cannot tell for want of a secret, or of mail, is left to others for longer still.
-        """
-        self._store = store
-        self._notifier = notifier
-        self._subscribers = subscribers
-        self._clock = clock
-        self._node = node
-        self._ask = LedgerThreads(executor)
-        self._only_after = only_after
-        self._has_mail = has_mail
-        self._look_every = STAND_IN_EVERY if only_after else LOOK_EVERY
-        self._rooms: dict[str, _Room] = defaultdict(_Room)
-        self._under_way: set[asyncio.Task[None]] = set()
-        self._outage = Outage(log, "Events are told again")
+    _store: EventStorePort
+    _notifier: NotifierPort
+    _subscribers: Subscribers
+    _clock: ClockPort
+    _node: str
+    _ask: LedgerThreads = attrs.field(alias="executor", converter=LedgerThreads)
+    _only_after: timedelta = timedelta(0)
+    _has_mail: bool = True
+    _rooms: dict[str, _Room] = attrs.field(init=False, factory=lambda: defaultdict(_Room))
+    _under_way: set[asyncio.Task[None]] = attrs.field(init=False, factory=set)
+    _outage: Outage = attrs.field(init=False, factory=lambda: Outage(log, "Events are told again"))
 
     async def run(self, ending: asyncio.Event) -> None:
         """Look again and again until the end is asked for; what is under way is then given up.
@@ -198,7 +185,9 @@ class OutboxRelay:
                 task = asyncio.create_task(self._tell(target, room, rows))
                 self._under_way.add(task)
                 task.add_done_callback(self._under_way.discard)
-        return 0.0 if taken and len(self._under_way) < MOST_AT_A_TIME else self._look_every
+        if taken and len(self._under_way) < MOST_AT_A_TIME:
+            return 0.0
+        return STAND_IN_EVERY if self._only_after else LOOK_EVERY
 
     def _places(self, room: _Room) -> int:
         left = MOST_AT_A_TIME - len(self._under_way)

@@ -39,19 +39,19 @@ log = logging.getLogger(__name__)
 AT_ONCE: Final = 2
 
 
+@attrs.define(eq=False)
 class PublishPipeline:
     """The publishing side of one tick; leaving it waits for all batches.
 
-    What was claimed and could not be published is left to the reconciler.
+    What was claimed and could not be published is left to the reconciler. *executor* lends
+    `AT_ONCE` threads that wait for the broker.
     """
 
-    def __init__(self, publisher: ExecutionPublisher, executor: Executor, *, now: datetime) -> None:
-        """*executor* lends `AT_ONCE` threads that wait for the broker."""
-        self.published = 0
-        self._publisher = publisher
-        self._executor = executor
-        self._now = now
-        self._under_way: deque[Future[PublishResult]] = deque()
+    _publisher: ExecutionPublisher
+    _executor: Executor
+    _now: datetime = attrs.field(kw_only=True)
+    published: int = attrs.field(init=False, default=0)
+    _under_way: deque[Future[PublishResult]] = attrs.field(init=False, factory=deque)
 
     def __enter__(self) -> Self:
         return self

@@ -207,35 +207,25 @@ def lock_wait(what: str, locked: str = "its row") -> str:
     )
 
 
+@attrs.define(eq=False)
 class Batcher(Generic[Q, A]):
     """Turns single questions into calls of a function that answers many, in order.
 
-    While one batch is under way, the next one gathers, and then waits a moment to become as large
-    as the one before: what was answered together comes back together. A single question goes at
-    once after another single one, and after a while in which nothing was asked.
+    *ask* is called on *executor*, never twice at a time, with at most *most* questions. While one
+    batch is under way, the next one gathers, and then waits, for up to *linger* seconds, to become
+    as large as the one before: what was answered together comes back together. A single question
+    goes at once after another single one, and after a while in which nothing was asked.
     """
 
-    def __init__(
-        self,
-        ask: Callable[[Sequence[Q]], Sequence[A | LedgerBusy]],
-        *,
-        executor: Executor,
-        most: int = 256,
-        linger: float = 0.0,
-    ) -> None:
-        """*ask* is called on *executor*, never twice at a time, with at most *most* questions.
-
-        A batch waits for more questions for up to *linger* seconds.
-        """
-        self._ask = ask
-        self._executor = executor
-        self._most = most
-        self._linger = linger
-        self._expected = 1  # the size of the last batch
-        self._answered_at = float("-inf")
-        self._complete = asyncio.Event()
-        self._waiting: list[tuple[Q, asyncio.Future[A]]] = []
-        self._asking: asyncio.Task[None] | None = None
+    _ask: Callable[[Sequence[Q]], Sequence[A | LedgerBusy]]
+    _executor: Executor = attrs.field(kw_only=True)
+    _most: int = attrs.field(kw_only=True, default=256)
+    _linger: float = attrs.field(kw_only=True, default=0.0)
+    _expected: int = attrs.field(init=False, default=1)  # the size of the last batch
+    _answered_at: float = attrs.field(init=False, default=float("-inf"))
+    _complete: asyncio.Event = attrs.field(init=False, factory=asyncio.Event)
+    _waiting: list[tuple[Q, asyncio.Future[A]]] = attrs.field(init=False, factory=list)
+    _asking: asyncio.Task[None] | None = attrs.field(init=False, default=None)
 
     def submit(self, question: Q) -> "asyncio.Future[A]":
         """Ask; the answer is to be awaited. A `LedgerBusy` among the answers is raised there.
