@@ -68,10 +68,7 @@ class Heartbeat:
     _left_out: dict[str, datetime] = attrs.field(init=False, factory=dict[str, datetime])
 
     def round(self) -> float:
-        """Report once; answers how many seconds to rest.
-
-        A failure is not logged: the loops that work log it, and nothing waits for a report.
-        """
+        """Report once; answers how many seconds to rest. The loops that work log a failure."""
         with suppress(LedgerUnavailable, LedgerRefused):
             offset, now = self.clock.measure(), self.clock.now()
             self.offset = offset

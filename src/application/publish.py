@@ -54,10 +54,7 @@ MOST_NAMED: Final = 5
 def envelope(
     execution: Execution, *, now: datetime, signer: Signer, trace: str | None = None
 ) -> Envelope:
-    """Make the message of the execution's coming attempt, signed, delayed until its time.
-
-    *trace* is the `traceparent` of the span that its delivery goes on from.
-    """
+    """Make the message of the coming attempt, signed and delayed; *trace* is its parent span."""
     body = task_body(execution)
     headers = signer.sign(body, headers_of(execution))
     if trace is not None:
@@ -69,10 +66,7 @@ def envelope(
 
 
 def is_carried(execution: Execution, *, now: datetime) -> bool:
-    """Tell whether the coming attempt is sent as a message: the lanes must reach far enough.
-
-    The system's own executions never are.
-    """
+    """Tell whether the coming attempt is a message: none of the system's, nor beyond the lanes."""
     return not execution.task.is_system and wait(execution, now=now) <= LONGEST_LANE_DELAY
 
 
@@ -118,10 +112,7 @@ def is_last(following: Envelope) -> bool:
 
 
 def follow_up_late(row: Archived, signer: Signer) -> "Sent":
-    """Make the message of an end again, where no queue is known to have it.
-
-    It lacks the headers of the message that began the attempt.
-    """
+    """Make the message of an end again, without the headers of that which began the attempt."""
     execution = _as_archived(row)
     if row.state is State.QUARANTINED:
         body = quarantine_body(execution, row.pill, at=row.failed_at)
@@ -273,11 +264,7 @@ class ExecutionPublisher:
         self._missing_queues = MissingQueues(in_memory=self._in_memory)
 
     def publish(self, executions: Sequence[Execution], *, now: datetime) -> PublishResult:
-        """Publish the coming attempts of *executions*.
-
-        One that waits for longer than the lanes reach is published by the reconciler when it is
-        due.
-        """
+        """Publish the coming attempts of *executions*, but for those beyond the lanes' reach."""
         result = self._publish([each for each in executions if is_carried(each, now=now)], now)
         for execution in executions:  # last: it may take long, or fail
             if execution.task.is_system:
@@ -300,10 +287,7 @@ class ExecutionPublisher:
         return self._broker.is_reachable()
 
     def check_broker(self, now: datetime) -> None:
-        """Notice an outage of the broker during which nothing was published.
-
-        It may have lost its messages.
-        """
+        """Notice an outage of the broker, which may have lost messages, while none was sent."""
         if not self._broker.is_reachable():
             self._silent_since, self._away = self._silent_since or now, True
         elif self._away:

@@ -114,11 +114,7 @@ class WebAddress:
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """Read an address.
-
-        Raises:
-            ValueError: it cannot be used; the text quotes nothing of it.
-        """
+        """Read an address; a `ValueError` quotes nothing of it."""
         if len(url) > LONGEST_WEB_ADDRESS:
             raise ValueError(f"is longer than {LONGEST_WEB_ADDRESS:,} characters")
         found = URL.fullmatch(url)
@@ -170,11 +166,7 @@ class AppriseAddress:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read an address.
-
-        Raises:
-            ValueError: it cannot be used; the text quotes nothing of it but a known scheme.
-        """
+        """Read an address; a `ValueError` quotes nothing of it but a known scheme."""
         if len(text) > LONGEST_WEB_ADDRESS:
             raise ValueError(f"is longer than {LONGEST_WEB_ADDRESS:,} characters")
         if not text.isprintable():

@@ -112,10 +112,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fence(self) -> int:
-        """The fencing token of the attempt: a later one has a larger token, after replays as well.
-
-        So has each attempt of an execution that was claimed later.
-        """
+        """The fencing token of the attempt: a later one has a larger token, even after replays."""
         return self.id * _FENCES + self.attempt
 
     @property
@@ -180,10 +177,7 @@ def wait_after(resends: int) -> timedelta:
 
 
 def expected_anew_at(found: Execution, now: datetime, *, grace: timedelta) -> datetime:
-    """Say from when on the grace counts for one that was found late and not yet sent again.
-
-    *grace* is that of the published.
-    """
+    """Say from when on the grace of the published counts for one found late, not sent again."""
     return now + UNCONFIRMED_WAIT - grace if found.state is State.PUBLISHED else now
 
 

@@ -83,10 +83,7 @@ MOST_NACKS = 1_000_000
 
 
 class Nacks(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a message was nacked by queue, as its headers say.
-
-    *trip* is how long a nacked message stays in `cron_scheduler_retry`.
-    """
+    """How often a message was nacked by queue; *trip* is its stay in `cron_scheduler_retry`."""
 
     by_queue: Mapping[str, int]
     trip: timedelta
@@ -258,10 +255,7 @@ def read(body: bytes, headers: Mapping[str, object], signer: Signer) -> TaskMess
 
 
 def fault_of_signature(body: bytes, headers: Mapping[str, object], signer: Signer) -> str | None:
-    """Say why our own headers cannot be believed; without a key all of them are.
-
-    *body* is that of the task message.
-    """
+    """Say why our own headers cannot be believed; without a key all of them are."""
     if not signer.keys or OURS.isdisjoint(headers) or signer.holds(body, headers, of=SIGNED):
         return None
     why = "signed by none of our keys" if SIGNATURE_HEADER in headers else "not signed"

@@ -185,10 +185,7 @@ def present(
 def serving(
     nodes: Iterable[NodeReport], now: datetime, *, watched_since: datetime | None = None
 ) -> list[NodeReport]:
-    """Pick the workers that do not count as ended, take tasks, and are connected to their broker.
-
-    Who wants to know of those alone that reported lately picks from `alive`.
-    """
+    """Pick the workers not taken for ended that take tasks and are connected to a broker."""
     return [
         node
         for node in present(nodes, now, watched_since=watched_since)

@@ -71,10 +71,7 @@ class Invalid(ValueError):
 
 @attrs.frozen
 class Reads:
-    """In `Annotated`: makes of a value of that type what it means.
-
-    What it cannot read it refuses with a `ValueError`, which may have *faults*.
-    """
+    """In `Annotated`: makes of a value what it means, or refuses it with a `ValueError`."""
 
     read: Callable[[Any], Any]
 
@@ -111,11 +108,7 @@ def read_table(
 
 
 def read_whole(kind: type[T], table: object) -> T:
-    """Read a table that has no use unless all of it is right.
-
-    Raises:
-        Invalid: with every fault at once.
-    """
+    """Read a table of use only if all of it is right; `Invalid` has every fault at once."""
     plan = _plan_of(kind)  # type: ignore[arg-type] # a class is hashable
     try:
         return _at_once(kind, plan, table)
@@ -146,10 +139,7 @@ def faults_within(name: str, error: ValueError) -> Iterator[Fault]:
 
 @attrs.frozen
 class _Plan:
-    """How tables of a kind are read, by the names of its fields in a table.
-
-    All are converted at once by *whole*, which knows no others; each by its own if one is wrong.
-    """
+    """How tables of a kind are read: all fields at once by *whole*, or each if one is wrong."""
 
     whole: type[msgspec.Struct]
     kinds: Mapping[str, Any]

@@ -218,11 +218,7 @@ def is_ours(queue: str) -> bool:
 
 
 def checked_queue(queue: str) -> str:
-    """Refuse a name that no task queue can have.
-
-    Raises:
-        ValueError: it is one of our own queues', or the broker cannot declare or bind it.
-    """
+    """Refuse, by a `ValueError`, a name that no task queue can have."""
     if fault := fault_of_queue(queue):
         raise ValueError(fault)
     return queue

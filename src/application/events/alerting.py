@@ -72,10 +72,7 @@ class LedgerJudge:
     _watched_since: datetime | None = attrs.field(init=False, default=None)
 
     def look(self, now: datetime) -> None:
-        """Judge, if a minute has passed. At *now* the ledger has answered.
-
-        To be called more often than `LONGEST_GAP`.
-        """
+        """Judge, if a minute has passed; to be called more often than `LONGEST_GAP`."""
         last, self._looked_at = self._looked_at, now
         if last is None or not timedelta(0) <= now - last <= LONGEST_GAP:
             self._watched_since = now
@@ -97,10 +94,7 @@ class LedgerJudge:
 
 @attrs.define(kw_only=True, eq=False)
 class AlertWatch:
-    """Looks after alerts, as the announcer does after events.
-
-    *judge* is this one's own: it looks in the same thread. *now* is as for that.
-    """
+    """Looks after alerts, as the announcer does after events; *judge* is this one's own."""
 
     _alerts: AlertStorePort
     _events: EventStorePort

@@ -56,10 +56,7 @@ EXPECTED_FOR: Final = timedelta(days=400)
 
 @attrs.define(kw_only=True, eq=False)
 class Announcer:
-    """Looks round by round; *clock* is the ledger's.
-
-    The subscriptions are read anew in each round: a reload may have changed them.
-    """
+    """Looks round by round, and reads the subscriptions anew in each: a reload changes them."""
 
     _store: EventStorePort
     alerts: AlertWatch
@@ -106,10 +103,7 @@ class Announcer:
             say(log, logging.WARNING, "event.full", text)
 
     def _announce(self, subscriptions: Subscriptions, now: datetime) -> bool:
-        """Take bad ends page by page; answers whether there may be more.
-
-        What a full target is to be told of too is kept in the archive for it.
-        """
+        """Take bad ends page by page; answers whether there may be more."""
         source, once = subscriptions.source or "", subscriptions.told_once
         for _ in range(PAGES):
             found = self._store.bad_ends(

@@ -119,10 +119,7 @@ class Finder:
     def _ways(
         self, kind: EventKind, allowed: Mapping[int, timedelta], now: datetime
     ) -> tuple[Query, Maker, int]:
-        """Say how runs are found that may be events of a kind, and how many at once.
-
-        Those of schedules may begin as much later than due as is *allowed*.
-        """
+        """Say how runs are found that may be events of a kind, and how many at once."""
         match kind:
             case EventKind.ARRIVED:
                 return partial(self._store.arrivals, allowed), events.arrived, ARRIVALS_AT_ONCE
@@ -150,10 +147,7 @@ class Finder:
 
 
 class Pinger:
-    """Finds runs that have begun or ended of which a service is pinged, in each round.
-
-    A service measures from the start to the end.
-    """
+    """Finds runs that have begun or ended of which a service is pinged, in each round."""
 
     def __init__(self, store: EventStorePort) -> None:
         self._store = store

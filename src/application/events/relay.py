@@ -137,10 +137,7 @@ class OutboxRelay:
     _outage: Outage = attrs.field(init=False, factory=lambda: Outage(log, "Events are told again"))
 
     async def run(self, ending: asyncio.Event) -> None:
-        """Look again and again until the end is asked for; what is under way is then given up.
-
-        Whoever takes it up after its lease tells it again.
-        """
+        """Look again and again until the end is asked for; what is under way is then given up."""
         while not ending.is_set():
             rest = FIRST_PAUSE
             try:

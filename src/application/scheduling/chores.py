@@ -37,10 +37,7 @@ TRY_AGAIN = timedelta(minutes=10)
 
 @attrs.define(kw_only=True, eq=False)
 class Housekeeper:
-    """Runs the system's own executions inside the scheduler that claimed them.
-
-    *retention* says how long rows are kept; of *clock* only the stopwatch is read.
-    """
+    """Runs the system's own executions inside the scheduler that claimed them."""
 
     _attempts: AttemptStorePort
     _records: RecordsPort
@@ -98,10 +95,7 @@ class BackgroundExecutor:
 
 
 def probe_lanes(broker: BrokerInspectionPort) -> None:
-    """Send a probe through each lane, and log those that are broken: retries would come late.
-
-    A broker that is away, or lets us send no probe, is not logged here.
-    """
+    """Send a probe through each lane, and log those that are broken: retries would come late."""
     reports = broker.probe()
     if isinstance(reports, InMemory | Unreachable):
         return

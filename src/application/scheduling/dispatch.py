@@ -77,10 +77,7 @@ class PublishPipeline:
             raise failed[0]
 
     def publish(self, batch: Sequence[Execution]) -> None:
-        """Begin to publish *batch*, once there is a thread for it.
-
-        Raises the error of an earlier batch; *batch* is published all the same.
-        """
+        """Begin to publish *batch* once a thread is free; raises the error of an earlier batch."""
         try:
             if len(self._under_way) == AT_ONCE:
                 self.published += self._under_way.popleft().result().published
@@ -114,10 +111,7 @@ class Tick:
 
 @attrs.define(kw_only=True, eq=False)
 class Dispatcher:
-    """One replica's share of the dispatching. It keeps no schedules in memory.
-
-    *executor* publishes; *refresh* is how soon an edit is noticed, *batch* in plans.
-    """
+    """One replica's share of the dispatching; *refresh* is how soon an edit is noticed."""
 
     _claims: ClaimStorePort
     _publisher: ExecutionPublisher

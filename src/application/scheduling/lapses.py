@@ -40,10 +40,7 @@ class GapDetector:
         self._last: tuple[datetime, float] | None = None
 
     def check(self, now: datetime, at: float) -> str | None:
-        """Describe the gap since the last check; None if there was none.
-
-        *now* is the ledger's time, *at* that of a stopwatch that counts a suspend, in seconds.
-        """
+        """Describe the gap since the last check, if any; *at* is a stopwatch's, in seconds."""
         last, self._last = self._last, (now, at)
         if last is None:
             return None

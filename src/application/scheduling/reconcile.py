@@ -66,10 +66,7 @@ class _Look:
 
 @attrs.define(kw_only=True, eq=False)
 class Reconciler:
-    """Every replica runs one; they get different rows. Bounded work per round.
-
-    *lease* is that of the workers.
-    """
+    """Every replica runs one; they get different rows. *lease* is that of the workers."""
 
     _claims: ClaimStorePort
     _attempts: AttemptStorePort
@@ -148,10 +145,7 @@ class Reconciler:
             self.begin_grace()
 
     def recover(self, now: datetime, *, gone: Collection[str]) -> Reconciled:
-        """Begin beside a broker that remembers nothing, after the nodes in *gone* went away.
-
-        Everything that waits is published again; whatever reaches a worker twice is fenced.
-        """
+        """Begin beside a broker that remembers nothing: all that waits is published again."""
         lost = self.end_run_by(gone, now, publishes_retries=False)
         republished = last = 0
         while waiting := self._claims.unfinished(after=last, limit=self._limit):
@@ -180,10 +174,7 @@ class Reconciler:
     def give_up(
         self, found: Sequence[Execution], now: datetime, *, publishes_retries: bool = True
     ) -> int:
-        """End attempts as lost, except what was renewed or ended since they were found.
-
-        Publishes what follows, and answers how many were lost.
-        """
+        """End attempts as lost, except what was renewed or ended since; answers how many were."""
         if not found:
             return 0
         finishes = [self._lost(execution, now) for execution in found]
@@ -241,10 +232,7 @@ class Reconciler:
         return republished
 
     def _publish_overdue_ends(self, now: datetime) -> int:
-        """Publish what follows last attempts, where no queue is known to have it (ADR 20).
-
-        Whoever ended them died since, or never learned that they had ended, or the broker was away.
-        """
+        """Publish what follows last attempts, where no queue is known to have it (ADR 20)."""
         published = 0
         for page in self._late(self._claims.overdue_ends, now):
             for ended in page:

@@ -158,10 +158,7 @@ class AttemptRunner:
         ran: AttemptResult,
         now: datetime,
     ) -> tuple[AttemptResult, Verdict, datetime]:
-        """Decide what becomes of an execution whose attempt did not succeed, and when it ended.
-
-        Its task may have a class for its error, and a strategy of its own for the wait.
-        """
+        """Decide what becomes of an execution whose attempt did not succeed, and when it ended."""
         if ran.outcome.error is not None and invocation is not None:
             ran = attrs.evolve(ran, outcome=classified(ran.outcome, invocation.task.policy.errors))
         decided = partial(self._worker.policies.judge, execution, ran.outcome)
@@ -187,10 +184,7 @@ class AttemptRunner:
         return ran, verdict, now
 
     async def _have_file_read(self) -> None:
-        """Have the jobs file read again, once for all that ask meanwhile: a file system may hang.
-
-        A fault in that is not the run's: it still lacks its task.
-        """
+        """Have the jobs file read again, once for all who ask; a fault in it is not the run's."""
         if self._reading is None or self._reading.done():
             self._reading = asyncio.ensure_future(self._worker.read_again())
         try:
@@ -203,10 +197,7 @@ class AttemptRunner:
     async def _restarts(
         self, execution: Execution, ran: AttemptResult, now: datetime
     ) -> tuple[Crash, ...]:
-        """Find the shutdowns that a task may have asked for itself, once they may be too many.
-
-        What stays alive is ended by each shutdown, at once.
-        """
+        """Find the shutdowns that a task may have asked for itself, once they may be too many."""
         if ran.outcome.ending is not Ending.INTERRUPTED or ran.pid is None:  # it was not run
             return ()
         policy, since = self._worker.policies.crashes_of(execution), execution.started_at
@@ -251,11 +242,7 @@ class AttemptRunner:
 def _await_import(
     execution: Execution, invocation: Invocation | None, ran: AttemptResult, now: datetime
 ) -> GiveBack | None:
-    """Give an attempt back whose app cannot be imported, while that is mended.
-
-    The worker has read a version that could be. What is there by now may be half written, or
-    refused by a reload after which all is to go on as before.
-    """
+    """Give an attempt back whose app cannot be imported: it is half written, or refused."""
     error = ran.outcome.error
     if invocation is None or invocation.task.python is None or error is None:
         return None

@@ -41,10 +41,7 @@ log = logging.getLogger(__name__)
 
 @attrs.define(eq=False)
 class Places:
-    """So many are *shared* by the queues of a worker; each queue *apart* has one of its own.
-
-    What a worker serves apart changes while it runs; any thread may ask.
-    """
+    """So many are *shared* by the queues of a worker; each queue *apart* has one of its own."""
 
     shared: int
     apart: frozenset[str] = frozenset()
@@ -105,10 +102,7 @@ Answered = tuple[Execution | Refused | Deferred, float]
 
 @attrs.define(eq=False)
 class AttemptStarter:
-    """Asks the ledger to start attempts; a lease that it gives is fresh enough to run on.
-
-    The *availability* knows what an outage has held up.
-    """
+    """Asks the ledger to start attempts; a lease that it gives is fresh enough to run on."""
 
     _worker: WorkerParts
     _availability: Availability
@@ -185,10 +179,7 @@ class AttemptStarter:
 
 @attrs.define(kw_only=True, eq=False, slots=False)
 class DeliveryHandler(WorkerParts):
-    """Handles any number of deliveries at a time, each to its end.
-
-    As many come at a time as there are *places*.
-    """
+    """Handles any number of deliveries at a time, each to its end."""
 
     places: Places
     counters: Counters = attrs.field(init=False, factory=Counters)

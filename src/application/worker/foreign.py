@@ -143,10 +143,7 @@ class Notes:
     _is_draining: bool = attrs.field(init=False, default=False)
 
     def drain(self) -> None:
-        """From now on note nothing: it is given back, and a note might not be taken back.
-
-        Those who wait for their turn wait no more.
-        """
+        """From now on note nothing, and let none wait: a note might not be taken back."""
         self._is_draining = True
         self._over.set()
 

@@ -209,11 +209,7 @@ class OutputKeeper:
     _stored: dict[tuple[int, int], int] = attrs.field(init=False, factory=dict)
 
     def round(self) -> float:
-        """Store what is new; answers how many seconds to rest.
-
-        Raises:
-            LedgerUnavailable: the next round tries again.
-        """
+        """Store what is new; answers how many seconds to rest."""
         running = {
             (each.execution.id, each.execution.attempt)
             for each in self._keeper.running

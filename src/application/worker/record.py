@@ -39,10 +39,7 @@ PAUSES: Final = (0.01, 0.02, 0.04, 0.08, 0.16)
 
 @attrs.define(eq=False)
 class GateOpener:
-    """Opens gates, those that are asked for meanwhile together.
-
-    What is let go for a queue of another program is published by a scheduler.
-    """
+    """Opens gates, together; what is let go for a foreign queue a scheduler publishes."""
 
     _worker: WorkerParts
     _wanted: set[str] = attrs.field(init=False, factory=set[str])
@@ -123,10 +120,7 @@ MOST_PENDING: Final = 200
 
 @attrs.frozen(kw_only=True)
 class End:
-    """An attempt that ended at *now*, after *duration* seconds, and how it is to be recorded.
-
-    *headers* are those of the message that began it.
-    """
+    """An attempt that ended at *now*, after *duration* s; *headers* are of what began it."""
 
     running: Running
     finish: Finish
@@ -137,10 +131,7 @@ class End:
 
 @attrs.define(eq=False)
 class Recorder:
-    """Records ends. One whose row is locked stays pending until it can be recorded.
-
-    *gates* are opened for those that waited for it.
-    """
+    """Records ends. One whose row is locked stays pending until it can be recorded."""
 
     _worker: WorkerParts
     _gates: GateOpener

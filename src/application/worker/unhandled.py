@@ -133,10 +133,7 @@ async def redeliver_later(
 async def defer(
     broker: AsyncBrokerPort, delivery: Delivery, reason: str, *, id_: str | None = None
 ) -> None:
-    """Settle a message, and have a copy delivered to the same queue after a rest.
-
-    The copy has *id_* if the message has none.
-    """
+    """Settle a message; a copy, with *id_* if it has none, is delivered again after a rest."""
     text = f"Put off for {DEFERRED_FOR.total_seconds():g} s: {reason}"
     say(log, logging.WARNING, "attempt.put-off", text)
     copy = _copied(delivery, id_=id_, waits_for=delivery.queue)

@@ -124,10 +124,7 @@ class CronExpression:
     def previous(
         self, before: datetime, zone: ZoneInfo, changes: ClockChanges = AS_CRON
     ) -> datetime | None:
-        """The last run before *before*; None if there is none in the 50 years that precede.
-
-        The run of 12:00 is before 12:00:30.
-        """
+        """The last run before *before* (12:00 is before 12:00:30); None if none in 50 years."""
         minute = minute_of(before)
         inside = before.second or before.microsecond
         found = self._previous(minute if inside else minute - 1, _timeline(zone, changes))
@@ -201,10 +198,7 @@ class CronExpression:
         return wall >= stretch.resume and self._pattern.holds(wall)
 
     def _catches_up(self, stretch: Stretch) -> bool:
-        """Whether the clock has leapt over a fixed time at the start of the stretch.
-
-        Such a stretch is settled from its second minute on.
-        """
+        """Whether the clock has leapt over a fixed time at the start of the stretch."""
         wall = stretch.start + stretch.offset
         return (
             not self.wildcard

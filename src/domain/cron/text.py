@@ -306,10 +306,7 @@ def _value(kind: FieldKind, item: str, text: str) -> int:
 
 @lru_cache(maxsize=8192)
 def _expand(position: int, numbers: str) -> int:
-    """Have croniter list the values of a plain stepped range, at its place among the five fields.
-
-    Only ranges of two values or more come here: croniter reads `5-5` as the whole field.
-    """
+    """Have croniter list a plain stepped range of two values or more: it reads `5-5` as all."""
     from croniter import croniter  # noqa: PLC0415 - who reads no range does without it
 
     fields = ["*"] * FIELDS

@@ -186,10 +186,7 @@ class Timeline:
         return change
 
     def _after_change(self, reached: int, wall: int) -> tuple[int, int]:
-        """What is missed, and where fixed-time jobs resume, once the clock shows *wall*.
-
-        *reached* is the first wall minute that has not been seen yet.
-        """
+        """What is missed, and where fixed-time jobs resume, once the clock shows *wall*."""
         if abs(wall - reached) >= CORRECTION:
             return wall, wall
         return (

@@ -108,10 +108,7 @@ def key_of(rule: str, subject: str, source: str | None) -> str:
 
 
 def nobody_judged(ended_at: datetime | None, now: datetime) -> bool:
-    """Tell whether nobody ended judging for longer than one judge may take to follow another.
-
-    Who began and failed has seen nothing. What held before may hold still.
-    """
+    """Tell whether nobody ended judging for longer than one judge takes to follow another."""
     return ended_at is None or ended_at < now - UNJUDGED_AFTER
 
 

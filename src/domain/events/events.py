@@ -27,10 +27,7 @@ MAY_BE_LATE: Final = UNFINISHED | {State.SUCCEEDED, State.FAILED}
 
 @attrs.frozen(kw_only=True)
 class Event:
-    """Something that happened to a schedule; *kind* is an `EventKind`, a reminder or a ping.
-
-    *id* is the same whoever finds it, and how often.
-    """
+    """Something that happened to a schedule; *id* is the same whoever finds it, and how often."""
 
     id: str
     kind: str
@@ -128,10 +125,7 @@ def describe_task(task: TaskRef, scheduler_id: int, params: str) -> dict[str, An
 
 
 def arrived(run: Execution) -> Event:
-    """Describe the event of a due instant that was claimed to run, whatever comes of it.
-
-    Its time is the claim's: an instant that is caught up may be older than events are told.
-    """
+    """Describe the event of a due instant that was claimed to run; its time is the claim's."""
     payload = None if run.topic is None else _payload(run.params)
     return _of_run(EventKind.ARRIVED, run, run.executed_at, {"payload": payload})
 

@@ -174,10 +174,7 @@ class ScheduleSigns:
 
 
 def long_time(run: RunSigns | None, now: datetime) -> timedelta | None:
-    """Say how long a run took if that is to be held against what is usual; None if not.
-
-    It is where it took long, and not long ago.
-    """
+    """Say how long a run took if that is to be held against what is usual; None if not."""
     if run is None or run.started_at is None:
         return None
     end = run.finished_at or now
@@ -240,10 +237,7 @@ MOST_NAMED: Final = 5
 
 @attrs.frozen(kw_only=True)
 class QueueSigns:
-    """What waits for a queue or in it: *runs* of them, the first since *since*.
-
-    *execution* is the first to be named.
-    """
+    """What waits for a queue or in it: *runs*, since *since*; *execution* is named first."""
 
     runs: int
     since: datetime

@@ -315,10 +315,7 @@ def read_ping(row: OutboxRow) -> Ping:
 def ping_of(
     run: Execution, end: RunEnd | None, target: str, *, source: str, now: datetime
 ) -> OutboxRow:
-    """Tell of a run that has ended: well, with an exit status, or otherwise badly.
-
-    Or without an *end* that it has begun; told after that, it would look like one that never ends.
-    """
+    """Tell of a run that has ended, as it ended; or without an *end* that it has begun."""
     name = f"{run.id}:{round(run.executed_at.timestamp() * 1_000)}"
     its = str(UUID(bytes=sha256(name.encode()).digest()[:16], version=4))
     if end is None:

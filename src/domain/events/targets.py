@@ -99,10 +99,7 @@ class ByListener:
 
 @attrs.frozen(kw_only=True)
 class ByWebhook:
-    """A POST of the event as JSON, signed with the *secret* if there is one.
-
-    *lacks* says why the secret that the file names cannot be had here: nothing is told unsigned.
-    """
+    """A POST of the event as JSON, signed with *secret*; *lacks* says why it is not here."""
 
     address: WebAddress
     secret: bytes | None = attrs.field(default=None, repr=False)
@@ -118,10 +115,7 @@ class ByEmail:
 
 @attrs.frozen(kw_only=True)
 class ByApprise:
-    """A message to each of these services, such as Slack.
-
-    *lacks* says why they cannot be told here: a secret, or the library, is missing.
-    """
+    """A message to services such as Slack; *lacks* says why they cannot be told here."""
 
     services: tuple[AppriseAddress, ...]
     lacks: str | None = None
@@ -160,10 +154,7 @@ class Target:
 
 @attrs.frozen(kw_only=True)
 class NotificationSettings:
-    """What one schedule, or task, says of its events; None where it says nothing.
-
-    *on_failure* is the target that its command became.
-    """
+    """What a schedule or task says of its events; *on_failure* is its command's target."""
 
     notify: tuple[str, ...] | None = None
     on_failure: Target | None = None
@@ -288,10 +279,7 @@ def without(names: Collection[str], subscriptions: Subscriptions) -> Subscriptio
 
 
 def without_programs(subscriptions: Subscriptions) -> Subscriptions:
-    """Keep the targets for alerts that ask for no program: a host without tasks' programs has them.
-
-    What is for any other target is left to the workers.
-    """
+    """Keep the targets for alerts that ask for no program; others are left to the workers."""
     kept = {
         each.name: each
         for each in subscriptions.alerted
@@ -302,9 +290,6 @@ def without_programs(subscriptions: Subscriptions) -> Subscriptions:
 
 @attrs.define(eq=False)
 class Subscribers:
-    """The subscriptions of this process: *current* is replaced by a reload of the jobs file.
-
-    Whoever reads it twice may find another: take it once for each round.
-    """
+    """The subscriptions of this process; a reload replaces *current*: take it once a round."""
 
     current: Subscriptions = attrs.field(factory=Subscriptions)

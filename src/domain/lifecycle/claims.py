@@ -69,10 +69,7 @@ def _concurrency_key(schedule: Schedule, params: str) -> str | None:
 
 
 def claim_run(schedule: Schedule, run: Run, *, now: datetime, node: str) -> Execution:
-    """Describe the claim of a due instant; it begins after the schedule's jitter.
-
-    One that has to wait for another run of its schedule is held back.
-    """
+    """Describe the claim of a due instant, which begins after its jitter, or is held back."""
     claimed = claim(schedule, run.key, due=run.due, now=now, node=node, begins=now + run.delay)
     if schedule.conditions is not None and (expires := schedule.conditions.expires) is not None:
         claimed = msgspec.structs.replace(claimed, expires_at=run.due + expires)
@@ -135,11 +132,7 @@ def claim_by_hand(
 
 
 def refuse_beside(unfinished: Unfinished | None) -> None:
-    """Refuse a run of what stays alive beside one that has not ended.
-
-    Raises:
-        RunsAlready: there is one.
-    """
+    """Raise `RunsAlready` for a run of what stays alive beside one that has not ended."""
     if unfinished is not None:
         id_ = unfinished.oldest
         raise RunsAlready(
@@ -282,10 +275,7 @@ def may_be_filled_up_to(
 def instants(
     schedule: Schedule, circumstances: Circumstances, *, first: int, last: int
 ) -> Iterator[tuple[datetime, str | None]]:
-    """Yield what was due from the *first* to the *last* second, and why it is left out, if it is.
-
-    A calendar or a blackout window may keep it from running that day.
-    """
+    """Yield what was due from *first* to *last* second, and why it is left out, if it is."""
     times = msgspec.structs.replace(schedule, enabled=True)
     after = moment_of_second(first) - timedelta(microseconds=1)
     end = moment_of_second(last)

@@ -51,10 +51,7 @@ def schedule_of(gate: str) -> int | None:
 
 
 def gates_of(execution: Execution) -> tuple[str, ...]:
-    """Name the gates that an execution has to pass, in the order in which it does.
-
-    Nearly all pass none.
-    """
+    """Name the gates that an execution has to pass, in order; nearly all pass none."""
     gates: tuple[str, ...] = ()
     if execution.overlap_policy is not None:
         gates += (schedule_gate(execution.scheduler_id),)
@@ -69,10 +66,7 @@ def place_in_line(execution: Execution) -> tuple[datetime, int]:
 
 @attrs.frozen(kw_only=True)
 class Rules:
-    """What a schedule says now of its runs: of those claimed before an edit, too.
-
-    Without a *limit* its runs pass the gate of their key.
-    """
+    """What a schedule says now of its runs; without a *limit* they pass the gate of their key."""
 
     overlap: OverlapPolicy = OverlapPolicy.ALLOW
     limit: int | None = None
@@ -91,10 +85,7 @@ class Blocked:
 
 @attrs.define(kw_only=True)
 class KeyGate:
-    """The gate of a key while it is looked at, and who is *placed* there, or *running*.
-
-    The first in the line was due at *line_begins*.
-    """
+    """The gate of a key while it is looked at; the first in its line was due at *line_begins*."""
 
     key: str
     placed: set[int] = attrs.field(factory=set[int])
@@ -211,10 +202,7 @@ class Gates:
         return None
 
     def claim(self, new: Execution) -> Execution:
-        """Give a claim of a due instant as it is inserted: with a place, or held back.
-
-        What begins later, by jitter, is judged then.
-        """
+        """Give a claim as it is inserted: with a place, held back, or not yet judged (jitter)."""
         rules, key = self._rules_of(new.scheduler_id), new.concurrency_key
         begins = new.next_attempt_at or new.executed_at
         is_to_begin = new.state is State.CLAIMED and begins <= new.executed_at
@@ -267,10 +255,7 @@ class Gates:
 def replace_by(
     newest: Execution, unfinished: Iterable[Execution], now: datetime
 ) -> list[tuple[Execution, Execution]]:
-    """Cancel those before the *newest* in the line, or ask for their end: before it, and after.
-
-    Who is asked already is left out.
-    """
+    """Cancel those before the *newest* in the line, or ask for their end: before it, and after."""
     place = place_in_line(newest)
     before = [one for one in unfinished if place_in_line(one) < place]
     changes = [(one, cancel_for(one, newest.id, now=now)) for one in before]

@@ -382,10 +382,7 @@ def _say_result(order: Order, progress: ReplayProgress) -> str:
 
 
 def time_left(order: Order, progress: ReplayProgress, *, elapsed: timedelta) -> timedelta | None:
-    """Estimate by the pace so far, *elapsed* since the order, and by its rate, which is a bound.
-
-    None while there is too little to tell it by.
-    """
+    """Estimate by the pace so far and by the rate, a bound; None if there is too little."""
     ended = progress.succeeded + progress.failed
     if not progress.is_collected or ended < FEWEST_JUDGED:
         return None

@@ -133,10 +133,7 @@ class AttemptEnd:
 
 @attrs.frozen
 class Limited:
-    """The *verdict* that the limits of a retry leave, which may be the one asked for.
-
-    *changes* of the limits are to be told: no other answer has them.
-    """
+    """The *verdict* that the limits leave; only *changes* of these are to be told."""
 
     verdict: Verdict
     changes: tuple[LimitChange, ...] = ()

@@ -336,10 +336,7 @@ class CrashPolicy:
         return ending in CRASHES or (self.timeouts and ending is Ending.TIMED_OUT)
 
     def recent(self, crashes: Sequence[Crash], *, now: datetime) -> tuple[Crash, ...]:
-        """Pick those that count: they lie within the window before *now*.
-
-        One that a clock ahead of its time noted is of unknown age, and does not count.
-        """
+        """Pick those within the window before *now*; of a clock that was ahead none counts."""
         return tuple(
             crash
             for crash in crashes

@@ -74,10 +74,7 @@ _FACTORS: Final = {
 
 @attrs.frozen(kw_only=True)
 class Backoff:
-    """The waits of a retry policy, in milliseconds.
-
-    Only `SEQUENCE` uses *sequence*; its last value is repeated.
-    """
+    """The waits in ms; `SEQUENCE` alone uses *sequence*, whose last value is repeated."""
 
     type: BackoffType = BackoffType.EXPONENTIAL
     delay: int = DEFAULT_DELAY_MS
@@ -87,10 +84,7 @@ class Backoff:
     sequence: tuple[int, ...] = ()
 
     def wait(self, retry: int, *, random_fraction: float = 0.0) -> timedelta:
-        """Say how long to wait before retry number *retry* (1, 2, 3 …).
-
-        *random_fraction* is in [0, 1) and comes from the caller: equal input, equal answer.
-        """
+        """Give the wait before retry number *retry* (1, 2 …); *random_fraction* is in [0, 1)."""
         cap = CEILING_MS if self.max_delay is None else min(self.max_delay, CEILING_MS)
         least, spread = _FACTORS[self.jitter]
         jittered = min(self._grown(retry), cap) * (least + spread * random_fraction)
@@ -373,11 +367,7 @@ class Strategy:
 
     @classmethod
     def parse(cls, text: str, *, folder: PurePath) -> "Strategy":
-        """Read `module:function`.
-
-        Raises:
-            ValueError: it is none, and what one is.
-        """
+        """Read `module:function`; a `ValueError` says what one is."""
         module, colon, function = text.partition(":")
         names = [*module.split("."), function]
         if not colon or len(text) > LONGEST_STRATEGY or not all(map(str.isidentifier, names)):

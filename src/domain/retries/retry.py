@@ -211,10 +211,7 @@ class Holder:
 
 @attrs.frozen(kw_only=True)
 class Hold:
-    """A note that *holder* has taken a message *at* that time.
-
-    *seen_at* is when that node reported itself last; None where there is no report of it.
-    """
+    """A note that *holder* has taken a message *at* that time, and was *seen_at* last."""
 
     holder: Holder
     at: datetime

@@ -155,10 +155,7 @@ class Catalog:
         name: str | None = None,
         topic: str | None = None,
     ) -> Task | MissingTask:
-        """Find the task of a run with this number, and with this source and name if it has them.
-
-        With a *topic*, the task that listens to it.
-        """
+        """Find the task of a run by number, source and name, or what listens to its *topic*."""
         found, coming = self._find(ref, source, name, topic), self._coming
         if isinstance(found, MissingTask) and coming is not None:
             new = coming.find(ref, source=source, name=name, topic=topic)

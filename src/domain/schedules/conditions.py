@@ -262,11 +262,7 @@ _EXPIRIES: Final = range(_SHORTEST_EXPIRY // _MILLISECOND, LONGEST_DURATION // _
 
 
 def parse_expiry(text: str) -> timedelta:
-    """Read how long after its due instant a run may begin.
-
-    Raises:
-        ValueError: it is no duration, or too short.
-    """
+    """Read how long after its due instant a run may begin; a `ValueError` if it is none."""
     if (expiry := parse_duration(text)) < _SHORTEST_EXPIRY:
         raise ValueError(f"must be 1s to {LONGEST_DURATION.days}d")
     return expiry
@@ -341,11 +337,7 @@ def expired(after: timedelta) -> str:
 
 
 def read_conditions(given: object) -> Conditions | None:
-    """Read what a row gives; nothing at all is None.
-
-    Raises:
-        Invalid: with every fault at once.
-    """
+    """Read what a row gives, nothing being None; `Invalid` has every fault at once."""
     if isinstance(given, Mapping):
         given = {field: value for field, value in given.items() if value is not None}
     conditions = read_whole(Conditions, given)

@@ -124,11 +124,7 @@ def compile_schedule(
     changed_at: datetime,
     source: str | None = None,
 ) -> Schedule:
-    """Turn a draft into a schedule.
-
-    Raises:
-        ScheduleInvalid: with every fault at once.
-    """
+    """Turn a draft into a schedule; `ScheduleInvalid` has every fault at once."""
     timing, faults = _validate(draft)
     if faults:
         raise ScheduleInvalid(faults)
@@ -139,10 +135,7 @@ def compile_schedule(
 
 
 def kept_fields(draft: Mapping[str, Any]) -> dict[str, Any]:
-    """Give those fields of a draft that a schedule has, under the schedule's names.
-
-    Without its defaults: to build a schedule of few fields takes half the time.
-    """
+    """Give a draft's fields that a schedule has, without its defaults: that is twice as fast."""
     return {
         kept: value
         for field, value in draft.items()
@@ -249,10 +242,7 @@ Hindrance: TypeAlias = Disabled | Pause
 
 
 def hindrance(draft: ScheduleDraft, pause: Pause | None, *, now: datetime) -> Hindrance | None:
-    """Say what keeps a schedule from beginning by itself at *now*; None if nothing does.
-
-    It can be run by hand all the same.
-    """
+    """Say what keeps a schedule from beginning by itself at *now*; None if nothing does."""
     if not draft.status:
         return Disabled()
     return pause if pause is not None and pause.is_on(now) else None

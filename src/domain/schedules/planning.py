@@ -155,10 +155,7 @@ Planner = Callable[[Planned], Plan]
 
 
 def plan_or_problem(planner: Planner, planned: Planned) -> Plan:
-    """Ask *planner*; an exception is a problem of that one schedule, and keeps no other from it.
-
-    It may pass, or be this replica's alone: see `cursor_after`.
-    """
+    """Ask *planner*; an exception is a problem of that one schedule: see `cursor_after`."""
     try:
         return planner(planned)
     except Exception as error:  # noqa: BLE001 - it must not keep the others from being planned
@@ -245,10 +242,7 @@ def _grace_of(schedule: Schedule) -> timedelta:
 def _due_instants(
     schedule: Schedule, first: datetime, now: datetime
 ) -> tuple[Sequence[datetime], Skip | None]:
-    """List what is due, oldest first. Of very many the oldest are skipped unread.
-
-    Those of an interval are counted without a look at each, however many there are.
-    """
+    """List what is due, oldest first; of very many the oldest are skipped unread."""
     if isinstance(schedule.timing, Every):
         return schedule.timing.between(first, _end(schedule, now)), None
     due: list[datetime] = []
@@ -295,10 +289,7 @@ def _catch_up(
     uncounted: Skip | None,
     now: datetime,
 ) -> tuple[tuple[Run, ...], tuple[Skip, ...]]:
-    """Run what is on time, and of what was missed as much as the policy says.
-
-    Under `once` the first run makes up for all that is not too old, however much that is.
-    """
+    """Run what is on time, and of what was missed as much as the policy says."""
     misfire = schedule.misfire
     first_recent = bisect_left(missed, now - misfire.window)
     too_old, recent = missed[:first_recent], missed[first_recent:]

@@ -48,11 +48,7 @@ def faults_of_message(subject: object, text: object) -> Iterator[tuple[str, str]
 
 
 def message_of(reminder: Reminder, params: object, *, schedule: str) -> tuple[str, str]:
-    """Give the subject and the text of one run.
-
-    Raises:
-        ReminderInvalid: the params say what cannot be sent.
-    """
+    """Give the subject and the text of a run; `ReminderInvalid` if it cannot be sent."""
     given = params if isinstance(params, dict) else {}
     usual = (reminder.subject or schedule)[:LONGEST_SUBJECT]
     subject, text = given.get("subject", usual), given.get("text", reminder.text)

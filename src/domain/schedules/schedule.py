@@ -222,10 +222,7 @@ _PART: Final = re.compile(r"\{params((?:\.[A-Za-z0-9_-]{1,64}){1,8})\}")
 
 
 class Concurrency(msgspec.Struct, frozen=True, kw_only=True):
-    """At most *limit* attempts with the same *key* run at once, over all workers.
-
-    The key may have parts that come from the params of each run.
-    """
+    """At most *limit* attempts with the same *key*, filled from params, run at once anywhere."""
 
     key: str
     limit: Annotated[int, whole_number(LIMITS)]
@@ -292,10 +289,7 @@ _WRITTEN: Final = re.compile(r"(-?\d{1,19})?,(-?\d{1,19})?,(-?\d{1,19})?")
 
 
 class ScheduleOwner(msgspec.Struct, frozen=True, kw_only=True):
-    """Who made a schedule, for which group, and in which language it is to run.
-
-    To cronhare these are numbers of somebody else: it hands them to the tasks.
-    """
+    """Who made a schedule, for which group, in which language: numbers that tasks are given."""
 
     user_id: int | None = None
     group_id: int | None = None

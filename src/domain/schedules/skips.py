@@ -304,10 +304,7 @@ class Idle(msgspec.Struct, frozen=True, kw_only=True):
 def idle_from(
     schedule: Schedule, after: datetime, before: Idle | None, *, runs_left: int | None = None
 ) -> Idle | None:
-    """Say why a schedule that is not due after *after* is idle; it may have been so *before*.
-
-    None if its times are over, or it has none.
-    """
+    """Say why a schedule not due after *after* is idle; it may have been so *before*."""
     if (why := _why(schedule, runs_left)) is None:
         return None
     if before is not None and before.why is why:

@@ -254,11 +254,7 @@ class TaskRef(msgspec.Struct, frozen=True, order=True):
 
 
 def assigned_number(source: str, name: str) -> int:
-    """Number a task that has no id: rows written by hand and messages need a number.
-
-    It depends on source and name alone: it is the same on any host, whatever other tasks come and
-    go.
-    """
+    """Number a task that has no id by source and name alone: the same on any host."""
     text = f"{source}\0{name}".encode(errors="surrogatepass")
     digest = blake2b(text, digest_size=8).digest()
     return FIRST_ASSIGNED + int.from_bytes(digest) % (LARGEST_NUMBER + 1 - FIRST_ASSIGNED)
