@@ -1,17 +1,16 @@
-"""Options and arguments of several commands; those that choose failures are a table."""
+"""Options and arguments of several commands; those that make a filter or an order are a table."""
 
-import enum
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
-from typing import Annotated, Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
+from typing import Annotated, Any, Concatenate, Final, Literal, ParamSpec, TypeAlias, TypeVar
 
 import attrs
 import typer
 
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.reading import Invalid
 from cronhare.domain.retries.outcome import ErrorClass
@@ -21,9 +20,12 @@ from .errors import Refusal
 from .times import IN_ZONE, PAST, read_span
 
 P = ParamSpec("P")
-G = TypeVar("G")
+M = TypeVar("M")
 
 Completes: TypeAlias = Callable[[str], Sequence[tuple[str, str]]]
+
+#: The most rows or instants that can be asked for at once.
+MOST_LINES: Final = 10_000
 
 
 def one_of(what: str, completes: Completes, *, metavar: str | None = None) -> Any:  # noqa: ANN401 - typer's
@@ -38,127 +40,149 @@ def number(what: str, completes: Completes) -> Any:  # noqa: ANN401 - typer's
     )
 
 
-def only(flag: str, those: str, completes: Completes | None = None) -> Any:  # noqa: ANN401 - typer's
-    """Make an option by which a list is asked for a part of it."""
-    return typer.Option(flag, help=f"Only those {those}", autocompletion=completes)
-
-
 ScheduleName = Annotated[str, one_of("The schedule's name.", SCHEDULES)]
 ScheduleNames = Annotated[list[str], one_of("The schedules' names.", SCHEDULES)]
-OfSchedule = Annotated[str | None, only("--schedule", "of this schedule.", SCHEDULES)]
-OfTask = Annotated[str | None, only("--task", "of this task: its name, or `report 25`.", TASKS)]
-
-
-class Kind(enum.StrEnum):
-    """How a run ended for which a row of the archive stands."""
-
-    FAILED = State.FAILED.value
-    QUARANTINED = State.QUARANTINED.value
-
-
-#: Each option, by the field of the filter that it fills.
-_OPTIONS: Final[Mapping[str, Any]] = {
-    "schedule": OfSchedule,
-    "task": OfTask,
-    "type": Annotated[str | None, only("--type", "of this type of task.")],
-    "queue": Annotated[str | None, only("--queue", "from this queue.", QUEUES)],
-    "reason": Annotated[
-        str | None, only("--reason", "whose reason or error has this part, letter for letter.")
-    ],
-    "error_class": Annotated[ErrorClass | None, only("--error", "with an error of this class.")],
-    "code": Annotated[str | None, only("--code", "whose error has this code, such as ETIMEDOUT.")],
-    "kind": Annotated[Kind | None, only("--kind", "that ended so.")],
-    "since": Annotated[
-        str | None,
-        typer.Option("--since", help=f"Failed at this time or later: {PAST}. {IN_ZONE}."),
-    ],
-    "until": Annotated[
-        str | None, typer.Option("--until", help="Failed before this time, written the same way.")
-    ],
-}
-EVERY_OPTION: Final = tuple(_OPTIONS)
-
-#: What a quarantine is asked for by.
-FEW_OPTIONS: Final = ("schedule", "task", "reason", "since", "until")
-
-#: The most rows or instants that can be asked for at once.
-MOST_LINES: Final = 10_000
-
 Limit = Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")]
 Note = Annotated[str, typer.Option("--note", help="Why, for whoever reads the archive.")]
+By = Annotated[str | None, typer.Option("--by", help="Who asks; else the user of this host.")]
+Watch = Annotated[
+    bool, typer.Option("--watch", help="Go on: a line for each that is new or has moved on.")
+]
 Before = Annotated[
     int | None,
     typer.Option(min=1, max=LARGEST_ID, help="The next page: those before this number."),
 ]
 
 
+def _option(kind: Any, flag: str, what: str, completes: Completes | None = None) -> Any:  # noqa: ANN401 - typer's
+    return Annotated[kind | None, typer.Option(flag, help=what, autocompletion=completes)]
+
+
+#: Each option, by the field of a filter or an order that it fills.
+_OPTIONS: Final[Mapping[str, Any]] = {
+    "schedule": _option(str, "--schedule", "Only those of this schedule.", SCHEDULES),
+    "task": _option(str, "--task", "Only those of this task: its name, or `report 25`.", TASKS),
+    "type": _option(str, "--type", "Only those of this type of task."),
+    "queue": _option(str, "--queue", "Only those from this queue.", QUEUES),
+    "states": _option(list[State], "--state", "Only those in this state; may be repeated."),
+    "reason": _option(
+        str, "--reason", "Only those whose reason or error has this part, letter for letter."
+    ),
+    "error_class": _option(ErrorClass, "--error", "Only those with an error of this class."),
+    "code": _option(str, "--code", "Only those whose error has this code, such as ETIMEDOUT."),
+    "kind": _option(Literal["failed", "quarantined"], "--kind", "Only those that ended so."),
+    "since": _option(str, "--since", f"Only from this time on: {PAST}. {IN_ZONE}."),
+    "until": _option(str, "--until", "Only before this time, written the same way."),
+    # How runs in the background are spread.
+    "rate": _option(float, "--rate", "At most so many begin in a second."),
+    "jitter": _option(
+        float, "--jitter", "By how much of itself a gap grows at most, by chance: 0.2 is 20 %."
+    ),
+    "canary": _option(int, "--canary", "Judge so many before any other begins."),
+    "stop_at": _option(
+        str, "--stop-at", "Stop if more than this part goes badly, such as 0.2; or never."
+    ),
+    "attempts": _option(int, "--attempts", "Try each so often in all; else as its policy says."),
+    "author": By,
+    "key": _option(
+        str,
+        "--per",
+        "Limit those that have this in common: schedule, task, queue, or a path such as "
+        "params.customer.id.",
+    ),
+    "at_once": _option(
+        int, "--at-once", "So many are under way at a time, by default 1; or of one --per."
+    ),
+}
+
+#: What failures are asked for by, and quarantined ones; and the rules of replays and backfills.
+OF_FAILURES: Final = (
+    *("schedule", "task", "type", "queue", "reason", "error_class", "code", "kind"),
+    *("since", "until"),
+)
+OF_QUARANTINED: Final = ("schedule", "task", "reason", "since", "until")
+RULES: Final = ("rate", "jitter", "canary", "stop_at", "attempts", "author")
+
+#: Options that are not called as their field.
+_CALLED: Final = {"key": "--per", "author": "--by", "error_class": "--error"}
+
+
 @attrs.frozen
 class Asked:
-    """What was asked for by options, by the names of the filter's fields."""
+    """What was asked for by options, by the names of the fields that they fill."""
 
     values: Mapping[str, Any]
 
     @property
-    def says_something(self) -> bool:
-        """Whether any option was given."""
-        return any(value is not None for value in self.values.values())
+    def given(self) -> dict[str, Any]:
+        """What was said, without what was left out."""
+        return {name: value for name, value in self.values.items() if value is not None}
 
-    def filter(self, *, now: datetime, **more: Any) -> FailureFilter:  # noqa: ANN401 - its fields
-        """Make the filter."""
-        asked = {**self.values, **more}
-        faults: list[str] = []
-        first, last = None, None
+    def filter(self, of: Callable[..., M], /, *, now: datetime, **more: Any) -> M:  # noqa: ANN401 - its fields
+        """Make a filter of its fields, some of which the command adds."""
+        asked, faults = self.given | more, list[str]()
+        if "kind" in asked:
+            asked["kind"] = State(asked["kind"])
         try:
-            first, last = read_span(asked.pop("since", None), asked.pop("until", None), now=now)
+            since, until = read_span(asked.pop("since", None), asked.pop("until", None), now=now)
+            asked |= {"since": since, "until": until}
         except Refusal as refusal:
             faults += refusal.details
-        kind = asked.pop("kind", None)
         try:
-            which = FailureFilter(
-                since=first, until=last, kind=None if kind is None else State(kind), **asked
-            )
+            made = of(**asked)
         except Invalid as error:
-            faults += [f"--{each.field.replace('_', '-')}: {each.problem}" for each in error.faults]
+            faults += said_by_option(error)
         if faults:
-            raise Refusal("these failures cannot be asked for", faults)
-        return which
+            raise Refusal("that cannot be asked for", faults)
+        return made
 
     def expect_one_choice(self, ids: list[int] | None, *, everything: bool, listed_by: str) -> None:
         """Expect numbers, as the command *listed_by* has them, a filter, or everything."""
-        if [bool(ids), everything, self.says_something].count(True) != 1:
+        if [bool(ids), everything, bool(self.given)].count(True) != 1:
             raise Refusal(
                 f"say which: numbers from `{listed_by}`, a filter such as --schedule, or --all"
             )
 
 
-def with_options(
-    options: Mapping[str, Any], made: Callable[[Mapping[str, Any]], G]
-) -> Callable[[Callable[Concatenate[G, P], None]], Callable[..., None]]:
-    """Give a command these options; its first parameter is *made* of what they say."""
+def option_of(field: str) -> str:
+    """Name the option that fills a field."""
+    return _CALLED.get(field, f"--{field.replace('_', '-')}")
 
-    def taught(command: Callable[Concatenate[G, P], None]) -> Callable[..., None]:
+
+def said_by_option(error: Invalid) -> list[str]:
+    return [f"{option_of(each.field)}: {each.problem}" for each in error.faults]
+
+
+@contextmanager
+def told_by_option(what: str) -> Iterator[None]:
+    """Refuse *what* is invalid, by the options that it was made of."""
+    try:
+        yield
+    except Invalid as error:
+        raise Refusal(what, said_by_option(error)) from error
+
+
+def chosen_by(
+    *fields: str, **defaults: str
+) -> Callable[[Callable[Concatenate[Asked, P], None]], Callable[..., None]]:
+    """Give a command the options of these fields; its first parameter is what they say."""
+
+    def taught(command: Callable[Concatenate[Asked, P], None]) -> Callable[..., None]:
         given = [*inspect.signature(command).parameters.values()][1:]
         by_name = inspect.Parameter.KEYWORD_ONLY
         added = [
-            inspect.Parameter(name, by_name, default=None, annotation=option)
-            for name, option in options.items()
+            inspect.Parameter(name, by_name, default=defaults.get(name), annotation=_OPTIONS[name])
+            for name in fields
         ]
         by_place = [one for one in given if one.kind is not by_name]
         parameters = [*by_place, *added, *(one for one in given if one.kind is by_name)]
 
         @functools.wraps(command)
         def taking(*args: Any, **values: Any) -> None:  # noqa: ANN401 - as typer calls it
-            command(made({name: values.pop(name) for name in options}), *args, **values)
+            command(Asked({name: values.pop(name) for name in fields}), *args, **values)
 
         taking.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         taking.__annotations__ = {one.name: one.annotation for one in parameters}
         return taking
 
     return taught
-
-
-def chosen_by(
-    *fields: str,
-) -> Callable[[Callable[Concatenate[Asked, P], None]], Callable[..., None]]:
-    """Give a command the options of these fields; its first parameter is what they say."""
-    return with_options({field: _OPTIONS[field] for field in fields}, Asked)

@@ -275,6 +275,30 @@ def _width(shown: str) -> int:
     return cell_len(shown)
 
 
+#: Letters of the longest state, and a blank.
+_STATE: Final = 12
+
+
+def change_line(
+    number: int, at: datetime, stands: str, *, attempt: int | None, schedule: str
+) -> str:
+    """Write one line of `--watch`, which is cut off at the window's width."""
+    said = "" if attempt is None else f"#{attempt}"
+    before, state = f"{number:>8}  {moment(at)}  ", Styled(stands)
+    after = printable(f"{'':{_STATE - len(stands)}}{said:<4} {schedule}")
+    if is_terminal():
+        after = shortened_to(after, window() - len(before) - len(state.text))
+    return f"{before}{state.drawn()}{after}"
+
+
+def print_changes(looks: Iterable[Sequence[T]], line_of: Callable[[T], str], *, json: bool) -> None:
+    """Print a line for each change; as JSON each look at which something has changed is one."""
+    for moved in looks:
+        lines = [json_line(moved)] if json and moved else [] if json else map(line_of, moved)
+        sys.stdout.writelines(f"{line}\n" for line in lines)
+        sys.stdout.flush()
+
+
 def facts(pairs: Iterable[tuple[str, object]]) -> None:
     """Print names and values below each other, a value's lines too; None is left out."""
     known = [(name, value) for name, value in pairs if value is not None]

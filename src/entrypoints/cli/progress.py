@@ -57,7 +57,7 @@ def working(what: str) -> Iterator[OnProgress]:
 
 
 def make_bar() -> "Progress":
-    """Make a bar with its time, which vanishes at the end."""
+    """Make a bar with its time, which vanishes at the end; without a terminal there is none."""
     from rich.console import Console  # noqa: PLC0415 - whoever is done soon does without
     from rich.progress import (  # noqa: PLC0415
         BarColumn,
@@ -74,4 +74,5 @@ def make_bar() -> "Progress":
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
+        disable=not sys.stderr.isatty(),
     )

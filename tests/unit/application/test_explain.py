@@ -21,7 +21,7 @@ from cronhare.domain.retries.retry import Complete
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.entrypoints.cli.described import failure_columns
+from cronhare.entrypoints.cli.commands.failures import failure_columns
 from tests.actors import ADA
 from tests.unit.application.deliveries import begin, due, run
 from tests.unit.application.endings import always, failure

@@ -1,42 +1,42 @@
 """`cronhare executions list | show | cancel`, `cronhare run` and `cronhare explain`."""
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
 
-from cronhare.application.administration.views.executions import ExecutionView
+from cronhare.application.administration.views.executions import AttemptView, ExecutionView
 from cronhare.domain.cron import find_zone
 from cronhare.domain.execution import REPLAYABLE, UNFINISHED, State
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.schedules.keys import Trigger
 from cronhare.domain.texts.moments import in_zone
+from cronhare.domain.texts.printable import shortened
+from cronhare.domain.texts.words import called_in_full, counted
 from cronhare.ports.records import ExecutionFilter
 
 from ...node_identity import this_actor
 from ..completion import EXECUTIONS, runs
-from ..described import (
-    Watch,
-    change_line,
-    print_changes,
-    say_progress,
-    show_attempts,
-    show_execution,
-)
 from ..errors import Refusal, Status
-from ..options import MOST_LINES, Limit, OfSchedule, OfTask, ScheduleName, number, one_of
+from ..options import MOST_LINES, Asked, Limit, ScheduleName, Watch, chosen_by, number, one_of
 from ..output import (
     Columns,
     Json,
     Styled,
     answer,
+    change_line,
+    facts,
+    json_line,
     print_beside,
+    print_changes,
     print_json,
     print_line,
     print_rows,
+    table,
 )
-from ..times import IN_ZONE, PAST, due, none_since, read_span, read_time, say_took
+from ..times import due, moment, none_since, read_time, say_took
 from ..wiring import open_ledger, said_ledger
 
 if TYPE_CHECKING:
@@ -46,34 +46,15 @@ if TYPE_CHECKING:
 Id = Annotated[int, number("The execution's number.", EXECUTIONS)]
 
 
-def list_(
-    *,
-    schedule: OfSchedule = None,
-    task: OfTask = None,
-    states: Annotated[
-        list[State] | None,
-        typer.Option("--state", help="Only those in this state; may be repeated."),
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(help=f"Claimed at this time or later: {PAST}. {IN_ZONE}."),
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option(help="Claimed before this time, written the same way.")
-    ] = None,
-    limit: Limit = 20,
-    watch: Watch = False,
-    json: Json = False,
-) -> None:
+@chosen_by("schedule", "task", "states", "since", "until")
+def list_(asked: Asked, *, limit: Limit = 20, watch: Watch = False, json: Json = False) -> None:
     """List executions, newest first; with --watch the newest last, until Ctrl-C.
 
-    With --watch and --json each look at which something has changed is one line.
+    It is about when they were claimed. With --watch and --json each look at which something has
+    changed is one line.
     """
     queries = open_ledger().queries()
-    first, last = read_span(since, until, now=queries.now())
-    which = ExecutionFilter(
-        schedule=schedule, task=task, states=states or (), since=first, until=last, limit=limit
-    )
+    which = asked.filter(ExecutionFilter, now=queries.now(), limit=limit)
     if watch:
         print_changes(queries.watch(which, pause=time.sleep), _change, json=json)
         return
@@ -89,7 +70,10 @@ def list_(
         "TOOK": _took,
         "ERROR": lambda execution: _short(execution.last_error),
     }
-    empty, spare = none_since("No executions.", first, last), ("TASK", "ATTEMPT", "ENDED")
+    empty, spare = (
+        none_since("No executions.", which.since, which.until),
+        ("TASK", "ATTEMPT", "ENDED"),
+    )
     print_rows(found, columns, json=json, empty=empty, spare=spare, elastic=("ERROR",))
 
 
@@ -99,9 +83,12 @@ def _change(execution: ExecutionView) -> str:
         execution.due_at,
         execution.state,
         attempt=execution.attempt if execution.started_at else None,
-        schedule=execution.schedule_name,
-        rest=" (backfill)" if execution.trigger is Trigger.BACKFILL else "",
+        schedule=f"{execution.schedule_name}{_why(execution)}",
     )
+
+
+def _why(execution: ExecutionView) -> str:
+    return " (backfill)" if execution.trigger is Trigger.BACKFILL else ""
 
 
 def show(execution_id: Id, *, json: Json = False) -> None:
@@ -116,15 +103,15 @@ def show(execution_id: Id, *, json: Json = False) -> None:
         show_execution(found.execution, found.attempts)
 
 
+@chosen_by("schedule")
 def cancel(
-    ids: Annotated[list[int] | None, number("Their numbers.", EXECUTIONS)] = None,
-    *,
-    schedule: OfSchedule = None,
+    asked: Asked, ids: Annotated[list[int] | None, number("Their numbers.", EXECUTIONS)] = None
 ) -> None:
     """Ask for the end of executions, whether they wait or run.
 
     With --schedule of all that have not ended, 10,000 at most.
     """
+    schedule = asked.values["schedule"]
     if bool(ids) == (schedule is not None):
         raise Refusal("say which: numbers from `cronhare executions list`, or --schedule")
     container = open_ledger()
@@ -148,8 +135,8 @@ def cancel(
 def _state(execution: ExecutionView) -> Styled:
     """Show the state, how far a running task is, and whether a backfill asked for it."""
     progress = say_progress(execution.progress, None) if execution.state is State.RUNNING else None
-    backfill = " (backfill)" if execution.trigger is Trigger.BACKFILL else ""
-    return Styled(execution.state, f"{backfill} {progress}" if progress else backfill)
+    why = _why(execution)
+    return Styled(execution.state, f"{why} {progress}" if progress else why)
 
 
 def _took(execution: ExecutionView) -> str | None:
@@ -262,3 +249,87 @@ def _execution_id(text: str) -> int:
     """Read a number of any length; 0, which no execution has, for one that is too large."""
     id_ = int(text) if len(text) <= len(str(LARGEST_ID)) else 0
     return id_ if id_ <= LARGEST_ID else 0
+
+
+#: Letters of a result that are printed; `--json` has all of it.
+LONGEST_RESULT = 2_000
+
+
+def show_execution(execution: ExecutionView, attempts: Sequence[AttemptView]) -> None:
+    """Print one execution's facts, and a table of its attempts."""
+    called = called_in_full(execution.task, name=execution.task_name, source=execution.source)
+    result = None if execution.result is None else json_line(execution.result)
+    facts(
+        [
+            ("execution", execution.id),
+            ("schedule", f"{execution.schedule_name} (id {execution.scheduler_id})"),
+            ("task", called),
+            ("topic", execution.topic),
+            ("key", execution.key),
+            ("by", execution.trigger.value),
+            ("state", Styled(execution.state)),
+            ("waits for", execution.waits_for),
+            ("concurrency key", execution.concurrency_key),
+            ("due", execution.due_at),
+            ("claimed", f"{moment(execution.executed_at)} by {execution.container_id}"),
+            ("queue", execution.queue),
+            ("published", execution.published_at),
+            ("sent again", counted(execution.resends, "time") if execution.resends else None),
+            ("sent again at", execution.sent_again_at),
+            ("started", execution.started_at),
+            ("owner", execution.owner),
+            ("lease until", execution.lease_until),
+            ("cancel", "requested" if execution.cancel_requested else None),
+            ("ended", execution.finished_at),
+            ("attempt", execution.attempt),
+            ("retries", execution.deaths),
+            ("params", json_line(execution.params)),
+            ("progress", say_progress(execution.progress, execution.progress_text)),
+            ("result", result and shortened(result, LONGEST_RESULT)),  # of a long one both ends
+            ("error", execution.last_error),
+            ("problem", execution.problem),
+        ]
+    )
+    show_attempts(attempts)
+
+
+def show_attempts(attempts: Sequence[AttemptView]) -> None:
+    """Print a table of attempts."""
+    rows = [_attempt_row(attempt) for attempt in attempts]
+    headings = ("ATTEMPT", "STARTED", "ENDING", "EXIT", "NODE", "SECONDS", "PEAK MB", "CPU S")
+    table(*headings, rows=rows, empty="It has not been started.")
+    for attempt in attempts:
+        which = f"attempt {attempt.attempt}"
+        if attempt.left_running:
+            left = counted(attempt.left_running, "process")
+            print_line(f"A{which[1:]} left {left} running, killed when it ended.", style="yellow")
+        if attempt.result_problem is not None:
+            why = attempt.result_problem
+            print_line(f"The result of {which} is not kept: {why}", style="yellow")
+
+
+def _attempt_row(attempt: AttemptView) -> tuple[object, ...]:
+    exit_ = f"signal {attempt.signal}" if attempt.signal else attempt.exit_code
+    seconds, cpu, memory = attempt.run_seconds, attempt.cpu_seconds, attempt.peak_memory_bytes
+    return (
+        attempt.attempt,
+        attempt.started_at,
+        Styled(attempt.ending or "running"),
+        exit_,
+        attempt.node,
+        None if seconds is None else f"{seconds:.2f}",
+        None if memory is None else f"{memory / 1e6:.1f}",
+        None if cpu is None else f"{cpu:.2f}",
+    )
+
+
+def say_progress(progress: float | None, text: str | None) -> str | None:
+    """Say how far a task is; what is not between 0 and 1 is a count.
+
+    >>> say_progress(0.4, "users"), say_progress(1200, None)
+    ('40 % · users', '1200')
+    """
+    if progress is None:
+        return None
+    number = f"{progress:.0%}".replace("%", " %") if 0 <= progress <= 1 else f"{progress:.15g}"
+    return f"{number} · {text}" if text else number

@@ -1,7 +1,7 @@
 """`cronhare failed …` and `cronhare quarantine …`: the archive of failures, and a part of it."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import attrs
@@ -10,40 +10,48 @@ import typer
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import EVERY_FAILURE, UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.orders import ReplayOrder
-from cronhare.domain.reading import Invalid
+from cronhare.domain.retries.limits import ACTIVATED
 from cronhare.domain.retries.policy import ATTEMPTS
-from cronhare.domain.texts.words import counted
+from cronhare.domain.texts.words import called_in_full, counted
 
 from ...node_identity import this_actor
 from ..completion import FAILURES
-from ..described import Watch, failure_columns, failure_line, print_changes, show_failure
 from ..errors import Refusal, Status
 from ..options import (
-    EVERY_OPTION,
-    FEW_OPTIONS,
+    OF_FAILURES,
+    OF_QUARANTINED,
+    RULES,
     Asked,
     Before,
     Limit,
     Note,
+    Watch,
     chosen_by,
     number,
-)
-from ..output import Columns, Json, answer, print_json, print_line, print_rows
-from ..times import none_since
-from ..wiring import open_ledger
-from .replays import (
-    DryRun,
-    Follow,
     option_of,
-    refused_order,
-    rules_given,
-    spread,
-    tell_begun,
-    this_author,
+    told_by_option,
 )
+from ..output import (
+    Columns,
+    Json,
+    Styled,
+    answer,
+    change_line,
+    facts,
+    json_line,
+    print_changes,
+    print_json,
+    print_line,
+    print_rows,
+)
+from ..times import moment, none_since
+from ..wiring import open_ledger
+from .executions import show_attempts
+from .replays import DryRun, Follow, pacing, tell_begun, this_author
 
 if TYPE_CHECKING:
-    from cronhare.application.administration.views.failures import DiscardedView, FailureView
+    from cronhare.application.administration.views.failures import FailureView
+    from cronhare.application.administration.views.schedules import ScheduleView
 
     from ...container import Container
 
@@ -52,7 +60,8 @@ if TYPE_CHECKING:
 class Words:
     """How a command names what it does: "*begun* 2 executions", "1 *thing* would be *done*".
 
-    *none* is said where there is no *thing* at all, and the command *listed_by* lists them.
+    *none* is said where there is no *thing* at all, and the command *listed_by* lists them. *more*
+    is what the filter has of itself.
     """
 
     begun: str
@@ -60,6 +69,7 @@ class Words:
     thing: str
     none: str
     listed_by: str
+    more: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
 
 
 REPLAY: Final = Words(
@@ -75,23 +85,22 @@ RELEASE: Final = Words(
     thing="execution",
     none="Nothing is quarantined",
     listed_by="cronhare quarantine list",
+    more={"kind": State.QUARANTINED},
 )
 
-_ONE, _SOME = "A number from `{} list`.", "Numbers from `{} list`."
-
-OneFailed = Annotated[int, number(_ONE.format("failed"), FAILURES)]
-OneQuarantined = Annotated[int, number(_ONE.format("quarantine"), FAILURES)]
-Failed = Annotated[list[int] | None, number(_SOME.format("failed"), FAILURES)]
-Quarantined = Annotated[list[int] | None, number(_SOME.format("quarantine"), FAILURES)]
-AllFailed = Annotated[bool, typer.Option("--all", help="Everything that is unresolved.")]
-AllQuarantined = Annotated[bool, typer.Option("--all", help="Everything that is quarantined.")]
+One = Annotated[int, number("A number from the list.", FAILURES)]
+Ids = Annotated[list[int] | None, number("Numbers from the list.", FAILURES)]
+All = Annotated[bool, typer.Option("--all", help="All that wait for a person.")]
+WithResolved = Annotated[
+    bool, typer.Option("--all", help="Those that were replayed, released or discarded, too.")
+]
 
 
-@chosen_by(*EVERY_OPTION)
+@chosen_by(*OF_FAILURES)
 def list_failed(
     asked: Asked,
     *,
-    everything: Annotated[bool, typer.Option("--all", help="The resolved ones, too.")] = False,
+    everything: WithResolved = False,
     before: Before = None,
     limit: Limit = 100,
     watch: Watch = False,
@@ -105,38 +114,65 @@ def list_failed(
     if watch and before is not None:
         raise Refusal("--before: a page of older ones has nothing new to --watch")
     queries = open_ledger().queries()
-    which = asked.filter(now=queries.now(), unresolved=not everything)
+    which = asked.filter(FailureFilter, now=queries.now(), unresolved=not everything)
     if watch:
         looks = queries.watch_failures(which, limit=limit, pause=time.sleep)
-        print_changes(looks, failure_line, json=json)
+        print_changes(looks, _change, json=json)
         return
+    empty = none_since("No failure matches these options.", which.since, which.until)
+    if before is None and which in {EVERY_FAILURE, UNRESOLVED}:
+        empty = "Nothing has failed for good." if everything else f"{REPLAY.none}."
     found = queries.failures(which, before=before, limit=limit)
-    print_rows(
-        found,
-        failure_columns(with_resolved=everything),
-        json=json,
-        empty=_nothing(which, before),
-        spare=("KIND", "TASK", "ATTEMPTS"),
-        elastic=("REASON",),
-    )
+    spare, columns = ("KIND", "TASK", "ATTEMPTS"), failure_columns(with_resolved=everything)
+    print_rows(found, columns, json=json, empty=empty, spare=spare, elastic=("REASON",))
     if not json:
         _say_older(found, limit)
 
 
-@chosen_by(*FEW_OPTIONS)
+def failure_columns(*, with_resolved: bool) -> "Columns[FailureView]":
+    return {
+        "ID": "id",
+        "SCHEDULE": "schedule_name",
+        "TASK": "called",
+        "KIND": lambda archived: Styled(archived.kind),
+        "FAILED AT": "failed_at",
+        "ATTEMPTS": "attempts",
+        "EXECUTION": "execution_id",
+        **({"RESOLVED": "resolution"} if with_resolved else {}),
+        "REASON": _reason,
+    }
+
+
+def _change(archived: "FailureView") -> str:
+    return change_line(
+        archived.id,
+        archived.failed_at,
+        archived.resolution or archived.kind,
+        attempt=archived.attempts,
+        schedule=f"{archived.schedule_name}: {_reason(archived)}",
+    )
+
+
+def _reason(archived: "FailureView") -> str:
+    """Give the first line of what went wrong, which the reason of an open breaker does not say."""
+    reason, error = archived.failed_reason, archived.error
+    if reason == ACTIVATED and error:
+        return f"{error.message.partition(chr(10))[0]} ({reason})"
+    return reason.partition("\n")[0]
+
+
+@chosen_by(*OF_QUARANTINED)
 def list_quarantined(
     asked: Asked,
     *,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Those that were released or discarded, too.")
-    ] = False,
+    everything: WithResolved = False,
     before: Before = None,
     limit: Limit = 100,
     json: Json = False,
 ) -> None:
     """List what is quarantined, newest first."""
     queries = open_ledger().queries()
-    which = asked.filter(now=queries.now(), unresolved=not everything)
+    which = asked.filter(FailureFilter, now=queries.now(), unresolved=not everything)
     found = queries.quarantine(which, before=before, limit=limit)
     if json:
         print_json(found)
@@ -151,13 +187,9 @@ def list_quarantined(
         **({"RESOLVED": "resolution"} if everything else {}),
         "REASON": lambda archived: archived.failed_reason.partition("\n")[0],
     }
+    spare, empty = ("TASK", "CRASHES"), f"{RELEASE.none}."
     print_rows(
-        found.quarantined,
-        columns,
-        json=False,
-        empty=f"{RELEASE.none}.",
-        spare=("TASK", "CRASHES"),
-        elastic=("REASON",),
+        found.quarantined, columns, json=False, empty=empty, spare=spare, elastic=("REASON",)
     )
     _say_older(found.quarantined, limit)
     if found.messages:
@@ -173,44 +205,91 @@ def _say_older(found: "Sequence[FailureView]", limit: int) -> None:
         print_line(f"There may be older ones: --before {found[-1].id}", style="bright_black")
 
 
-def _nothing(which: FailureFilter, before: int | None) -> str:
-    if before is None and which == EVERY_FAILURE:
-        return "Nothing has failed for good."
-    if before is None and which == UNRESOLVED:
-        return f"{REPLAY.none}."
-    return none_since("No failure matches these options.", which.since, which.until)
-
-
-def show_failed(archived_id: OneFailed, *, json: Json = False) -> None:
+def show_failed(archived_id: One, *, json: Json = False) -> None:
     """Show one row of the archive: its attempts, its last output, and whose it is."""
-    show_failure(open_ledger().queries().failure(archived_id), json=json)
+    _show(open_ledger(), archived_id, json=json)
 
 
-def show_quarantined(archived_id: OneQuarantined, *, json: Json = False) -> None:
+def show_quarantined(archived_id: One, *, json: Json = False) -> None:
     """Show one of them: its crashes, its attempts, its last output, and whose it is."""
     container = open_ledger()
     container.administrator().quarantined([archived_id])
-    show_failure(container.queries().failure(archived_id), json=json)
+    _show(container, archived_id, json=json)
 
 
-@chosen_by(*EVERY_OPTION)
-@spread
+#: Lines of the last output that are shown of each stream; `cronhare logs` has all.
+LAST_LINES: Final = 10
+
+
+def _show(container: "Container", archived_id: int, *, json: bool) -> None:
+    found = container.queries().failure(archived_id)
+    if json:
+        print_json(found)
+        return
+    failure, output = found.failure, found.last_output
+    facts([*_facts(failure), *_whose(found.schedule)])
+    if found.attempts:
+        show_attempts(found.attempts)
+    if output is None:
+        return
+    for name, stream in (("stdout", output.stdout), ("stderr", output.stderr)):
+        lines = (stream.tail or stream.head).splitlines()[-LAST_LINES:]
+        if lines:
+            print_line(f"--- attempt {output.attempt}, end of {name}", style="bold")
+        for line in lines:
+            print_line(line)
+
+
+def _facts(archived: "FailureView") -> list[tuple[str, object]]:
+    said, crashes, error = None, None, archived.error
+    if error is not None:
+        code, stack = f" ({error.code})" if error.code else "", f"\n{error.stack}"
+        said = f"{error.message}{code}{stack if error.stack else ''}"
+    if archived.crash_count is not None and archived.first_crash_at is not None:
+        crashes = f"{archived.crash_count} from {moment(archived.first_crash_at)} on"
+    paused = archived.paused_after
+    return [
+        ("failure", archived.id),
+        ("execution", archived.execution_id),
+        ("schedule", f"{archived.schedule_name} (id {archived.scheduler_id})"),
+        ("task", called_in_full(archived.task, name=archived.task_name, source=archived.source)),
+        ("topic", archived.topic),
+        ("key", archived.execution_key),
+        ("kind", Styled(archived.kind)),
+        ("queue", archived.queue),
+        ("failed at", archived.failed_at),
+        ("reason", archived.failed_reason),
+        ("crashes", crashes),
+        ("attempts", archived.attempts),
+        ("paused", paused and f"its schedule, after {paused} in a row"),
+        ("params", json_line(archived.params)),
+        ("options", None if archived.options is None else json_line(archived.options)),
+        ("resolved", archived.resolved_at),
+        ("resolution", archived.resolution),
+        ("note", archived.note or None),
+        ("error", said),
+    ]
+
+
+def _whose(schedule: "ScheduleView | None") -> list[tuple[str, object]]:
+    if schedule is None:
+        return [("now", "the schedule is no more")]
+    return [
+        ("description", schedule.description),
+        ("due", schedule.schedule),
+        ("user", schedule.user_id),
+        ("group", schedule.group_id),
+    ]
+
+
+@chosen_by(*OF_FAILURES)
+@chosen_by(*RULES, "key", "at_once")
 def replay(
-    rules: dict[str, Any],
+    rules: Asked,
     asked: Asked,
-    ids: Failed = None,
+    ids: Ids = None,
     *,
-    everything: AllFailed = False,
-    per: Annotated[
-        str | None,
-        typer.Option(
-            help="Limit those that have this in common: schedule, task, queue, or a path such as "
-            "params.customer.id."
-        ),
-    ] = None,
-    at_once: Annotated[
-        int | None, typer.Option(help="So many of one --per are under way at a time.")
-    ] = None,
+    everything: All = False,
     dry_run: DryRun = False,
     follow: Follow = False,
     json: Json = False,
@@ -221,59 +300,33 @@ def replay(
     second unless --rate says otherwise; `cronhare replays` shows and stops them, and --follow
     watches them at once.
     """
-    rules |= {"key": per, "at_once": at_once}
     asked.expect_one_choice(ids, everything=everything, listed_by=REPLAY.listed_by)
-    container = open_ledger()
+    container, given = open_ledger(), rules.given
     if ids:
-        attempts = rules.pop("attempts")
-        _expect_nothing_to_spread({**rules, "author": None, "follow": follow or None}, attempts)
+        attempts = given.pop("attempts", None)
+        spread = [option_of(name) for name in given if name != "author"]
+        if spread := [*spread, *["--follow"] * follow]:
+            at_once = "numbers begin at once; this is for a filter, or --all"
+            raise Refusal(f"{', '.join(spread)}: {at_once}")
+        if attempts is not None and attempts not in ATTEMPTS:
+            raise Refusal(f"--attempts: {attempts} is not {ATTEMPTS[0]}-{ATTEMPTS[-1]}")
         _replay_named(container, ids, REPLAY, attempts=attempts, dry_run=dry_run, json=json)
         return
-    order = _order(asked.filter(now=container.ledger_time().now()), rules)
+    if "at_once" in given and "key" not in given:
+        raise Refusal("--at-once: it is for --per, which says what they have in common")
+    which = asked.filter(FailureFilter, now=container.ledger_time().now())
+    order = {"which": which, **pacing(rules)}
     _replay_filtered(
-        container,
-        order,
-        REPLAY,
-        everything=everything,
-        dry_run=dry_run,
-        follow=follow,
-        json=json,
+        container, order, REPLAY, everything=everything, dry_run=dry_run, follow=follow, json=json
     )
 
 
-def _order(which: FailureFilter, rules: dict[str, Any]) -> ReplayOrder:
-    """Make an order of the options that were given; the others have their defaults."""
-    what, faults = "this replay cannot be ordered", list[str]()
-    if rules["at_once"] is not None and rules["key"] is None:
-        faults.append("--at-once: it is for --per, which says what they have in common")
-    try:
-        given = rules_given(rules)
-    except Refusal as refusal:
-        faults.append(str(refusal))
-        given = rules_given({**rules, "stop_at": None})
-    try:
-        order = ReplayOrder(which=which, **given)
-    except Invalid as error:
-        raise refused_order(what, error, *faults) from error
-    if faults:
-        raise Refusal(what, faults)
-    return order
-
-
-def _expect_nothing_to_spread(spread: dict[str, Any], attempts: int | None) -> None:
-    """Refuse options of *spread* for named failures, which begin at once."""
-    if given := [option_of(name) for name, value in spread.items() if value is not None]:
-        raise Refusal(f"{', '.join(given)}: numbers begin at once; this is for a filter, or --all")
-    if attempts is not None and attempts not in ATTEMPTS:
-        raise Refusal(f"--attempts: {attempts} is not {ATTEMPTS[0]}-{ATTEMPTS[-1]}")
-
-
-@chosen_by(*FEW_OPTIONS)
+@chosen_by(*OF_QUARANTINED)
 def release(
     asked: Asked,
-    ids: Quarantined = None,
+    ids: Ids = None,
     *,
-    everything: AllQuarantined = False,
+    everything: All = False,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
@@ -287,14 +340,14 @@ def release(
         container.administrator().quarantined(ids)
         _replay_named(container, ids, RELEASE, dry_run=dry_run, json=json)
         return
-    which = asked.filter(now=container.ledger_time().now(), kind=State.QUARANTINED)
-    order = ReplayOrder(which=which, author=this_author(None))
+    which = asked.filter(FailureFilter, now=container.ledger_time().now(), **RELEASE.more)
+    order = {"which": which, "author": this_author(None)}
     _replay_filtered(container, order, RELEASE, everything=everything, dry_run=dry_run, json=json)
 
 
 def _replay_filtered(
     container: "Container",
-    order: ReplayOrder,
+    order: dict[str, Any],
     words: Words,
     *,
     everything: bool,
@@ -302,17 +355,18 @@ def _replay_filtered(
     follow: bool = False,
     json: bool,
 ) -> None:
-    """Let what a filter takes begin in the background; *everything* was asked for without one."""
     replays = container.replays()
+    with told_by_option("this replay cannot be ordered"):
+        wanted = ReplayOrder(**order)
     if dry_run:
-        _say_count(replays.count(order.which), words, json=json)
+        _say_count(replays.count(wanted.which), words, json=json)
         return
-    ordered = replays.order(order, actor=this_actor())
+    ordered = replays.order(wanted, actor=this_actor())
     if ordered.replay is None:
         none = {"failures": ordered.failures}
         _end_with_none(none, words, everything=everything, json=json)
         return
-    said, pace = counted(ordered.failures, words.thing), f"at most {order.rate:g} a second"
+    said, pace = counted(ordered.failures, words.thing), f"at most {wanted.rate:g} a second"
     begun = f"Replay {ordered.replay.id}: {said}, {pace}, in the background."
     tell_begun(container, ordered.replay, [begun], follow=follow, json=json)
 
@@ -326,7 +380,6 @@ def _replay_named(
     dry_run: bool,
     json: bool,
 ) -> None:
-    """Let failures begin at once, and say of each that cannot why."""
     administrator = container.administrator()
     if dry_run:
         unresolved = [row for row in administrator.archived(ids) if row.resolution is None]
@@ -336,12 +389,8 @@ def _replay_named(
     again = done.executions
     numbers = f": {', '.join(map(str, again))}" if again else ""
     said = f"{words.begun} {counted(len(again), 'execution')}{numbers}"
-    answer(
-        done,
-        f"{said}{_before(done.resolved_before)}.",
-        *(f"{id_} cannot be {words.done}: {why}." for id_, why in done.refused.items()),
-        json=json,
-    )
+    refused = (f"{id_} cannot be {words.done}: {why}." for id_, why in done.refused.items())
+    answer(done, f"{said}{_before(done.resolved_before)}.", *refused, json=json)
     if done.asked and not done.executions:
         raise typer.Exit(Status.WRONG_INPUT)
 
@@ -351,55 +400,40 @@ def _say_count(count: int, words: Words, *, json: bool) -> None:
     answer({"failures": count}, said, json=json)
 
 
-@chosen_by(*EVERY_OPTION)
-def discard_failed(
-    asked: Asked,
-    ids: Failed = None,
-    *,
-    everything: AllFailed = False,
-    note: Note = "",
-    json: Json = False,
-) -> None:
-    """Resolve failures without a run; they stay in the archive."""
-    _discard(asked, ids, REPLAY, everything=everything, note=note, json=json)
+def _discarding(words: Words, *fields: str) -> Callable[..., None]:
+    @chosen_by(*fields)
+    def discard(
+        asked: Asked,
+        ids: Ids = None,
+        *,
+        everything: All = False,
+        note: Note = "",
+        json: Json = False,
+    ) -> None:
+        """Resolve them without a run; they stay in the archive, with a note."""
+        asked.expect_one_choice(ids, everything=everything, listed_by=words.listed_by)
+        container = open_ledger()
+        administrator = container.administrator()
+        if ids:
+            if words is RELEASE:
+                administrator.quarantined(ids)
+            done = administrator.discard(ids, note=note, actor=this_actor())
+        else:
+            which = asked.filter(FailureFilter, now=container.ledger_time().now(), **words.more)
+            done = administrator.discard_all(which, note=note, actor=this_actor())
+        if not done.asked:
+            _end_with_none(done, words, everything=everything, json=json)
+            return
+        said = counted(done.failures, words.thing)
+        answer(done, f"Discarded {said}{_before(done.resolved_before)}.", json=json)
+        if not done.failures:
+            raise typer.Exit(Status.WRONG_INPUT)
+
+    return discard
 
 
-@chosen_by(*FEW_OPTIONS)
-def discard_quarantined(
-    asked: Asked,
-    ids: Quarantined = None,
-    *,
-    everything: AllQuarantined = False,
-    note: Note = "",
-    json: Json = False,
-) -> None:
-    """Resolve them without a run; they stay in the archive, with a note."""
-    _discard(asked, ids, RELEASE, everything=everything, note=note, json=json)
-
-
-def _discard(
-    asked: Asked, ids: list[int] | None, words: Words, *, everything: bool, note: str, json: bool
-) -> None:
-    asked.expect_one_choice(ids, everything=everything, listed_by=words.listed_by)
-    container = open_ledger()
-    administrator, now = container.administrator(), container.ledger_time().now()
-    done: DiscardedView
-    if ids:
-        if words is RELEASE:
-            administrator.quarantined(ids)
-        done = administrator.discard(ids, note=note, actor=this_actor())
-    else:
-        which = asked.filter(now=now)
-        if words is RELEASE:
-            which = attrs.evolve(which, kind=State.QUARANTINED)
-        done = administrator.discard_all(which, note=note, actor=this_actor())
-    if not done.asked:
-        _end_with_none(done, words, everything=everything, json=json)
-        return
-    said = counted(done.failures, words.thing)
-    answer(done, f"Discarded {said}{_before(done.resolved_before)}.", json=json)
-    if not done.failures:
-        raise typer.Exit(Status.WRONG_INPUT)
+discard_failed = _discarding(REPLAY, *OF_FAILURES)
+discard_quarantined = _discarding(RELEASE, *OF_QUARANTINED)
 
 
 def _end_with_none(done: object, words: Words, *, everything: bool, json: bool) -> None:

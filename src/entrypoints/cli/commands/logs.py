@@ -19,24 +19,18 @@ from cronhare.domain.texts.words import counted
 from cronhare.ports import LedgerUnmade
 
 from ..completion import runs
-from ..described import say_pause
 from ..errors import Refusal
 from ..options import one_of
-from ..output import Json, json_line, print_json, print_line, printable_lines
+from ..output import Json, json_line, print_error, print_json, print_line, printable_lines
 from ..times import display_zone, moment
 from ..wiring import open_ledger, opened, wire
+from .schedules import say_pause
 
 if TYPE_CHECKING:
     from cronhare.application.administration.reading.queries import Queries
     from cronhare.application.administration.views.executions import ExecutionView
     from cronhare.application.administration.views.schedules import ScheduleView
     from cronhare.ports.runner import Captured
-
-
-Raw = Annotated[
-    bool,
-    typer.Option("--raw", help="As it was written, control characters and all, without headings."),
-]
 
 
 def logs(
@@ -50,7 +44,12 @@ def logs(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on until the run has ended, or Ctrl-C.")
     ] = False,
-    raw: Raw = False,
+    raw: Annotated[
+        bool,
+        typer.Option(
+            "--raw", help="As it was written, control characters and all, without headings."
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Print what the attempts of an execution wrote, with control characters escaped.
@@ -72,13 +71,63 @@ def logs(
             if raw:
                 sys.stdout.write(stream.head + stream.tail)
             elif stream.bytes:
-                _print_stream(f"attempt {output.attempt}, {name}{_up_to(output.as_of)}", stream)
+                up_to = f", up to {moment(output.as_of)}" if output.as_of else ""
+                _print_stream(f"attempt {output.attempt}, {name}{up_to}", stream)
     if found.execution.state is State.RUNNING:
         shown = next((output.as_of for output in found.outputs if output.running), None)
-        # On stderr: the output may be piped on.
-        sys.stderr.write(_still_runs(found.execution, shown, queries.now()))
+        print_error(_still_runs(found.execution, shown, queries.now()))
     elif not found.outputs and not raw:
         print_line("Nothing was written.")
+
+
+def _number(queries: "Queries", which: str, *, waits: bool) -> int:
+    """Read the number of an execution, or find a schedule's newest run, or wait for its first."""
+    if not (which.isascii() and which.isdigit()):
+        if waits:
+            return queries.newest_or_first(which, pause=time.sleep, on_wait=_say_waits)
+        return queries.newest(which)
+    number = int(which) if len(which) <= len(str(LARGEST_ID)) else 0
+    if not 0 < number <= LARGEST_ID:
+        raise Refusal(f"{echo(which)} is no number of an execution, 1-{LARGEST_ID}")
+    return number
+
+
+def _say_waits(schedule: "ScheduleView") -> None:
+    """Say what is waited for, and what would have it come."""
+    due, name, pause = schedule.next_due_at, schedule.name, schedule.pause
+    if not schedule.status:
+        when = f"it is disabled, and `cronhare schedules enable {name}` switches it on"
+    # One that nothing begins by itself is held up by no pause: `cronhare run` does as ever.
+    elif pause is not None and pause.on and (schedule.stay_alive or schedule.has_times):
+        when = f"it is paused {say_pause(pause)}; `cronhare schedules resume {name}` ends that"
+    elif not schedule.planned:
+        when = "no scheduler has looked at it yet, `cronhare up` does"
+    elif due is None:
+        when = f"`cronhare run {name}` begins one"
+    else:
+        when = f"it is due at {moment(due)}"
+    waits = "Its first run is waited for; Ctrl-C ends that."
+    print_error(f"Schedule {name} has not run yet: {when}. {waits}")
+
+
+def _still_runs(execution: "ExecutionView", shown: datetime | None, now: datetime) -> str:
+    """Say how old the shown output of a running attempt is, and where to read the rest."""
+    runs = f"Attempt {execution.attempt} still runs at {execution.owner or 'a worker'}"
+    age = (
+        f"nothing that it wrote is kept so far, which takes up to {2 * EVERY:.0f} s"
+        if shown is None
+        else f"what it had written {max((now - shown).total_seconds(), 0):.0f} s ago is shown"
+    )
+    elsewhere = f"The log of that worker has all, with execution={execution.id}."
+    return f"{runs}; {age}. With -f more is shown as it comes. {elsewhere}"
+
+
+def _print_stream(name: str, stream: "Captured") -> None:
+    print_line(f"--- {name}, {stream.bytes} bytes", style="bold")
+    sys.stdout.write(printable_lines(stream.head).removesuffix("\n") + "\n")
+    if stream.tail:
+        print_line("--- [what lies between was not kept]", style="bold")
+        sys.stdout.write(printable_lines(stream.tail).removesuffix("\n") + "\n")
 
 
 def _follow(which: str, *, raw: bool, json: bool) -> None:
@@ -96,94 +145,39 @@ def _follow(which: str, *, raw: bool, json: bool) -> None:
         return f"{shown if waited else ' ' * len(shown)}  "
 
     events = container.queries().follow(execution_id, pause=pause)
-    _print_followed(events, stamp, raw=raw, json=json)
-
-
-def _number(queries: "Queries", which: str, *, waits: bool) -> int:
-    """Read the number of an execution, or find a schedule's newest run, or wait for its first."""
-    if not (which.isascii() and which.isdigit()):
-        if waits:
-            return queries.newest_or_first(which, pause=time.sleep, on_wait=_say_waits)
-        return queries.newest(which)
-    number = int(which) if len(which) <= len(str(LARGEST_ID)) else 0
-    if not 0 < number <= LARGEST_ID:
-        raise Refusal(f"{echo(which)} is no number of an execution, 1-{LARGEST_ID}")
-    return number
-
-
-def _say_waits(schedule: "ScheduleView") -> None:
-    """Say on stderr what is waited for, and what would have it come."""
-    due, name = schedule.next_due_at, printable(schedule.name)
-    pause = schedule.pause
-    if not schedule.status:
-        when = f"it is disabled, and `cronhare schedules enable {name}` switches it on"
-    # One that nothing begins by itself is held up by no pause: `cronhare run` does as ever.
-    elif pause is not None and pause.on and (schedule.stay_alive or schedule.has_times):
-        ends = f"`cronhare schedules resume {name}` ends that"
-        when = f"it is paused {printable(say_pause(pause))}; {ends}"
-    elif not schedule.planned:
-        when = "no scheduler has looked at it yet, `cronhare up` does"
-    elif due is None:
-        when = f"`cronhare run {name}` begins one"
+    if json:
+        for event in events:
+            sys.stdout.write(f"{json_line(_as_object(event))}\n")
+            sys.stdout.flush()
     else:
-        when = f"it is due at {moment(due)}"
-    waits = "Its first run is waited for; Ctrl-C ends that."
-    sys.stderr.write(f"Schedule {name} has not run yet: {when}. {waits}\n")
-    sys.stderr.flush()
+        _print_followed(events, stamp, raw=raw)
 
 
-def _up_to(as_of: datetime | None) -> str:
-    return f", up to {moment(as_of)}" if as_of else ""
+def _print_followed(events: Iterable[Followed], stamp: Callable[[], str], *, raw: bool) -> None:
+    """Print each line before the next is waited for, with headings where attempt or stream change.
 
-
-def _still_runs(execution: "ExecutionView", shown: datetime | None, now: datetime) -> str:
-    """Say how old the shown output of a running attempt is, and where to read the rest."""
-    runs = f"Attempt {execution.attempt} still runs at {printable(execution.owner or 'a worker')}"
-    age = (
-        f"nothing that it wrote is kept so far, which takes up to {2 * EVERY:.0f} s"
-        if shown is None
-        else f"what it had written {max((now - shown).total_seconds(), 0):.0f} s ago is shown"
-    )
-    elsewhere = f"The log of that worker has all, with execution={execution.id}."
-    return f"{runs}; {age}. With -f more is shown as it comes. {elsewhere}\n"
-
-
-def _print_stream(name: str, stream: "Captured") -> None:
-    print_line(f"--- {name}, {stream.bytes} bytes", style="bold")
-    sys.stdout.write(printable_lines(stream.head).removesuffix("\n") + "\n")
-    if stream.tail:
-        print_line("--- [what lies between was not kept]", style="bold")
-        sys.stdout.write(printable_lines(stream.tail).removesuffix("\n") + "\n")
-
-
-_ENDED: Final = {State.SUCCEEDED: "it has succeeded", State.FAILED: "it has failed for good"}
-
-
-def _print_followed(
-    events: Iterable[Followed], stamp: Callable[[], str], *, raw: bool, json: bool
-) -> None:
-    """Print what comes, each line before the next is waited for; on stderr what is no output.
-
-    That may be piped on. A heading says where attempt or stream change.
+    What is no output is on standard error.
     """
     heading = None
     for event in events:
-        if json:
-            sys.stdout.write(f"{json_line(_as_object(event))}\n")
-        elif not isinstance(event, Written):
-            sys.stderr.write(f"{printable(_said(event))}\n")
-            sys.stderr.flush()
-        elif raw:
-            if event.line.left_out:
-                sys.stderr.write(f"[{_left_out(event.line.left_out)}]\n")
-            sys.stdout.write(event.line.text + ("\n" if event.line.is_ended else ""))
+        if not isinstance(event, Written):
+            print_error(_said(event))
+            continue
+        line, place = event.line, (event.attempt, event.stream)
+        if heading != place and not raw:
+            print_line(f"--- attempt {event.attempt}, {event.stream}", style="bold")
+        heading = place
+        if line.left_out:
+            lines = counted(line.left_out, "line")
+            lost = f"[{lines} left out: written faster than they are kept]"
+            if raw:
+                print_error(lost)
+            else:
+                print_line(f"--- {lost}", style="bold")
+        if raw:
+            sys.stdout.write(line.text + ("\n" if line.is_ended else ""))
         else:
-            if heading != (event.attempt, event.stream):
-                heading = event.attempt, event.stream
-                print_line(f"--- attempt {event.attempt}, {event.stream}", style="bold")
-            if event.line.left_out:
-                print_line(f"--- [{_left_out(event.line.left_out)}]", style="bold")
-            sys.stdout.write(f"{stamp()}{printable(event.line.text.removesuffix(chr(13)))}\n")
+            sys.stdout.write(f"{stamp()}{printable(line.text.removesuffix(chr(13)))}\n")
         sys.stdout.flush()
 
 
@@ -195,40 +189,36 @@ def _as_object(event: Followed) -> dict[str, Any]:
         case CutShort(attempt=attempt, as_of=as_of):
             return {"attempt": attempt, "cut_short_at": as_of}
         case Moved(execution):
-            return {
-                "execution": execution.id,
-                "state": execution.state,
-                "attempt": execution.attempt,
-                "next_attempt_at": execution.next_attempt_at,
+            fields = ("state", "attempt", "next_attempt_at")
+            return {"execution": execution.id} | {
+                field: getattr(execution, field) for field in fields
             }
 
 
-def _left_out(lines: int) -> str:
-    return f"{counted(lines, 'line')} left out: written faster than they are kept"
+_ENDED: Final = {State.SUCCEEDED: "it has succeeded", State.FAILED: "it has failed for good"}
 
 
 def _said(event: Moved | CutShort) -> str:
-    if isinstance(event, Moved):
-        return _said_state(event.execution)
-    at = moment(event.as_of)
-    return f"Attempt {event.attempt} was lost: what it wrote after {at} is not known"
+    if isinstance(event, CutShort):
+        at = moment(event.as_of)
+        return f"Attempt {event.attempt} was lost: what it wrote after {at} is not known"
+    execution = event.execution
+    doing = _doing(execution)
+    return f"Execution {execution.id} of {execution.schedule_name}: {doing}"
 
 
-def _said_state(execution: Execution) -> str:
-    begins = execution.next_attempt_at
-    match execution.state:
+def _doing(execution: Execution) -> str:
+    begins, state = execution.next_attempt_at, execution.state
+    match state:
         case State.RUNNING:
-            owner = execution.owner or "a worker"
-            doing = f"attempt {execution.attempt} runs at {owner}"
+            return f"attempt {execution.attempt} runs at {execution.owner or 'a worker'}"
         case State.RETRYING:
             at = f" at {moment(begins)}" if begins else ""
-            doing = f"attempt {execution.attempt} begins{at}; {execution.last_error}"
+            return f"attempt {execution.attempt} begins{at}; {execution.last_error}"
         case State.CLAIMED | State.PUBLISHED:
-            doing = "it waits for a worker"
-        case _:
-            why = f": {execution.last_error}" if execution.last_error else ""
-            doing = f"{_ENDED.get(execution.state, f'it is {execution.state}')}{why}"
-    return f"Execution {execution.id} of {execution.schedule_name}: {doing}"
+            return "it waits for a worker"
+    why = f": {execution.last_error}" if execution.last_error else ""
+    return f"{_ENDED.get(state, f'it is {state}')}{why}"
 
 
 Found = TypeVar("Found")
@@ -255,9 +245,7 @@ def once_made(
                     raise
                 until = monotonic() + MOST_WAITED
                 waits = f"that is waited for, up to {MOST_WAITED:.0f} s; Ctrl-C ends that"
-                text = f"{printable(str(error))}. `cronhare up` may be making it: {waits}.\n"
-                sys.stderr.write(text)
-                sys.stderr.flush()
+                print_error(f"{error}. `cronhare up` may be making it: {waits}.")
             elif monotonic() >= until:
                 raise
         pause(_LOOK_EVERY)

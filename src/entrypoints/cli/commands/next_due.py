@@ -1,12 +1,14 @@
 """`cronhare next`."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 from zoneinfo import ZoneInfo
 
 import typer
 
 from cronhare.application.administration.reading.schedules import preview
+from cronhare.application.reports.clock_effects import EffectKind
 from cronhare.domain.cron import (
     ClockChanges,
     CronExpression,
@@ -19,13 +21,15 @@ from cronhare.domain.cron import (
     names_matter,
 )
 from cronhare.domain.schedules.schedule import Every, Recurring, fault_of_period
-from cronhare.domain.texts.moments import DurationInvalid, parse_duration
+from cronhare.domain.texts.moments import DurationInvalid, parse_duration, say_due
 
-from ..described import show_due
 from ..errors import Refusal
 from ..options import MOST_LINES
-from ..output import Json, print_json, print_line
+from ..output import Json, print_json, print_line, table
 from ..times import read_time
+
+if TYPE_CHECKING:
+    from cronhare.application.administration.views.schedules import DueView
 
 
 def next_due(
@@ -98,3 +102,26 @@ def _interval(text: str) -> Every:
     if (problem := fault_of_period(period)) is not None:
         raise Refusal(f"--every: {problem}")
     return Every(period)
+
+
+#: In few words, for a line of 80 letters.
+_SHORT: Final = {
+    EffectKind.MOVED: "missing: moved",
+    EffectKind.SKIPPED: "missing: skipped",
+    EffectKind.FIRST_PASS: "twice: the first",
+    EffectKind.SECOND_PASS: "twice: the second",
+}
+
+
+def show_due(found: Sequence["DueView"], timezone: str) -> None:
+    """Print when they are, in UTC and in *timezone*, what the clock does, and which do not run."""
+    headings, rows = ["UTC", timezone], []
+    has_clock, has_skipped = any(each.clock for each in found), any(each.why_not for each in found)
+    headings += ["CLOCK"] * has_clock + ["SKIPPED"] * has_skipped
+    for each in found:
+        seconds = ":%S" if each.local.second else ""
+        local = each.local.strftime(f"%a %Y-%m-%d %H:%M{seconds} %Z (%z)")
+        clock = ", ".join(f"{effect.meant[-5:]} {_SHORT[effect.kind]}" for effect in each.clock)
+        row = [say_due(each.utc) if each.runs else "-", local]
+        rows.append(row + [clock] * has_clock + [each.why_not or ""] * has_skipped)
+    table(*headings, rows=rows, empty="")

@@ -1,22 +1,28 @@
 """`cronhare replays list | show | stop | resume` and `schedules backfill`; how all are watched."""
 
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from cronhare.domain.cron import find_zone
 from cronhare.domain.lifecycle.orders import LONGEST_AUTHOR, ReplayState
-from cronhare.domain.reading import Invalid
 from cronhare.domain.texts.words import counted
 
 from ...node_identity import this_actor, this_user
 from ..completion import REPLAYS
 from ..errors import Refusal
-from ..options import Limit, ScheduleName, number, with_options
+from ..options import (
+    RULES,
+    Asked,
+    By,
+    Limit,
+    ScheduleName,
+    chosen_by,
+    number,
+    told_by_option,
+)
 from ..output import (
     Columns,
     Json,
@@ -39,59 +45,22 @@ if TYPE_CHECKING:
     from ...container import Container
 
 
-By = Annotated[str | None, typer.Option("--by", help="Who asks; else the user of this host.")]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Say how many it would be, and change nothing.")
 ]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Watch it until it ends, or Ctrl-C.")]
 
 
-def _rule(kind: type, flag: str, what: str) -> Any:  # noqa: ANN401 - typer's
-    return Annotated[kind | None, typer.Option(flag, help=what)]
-
-
-#: How runs in the background are spread, by the fields of their order.
-_RULES: Final[Mapping[str, Any]] = {
-    "rate": _rule(float, "--rate", "At most so many begin in a second."),
-    "jitter": _rule(
-        float, "--jitter", "By how much of itself a gap grows at most, by chance: 0.2 is 20 %."
-    ),
-    "canary": _rule(int, "--canary", "Judge so many before any other begins."),
-    "stop_at": _rule(
-        str, "--stop-at", "Stop if more than this part goes badly, such as 0.2; or never."
-    ),
-    "attempts": _rule(int, "--attempts", "Try each so often in all; else as its policy says."),
-    "author": By,
-}
-spread = with_options(_RULES, dict)
-
-_NEVER: Final = "never"
-
-#: Options that are not called as the field of their order.
-_CALLED: Final = {"key": "--per", "author": "--by", "schedule": "NAME"}
-
-
-def rules_given(rules: Mapping[str, Any]) -> dict[str, Any]:
+def pacing(rules: Asked) -> dict[str, Any]:
     """Read the rules that were given; who asks is always among them."""
-    given = {name: value for name, value in rules.items() if value is not None}
+    given = rules.given
     stop_at = given.get("stop_at")
     try:
         if stop_at is not None:
-            given["stop_at"] = None if stop_at == _NEVER else float(stop_at)
+            given["stop_at"] = None if stop_at == "never" else float(stop_at)
     except ValueError:
         raise Refusal(f"--stop-at: {stop_at!r} is neither a number from 0 to 1 nor never") from None
-    return {**given, "author": this_author(rules.get("author"))}
-
-
-def option_of(field: str) -> str:
-    """Name the option that fills a field of an order."""
-    return _CALLED.get(field, f"--{field.replace('_', '-')}")
-
-
-def refused_order(what: str, error: Invalid, *faults: str) -> Refusal:
-    """Say what is wrong with an order, by the options that it was made of."""
-    found = (f"{option_of(each.field)}: {each.problem}" for each in error.faults)
-    return Refusal(what, [*faults, *found])
+    return {**given, "author": this_author(given.get("author"))}
 
 
 def this_author(given: str | None) -> str:
@@ -104,8 +73,7 @@ Id = Annotated[int, number("A number from `replays list`.", REPLAYS)]
 
 def list_(*, limit: Limit = 20, json: Json = False) -> None:
     """List replays, newest first."""
-    container = open_ledger()
-    found = container.replays().list(limit=limit)
+    found = open_ledger().replays().list(limit=limit)
     columns: Columns[ReplayView] = {
         "ID": "id",
         "KIND": "kind",
@@ -135,15 +103,13 @@ def show(replay_id: Id, *, follow: Follow = False, json: Json = False) -> None:
 
 def stop(replay_id: Id, *, by: By = None, json: Json = False) -> None:
     """Let no other begin; what has begun goes on."""
-    container = open_ledger()
-    author = this_author(by)
-    _show_moved(container.replays().stop(replay_id, author=author, actor=this_actor()), json=json)
+    replays = open_ledger().replays()
+    _show_moved(replays.stop(replay_id, author=this_author(by), actor=this_actor()), json=json)
 
 
 def resume(replay_id: Id, *, json: Json = False) -> None:
     """Let a stopped one go on, to its end: its canary and --stop-at hold no more."""
-    container = open_ledger()
-    _show_moved(container.replays().resume(replay_id, actor=this_actor()), json=json)
+    _show_moved(open_ledger().replays().resume(replay_id, actor=this_actor()), json=json)
 
 
 def _show_moved(replay: "ReplayView", *, json: bool) -> None:
@@ -152,9 +118,9 @@ def _show_moved(replay: "ReplayView", *, json: bool) -> None:
     _show(replay, json=json)
 
 
-@spread
+@chosen_by(*RULES, "at_once")
 def backfill(
-    rules: dict[str, Any],
+    rules: Asked,
     name: ScheduleName,
     *,
     since: Annotated[str, typer.Option("--since", help=f"From this time on: {PAST}.")],
@@ -164,9 +130,6 @@ def backfill(
             "--until", help="And before this one, which has passed, written the same way."
         ),
     ],
-    at_once: Annotated[
-        int | None, typer.Option(help="So many are under way at a time: 1 by default.")
-    ] = None,
     dry_run: DryRun = False,
     follow: Follow = False,
     json: Json = False,
@@ -182,25 +145,21 @@ def backfill(
     first, last = read_span(since, until, zone, now=now)
     assert first is not None
     assert last is not None
-    given = rules_given({**rules, "at_once": at_once})
-    try:
-        with working(f"Looking for what was due of {name}") as on_progress:
-            order, found = backfills.look(
-                name, since=first, until=last, on_progress=on_progress, **given
-            )
-    except Invalid as error:
-        raise refused_order("this backfill cannot be ordered", error) from error
+    given, span = pacing(rules), {"since": first, "until": last}
+    with (
+        told_by_option("this backfill cannot be ordered"),
+        working(f"Looking for what was due of {name}") as on_progress,
+    ):
+        order, found = backfills.look(name, on_progress=on_progress, **span, **given)
     said = _say_instants(found)
     if dry_run:
         answer(found, f"{said}; nothing was changed.", json=json)
         return
     ordered = backfills.order(order, actor=this_actor())
     pace = f"at most {order.rate:g} a second, {order.at_once} at a time"
-    begun = (
-        f"Backfill {ordered.id}: {said}.",
-        f"They begin in the background, oldest first, {pace}.",
-    )
-    tell_begun(container, ordered, begun, follow=follow, json=json)
+    begun = f"They begin in the background, oldest first, {pace}."
+    lines = (f"Backfill {ordered.id}: {said}.", begun)
+    tell_begun(container, ordered, lines, follow=follow, json=json)
 
 
 def _say_instants(found: "BackfillPreview") -> str:
@@ -231,11 +190,7 @@ def tell_begun(
 def watch_replay(container: "Container", replay_id: int, *, json: bool) -> None:
     """Watch one until it ends, with a bar on a terminal; then show it."""
     replays = container.replays()
-
-    def look() -> "ReplayView":
-        return replays.show(replay_id)
-
-    _show(followed(look, pause=time.sleep), json=json)
+    _show(followed(lambda: replays.show(replay_id), pause=time.sleep), json=json)
 
 
 #: Seconds between two looks.
@@ -244,17 +199,15 @@ LOOK_EVERY: Final = 1.0
 
 def followed(look: "Callable[[], ReplayView]", *, pause: Callable[[float], None]) -> "ReplayView":
     """Look again and again, with a bar on a terminal, until it is done or stopped."""
-    bar = make_bar() if sys.stderr.isatty() else None
-    with bar or nullcontext():
-        task = None if bar is None else bar.add_task("", total=None)
+    with make_bar() as bar:
+        task = bar.add_task("", total=None)
         while True:
             replay = look()
             done = replay.succeeded + replay.failed + replay.refused + replay.left_out
-            if bar is not None and task is not None:
-                said = f"{replay.kind or 'replay'} {replay.id}: {replay.failed} failed"
-                total = done + replay.released + replay.waiting
-                shown = total if replay.is_collected else None  # it is still being counted
-                bar.update(task, completed=done, total=shown, description=said)
+            said = f"{replay.kind or 'replay'} {replay.id}: {replay.failed} failed"
+            total = done + replay.released + replay.waiting
+            shown = total if replay.is_collected else None  # it is still being counted
+            bar.update(task, completed=done, total=shown, description=said)
             if replay.state != ReplayState.ACTIVE:
                 return replay
             pause(LOOK_EVERY)
@@ -265,14 +218,16 @@ def _show(one: "ReplayView", *, json: bool) -> None:
     if json:
         print_json(one)
         return
-    is_backfill = one.kind == "backfill"
-    under_way = f"{one.released}, {one.failing} of them failing" if one.failing else one.released
+    is_backfill, under_way = one.kind == "backfill", str(one.released)
+    if one.failing:
+        under_way += f", {one.failing} of them failing"
     if one.state == ReplayState.ACTIVE:
-        under_way = f"{under_way}, with a retry to come" if one.failing else under_way
+        under_way += ", with a retry to come" if one.failing else ""
     elif one.released:  # nobody counts on: they may have ended since
-        under_way = f"{under_way}, when it {one.state}"
+        under_way += f", when it {one.state}"
+    dated = "by calendars or blackout windows"
     is_stopped = one.state == ReplayState.STOPPED and one.waiting
-    dated = f"{one.left_out} by calendars or blackout windows"
+    stops = one.stop_at is not None and f"{100 * one.stop_at:g} % going badly"
     facts(
         [
             (one.kind or "replay", one.id),
@@ -282,19 +237,16 @@ def _show(one: "ReplayView", *, json: bool) -> None:
             ("by", one.author),
             ("of", json_line(one.which)),
             ("waiting", one.waiting if one.is_collected else f"{one.waiting}, and counting"),
-            ("under way", under_way if one.released else 0),
+            ("under way", under_way),
             ("to its end", _say_left(one.seconds_left)),
             ("succeeded", one.succeeded),
             ("failed" if is_backfill else "failed again", one.failed),
             ("had a run before" if is_backfill else "cannot be replayed", one.refused or None),
-            ("left out", dated if one.left_out else None),
-            ("rate", None if one.rate_per_second is None else f"{one.rate_per_second:g}/s"),
-            ("at once", None if one.key is None else f"{one.at_once} with the same {one.key}"),
+            ("left out", f"{one.left_out} {dated}" if one.left_out else None),
+            ("rate", one.rate_per_second and f"{one.rate_per_second:g}/s"),
+            ("at once", one.key and f"{one.at_once} with the same {one.key}"),
             ("canary", one.canary or None),
-            (
-                "stops above",
-                None if one.stop_at is None else f"{100 * one.stop_at:g} % going badly",
-            ),
+            ("stops above", stops or None),
             ("attempts", one.attempts),
             ("ended", one.ended_at),
             ("to go on", f"cronhare replays resume {one.id}" if is_stopped else None),
@@ -302,12 +254,9 @@ def _show(one: "ReplayView", *, json: bool) -> None:
     )
 
 
-_MINUTE: Final = 60
-
-
 def _say_left(seconds: float | None) -> str | None:
     if seconds is None:
         return None
-    if seconds < _MINUTE:
+    if seconds < 60:  # noqa: PLR2004 - a minute
         return "about a minute at most"
-    return f"about {counted(round(seconds / _MINUTE), 'minute')}, at its pace so far"
+    return f"about {counted(round(seconds / 60), 'minute')}, at its pace so far"

@@ -22,7 +22,6 @@ from cronhare.ports.schedules import ScheduleFilter
 
 from ...given import Named
 from ...node_identity import this_actor, this_user
-from ..described import say_pause, show_due
 from ..jobs_files import App, load_all
 from ..options import MOST_LINES, ScheduleName, ScheduleNames
 from ..output import (
@@ -39,6 +38,7 @@ from ..output import (
 )
 from ..times import display_zone, due, read_future, say_left, say_near
 from ..wiring import open_ledger, said_ledger
+from .next_due import show_due
 
 
 def list_(
@@ -197,6 +197,14 @@ def _when(schedule: ScheduleView) -> str | None:
         return f"{short}: begun again whenever it has ended"
     ways = f": {say_ways(schedule.source)} (`cronhare explain`)" if schedule.source else ""
     return f"{short}{ways}"
+
+
+def say_pause(pause: "PauseView") -> str:
+    """Say since when, until when, by whom and why something is or was paused."""
+    until = f" until {due(pause.until)}" if pause.until else ""
+    by = f" by {pause.by}" if pause.by else ""
+    why = f": {pause.reason}" if pause.reason else ""
+    return f"since {due(pause.since)}{until}{by}{why}"
 
 
 def pause_of(schedule: ScheduleView) -> str | None:

@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.texts.moments import say_duration
+from cronhare.ports.records import ExecutionFilter
 from cronhare.ports.statistics import DAY_AND_TYPE, MOST_GROUPS, OF_FAILURES, WEEK, By
 
 from ..errors import Refusal
 from ..options import Asked, Limit, chosen_by
 from ..output import Columns, Json, print_rows
-from ..times import IN_ZONE, PAST, none_since, read_span
+from ..times import none_since
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
@@ -24,8 +26,6 @@ Grouped = Annotated[
     list[By] | None,
     typer.Option("--by", help="Count by this; may be repeated. By day and type if left out."),
 ]
-From = Annotated[str, typer.Option("--since", help=f"From this time on: {PAST}. {IN_ZONE}.")]
-To = Annotated[str | None, typer.Option("--until", help="Before this time, written the same way.")]
 
 #: The original's weekly report looks back so far.
 A_WEEK: Final = say_duration(WEEK)
@@ -42,13 +42,11 @@ _COLUMNS: Final[Mapping[By, tuple[str, Any]]] = {
 }
 
 
-@chosen_by("schedule", "task", "type", "queue")
+@chosen_by("schedule", "task", "type", "queue", "since", "until", since=A_WEEK)
 def failures(
     asked: Asked,
     *,
     by: Grouped = None,
-    since: From = A_WEEK,
-    until: To = None,
     limit: Limit = MOST_GROUPS,
     json: Json = False,
 ) -> None:
@@ -58,7 +56,7 @@ def failures(
     """
     container, groups = open_ledger(), _groups(by)
     now = container.queries().now()
-    which = asked.filter(now=now, since=since, until=until, unresolved=False)
+    which = asked.filter(FailureFilter, now=now, unresolved=False)
     found = container.statistics().failures(which, by=groups, limit=limit)
     columns: Columns[FailureCountView] = {
         **dict(_COLUMNS[each] for each in groups),
@@ -74,11 +72,11 @@ def failures(
     print_rows(found, columns, json=json, empty=empty, spare=spare, elastic=("REASON",))
 
 
+@chosen_by("since", "until", since=A_WEEK)
 def executions(
+    asked: Asked,
     *,
     by: Grouped = None,
-    since: From = A_WEEK,
-    until: To = None,
     limit: Limit = MOST_GROUPS,
     json: Json = False,
 ) -> None:
@@ -90,9 +88,10 @@ def executions(
     if wrong := [each.value for each in groups if each in OF_FAILURES]:
         raise Refusal(f"--by {wrong[0]}: only failures have one; see `cronhare failed stats`")
     container = open_ledger()
-    first, last = read_span(since, until, now=container.queries().now())
-    assert first is not None, "it was given, or is a week ago"
-    found = container.statistics().executions(since=first, until=last, by=groups, limit=limit)
+    which = asked.filter(ExecutionFilter, now=container.queries().now(), limit=limit)
+    since, until = which.since, which.until
+    assert since is not None, "it was given, or is a week ago"
+    found = container.statistics().executions(since=since, until=until, by=groups, limit=limit)
     columns: Columns[ExecutionCountView] = {
         **dict(_COLUMNS[each] for each in groups),
         "TOTAL": lambda counted: f"{counted.total:,}",
@@ -102,7 +101,7 @@ def executions(
         "RETRY RATE": lambda counted: f"{counted.retry_rate:.1%}",
         "MEAN ATTEMPTS": lambda counted: f"{counted.avg_attempts:.2f}",
     }
-    empty, spare = none_since("Nothing was claimed.", first, last), ("MEAN ATTEMPTS", "RETRIED")
+    empty, spare = none_since("Nothing was claimed.", since, until), ("MEAN ATTEMPTS", "RETRIED")
     print_rows(found, columns, json=json, empty=empty, spare=spare)
 
 
