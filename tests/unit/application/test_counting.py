@@ -6,12 +6,11 @@ from datetime import datetime, timedelta
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.outcome import Ending
-from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.skips import SkipKind
 from cronhare.ports.broker import Published
 from cronhare.ports.system import SilentMetrics
 from tests.unit.application.deliveries import begin, due, live, run
-from tests.unit.application.endings import always, failure, one_by_one
+from tests.unit.application.endings import failure, one_by_one
 from tests.unit.application.house import LEASE, House
 
 MINUTE = timedelta(minutes=1)
@@ -80,14 +79,6 @@ async def test_a_run_that_is_retried_is_counted_step_by_step() -> None:
     assert (count["recorded retrying"], count["recorded succeeded"]) == (1, 1)
     assert count["ticked"] > 10
     assert not {"lost", "fenced", "superseded", "quarantined", "resent"} & count.keys()
-
-
-async def test_a_failure_for_good_is_counted_once() -> None:
-    noted = Noted()
-    house = House(script=always(failure()), policy=RetryPolicy(attempts=1), metrics=noted)
-    await run(house)
-
-    assert noted.count["recorded failed"] == 1
 
 
 def test_skips_are_counted_by_their_kind() -> None:

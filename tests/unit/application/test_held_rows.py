@@ -27,8 +27,11 @@ async def held_for_too_long(house: House) -> None:
     house.outage.held.clear()
 
 
-async def test_a_start_whose_row_is_held_comes_back_each_minute(lines: Lines) -> None:
-    house = House()
+@pytest.mark.parametrize("signer", [Signer(), Signer(("secret",))], ids=["unsigned", "signed"])
+async def test_a_start_whose_row_is_held_comes_back_each_minute(
+    signer: Signer, lines: Lines
+) -> None:
+    house = House(signer=signer, accepts_foreign=False)
     await held_for_too_long(house)
     house.outage.held.add(house.only.id)
 
@@ -44,19 +47,6 @@ async def test_a_start_whose_row_is_held_comes_back_each_minute(lines: Lines) ->
 
     assert asked == 1
     assert sum("Put off for a minute" in line for line in lines()) == 2
-    assert (house.only.state, house.only.deaths) == (State.SUCCEEDED, 0)
-
-
-@pytest.mark.parametrize("signer", [Signer(), Signer(("secret",))], ids=["unsigned", "signed"])
-async def test_a_start_that_gave_its_place_away_comes_back_without_a_reconciler(
-    signer: Signer,
-) -> None:
-    house = House(signer=signer, accepts_foreign=False)
-    await held_for_too_long(house)
-
-    house.clock.advance(REST)
-    await house.work()
-
     assert (house.only.state, house.only.deaths) == (State.SUCCEEDED, 0)
 
 

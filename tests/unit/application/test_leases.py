@@ -9,25 +9,6 @@ from tests.unit.application.deliveries import SECOND, begin, due
 from tests.unit.application.house import LEASE, House
 
 
-async def test_a_lease_that_cannot_be_renewed_is_given_up_after_two_thirds_of_it() -> None:
-    house = House(holds=True)
-    await begin(house)
-    house.outage.begin("renew")
-
-    house.clock.advance(timedelta(seconds=19))
-    house.keeper.renew()
-    await house.settle()
-    early = house.runner.running
-    house.clock.advance(SECOND)
-    house.keeper.renew()
-    await house.settle()
-
-    assert early == {house.only.id}
-    assert house.runner.running == frozenset()
-    [attempt] = house.records.attempts(house.only.id)
-    assert attempt.ending == "lost"
-
-
 async def test_a_renewal_without_an_answer_does_not_keep_a_lease_from_being_given_up() -> None:
     house = House(holds=True)
     await begin(house)

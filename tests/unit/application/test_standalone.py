@@ -11,7 +11,6 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.application.administration.changing.runs import CannotRun
 from cronhare.application.administration.views.executions import what_it_waits_for
 from cronhare.application.worker import standalone
 from cronhare.application.worker.attempt import prepare
@@ -32,7 +31,6 @@ from cronhare.ports import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import RecordsPort
 from cronhare.ports.runner import Invocation
 from cronhare.ports.schedules import ScheduleStorePort
-from tests.actors import ADA
 from tests.unit.application.conftest import Lines
 from tests.unit.application.house import REPORT, House
 
@@ -97,17 +95,6 @@ def delete(house: House) -> None:
 async def work(house: House) -> None:
     """Serve the queue of its own alone."""
     await house.connection.consume([OWN], prefetch=9, on_delivery=house.deliveries.append)
-
-
-async def test_it_is_begun_once_by_any_number_of_keepers() -> None:
-    house = House(queues=[OWN])
-    pump(house)
-
-    for one in (keeper(house), keeper(house)):
-        one.round()
-
-    assert (house.only.state, house.only.queue) == (State.CLAIMED, OWN)
-    assert house.only.key == "alive-0"
 
 
 async def test_ordinary_workers_do_not_run_it_and_its_own_does() -> None:
@@ -305,18 +292,6 @@ def test_a_name_that_looks_like_the_hash_of_another_has_a_queue_of_its_own() -> 
     hashed = standalone_queue("my job")
 
     assert standalone_queue(hashed.removeprefix(PREFIX)) != hashed
-
-
-async def test_a_run_by_hand_makes_no_second_copy() -> None:
-    house = House(queues=[OWN], holds=True)
-    pump(house)
-    keeper(house).round()
-    [first] = house.executions()
-
-    with pytest.raises(CannotRun, match=rf"stays alive, one run at a time.*execution {first.id};"):
-        house.administrator.run_now("pump", params=None, actor=ADA)
-
-    assert [run.id for run in house.executions()] == [first.id]
 
 
 @attrs.define

@@ -68,6 +68,11 @@ def test_a_failure_is_told_as_the_original_does() -> None:
     }
     assert said["data"]["attempts"] == 4
     assert set(said["data"]) == {"scheduledJobId", "topic", "lastError", "attempts", "metadata"}
+    assert said["data"]["metadata"]["alert"] == {
+        "severity": "high",
+        "message": "Task permanently failed after 3 retries",
+        "task": {"type": "report", "id": 25, "scheduler_id": 16, "params_scheduler": '{"a":1}'},
+    }
 
 
 def test_a_schedule_that_paused_itself_is_told_with_its_last_error() -> None:
@@ -110,14 +115,6 @@ def test_an_arrival_tells_no_params_of_a_task_and_no_payload_that_is_long_or_no_
     told = [arrived(one)["data"]["payload"] for one in (without_topic, *strange)]
 
     assert told == [None] * 5
-
-
-def test_its_alert_is_the_originals() -> None:
-    assert document(FAILED)["data"]["metadata"]["alert"] == {
-        "severity": "high",
-        "message": "Task permanently failed after 3 retries",
-        "task": {"type": "report", "id": 25, "scheduler_id": 16, "params_scheduler": '{"a":1}'},
-    }
 
 
 def test_a_poison_pill_is_told_with_its_record() -> None:

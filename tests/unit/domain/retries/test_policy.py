@@ -128,6 +128,10 @@ def waits_of(policy: RetryPolicy) -> list[float]:
     return [policy.backoff.wait(retry).total_seconds() for retry in retries]
 
 
+def named(backoff: str) -> dict[str, object]:
+    return {"attempts": 6, "backoff": backoff}
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -136,6 +140,16 @@ def waits_of(policy: RetryPolicy) -> list[float]:
             {"attempts": 5, "backoff": {"type": "sequence", "delay": [30_000, 60_000]}},
             [30, 60, 60, 60],
         ),
+        ("emails", [2, 4, 8]),
+        ("webhooks", [5, 10, 20, 40, 80]),
+        ("payments", [60, 60]),
+        ("fast-failing", [10, 20, 40]),
+        ("slow-recovering", [60, 90, 135, 202.5, 303.75]),
+        ("lease-style", [600, 1_200, 1_800]),
+        (named("standard"), [2, 4, 8, 16, 32]),
+        (named("aggressive"), [5, 10, 20, 40, 80]),
+        (named("conservative"), [5, 10, 20, 40, 80]),
+        (named("fixed"), [60, 60, 60, 60, 60]),
     ],
 )
 def test_the_original_policies_are_read(value: object, expected: list[float]) -> None:
@@ -158,34 +172,6 @@ def test_a_default_with_a_sequence_can_be_kept_and_left() -> None:
     assert read_policy({"backoff": {"type": "fixed", "delay": 5_000}}, default=default) == (
         RetryPolicy(backoff=Backoff(type=BackoffType.FIXED, delay=5_000))
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("emails", [2, 4, 8]),
-        ("webhooks", [5, 10, 20, 40, 80]),
-        ("payments", [60, 60]),
-        ("fast-failing", [10, 20, 40]),
-        ("slow-recovering", [60, 90, 135, 202.5, 303.75]),
-        ("lease-style", [600, 1_200, 1_800]),
-    ],
-)
-def test_the_original_presets_have_names(name: str, expected: list[float]) -> None:
-    assert waits_of(read_policy(name, default=DEFAULT)) == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("standard", [2, 4, 8, 16, 32]),
-        ("aggressive", [5, 10, 20, 40, 80]),
-        ("conservative", [5, 10, 20, 40, 80]),
-        ("fixed", [60, 60, 60, 60, 60]),
-    ],
-)
-def test_the_original_strategies_have_names(name: str, expected: list[float]) -> None:
-    assert waits_of(read_policy({"attempts": 6, "backoff": name}, default=DEFAULT)) == expected
 
 
 @pytest.mark.parametrize("name", BACKOFFS)

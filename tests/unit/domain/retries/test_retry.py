@@ -106,6 +106,9 @@ def test_five_attempts_give_four_waits_and_the_eight_minutes_are_never_used() ->
     assert isinstance(verdicts[-1], Fail)
 
 
+FREE = GiveBack("connection refused, which costs no attempt")
+
+
 @pytest.mark.parametrize(
     ("verdict", "expected"),
     [
@@ -114,6 +117,7 @@ def test_five_attempts_give_four_waits_and_the_eight_minutes_are_never_used() ->
         (decided(Ending.FAILED, policy=RetryPolicy(attempts=1)), Fail("connection refused")),
         (decided(Ending.FAILED, deaths=99), Fail("connection refused")),
         (decided(Ending.CRASHED, deaths=3), Fail("connection refused")),
+        *((decided(Ending.INTERRUPTED, deaths=deaths), FREE) for deaths in (0, 3, 99)),
         (decided(Ending.TIMED_OUT, error=None), RetryAfter(30 * SECOND, "retry 1/3: timed-out")),
         (decided(Ending.LOST, error=None), RetryAfter(30 * SECOND, "retry 1/3: lost")),
         (
@@ -132,13 +136,6 @@ def test_five_attempts_give_four_waits_and_the_eight_minutes_are_never_used() ->
 )
 def test_each_ending_has_its_verdict(verdict: Verdict, expected: Verdict) -> None:
     assert verdict == expected
-
-
-@pytest.mark.parametrize("deaths", [0, 3, 99])
-def test_an_interrupted_attempt_is_given_back_at_no_cost(deaths: int) -> None:
-    back = decided(Ending.INTERRUPTED, deaths=deaths)
-
-    assert back == GiveBack(f"{REFUSED.message}, which costs no attempt")
 
 
 @pytest.mark.parametrize(

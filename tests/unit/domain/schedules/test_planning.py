@@ -160,41 +160,30 @@ def test_a_run_that_takes_the_place_of_those_before_it_makes_up_for_what_they_wo
 # Very long rows
 
 
-def test_of_a_very_long_row_the_oldest_part_is_skipped_unread() -> None:
-    now = at(60 * 24 * 30)
-
-    decided = due(schedule(misfire=misfire("all", cap=3)), at(0), now)
-
-    (skip,) = decided.skips
-    assert runs(decided) == [now - 2 * MINUTE, now - MINUTE, now]
-    assert (skip.first, skip.last, skip.count) == (at(0), now - 3 * MINUTE, MOST_COUNTED)
-    assert "at least 10000" in skip.reason
+LONG = at(60 * 24 * 30)
 
 
-@pytest.mark.parametrize("policy", ["skip", "once"])
-def test_a_very_long_row_is_caught_up_by_its_policy(policy: str) -> None:
-    now = at(60 * 24 * 30) + 30 * SECOND
+@pytest.mark.parametrize(
+    ("rule", "now", "ran"),
+    [
+        (misfire("all", cap=3), LONG, [LONG - 2 * MINUTE, LONG - MINUTE, LONG]),
+        (misfire("all", cap=1), LONG, [LONG - MINUTE, LONG]),  # on time, even beyond its cap
+        (misfire("skip", cap=3), LONG + 30 * SECOND, [LONG]),
+        (misfire("once", cap=3), LONG + 30 * SECOND, [LONG]),
+    ],
+)
+def test_of_a_very_long_row_the_oldest_part_is_skipped_unread(
+    rule: Misfire, now: datetime, ran: list[datetime]
+) -> None:
+    decided = due(schedule(misfire=rule), at(0), now)
 
-    decided = due(schedule(misfire=misfire(policy, cap=3)), at(0), now)
-
-    assert runs(decided) == [now - 30 * SECOND]
-    assert decided.next_due == now + 30 * SECOND
-
-
-def test_a_very_long_row_runs_what_is_on_time_even_beyond_its_cap() -> None:
-    now = at(60 * 24 * 30)
-
-    decided = due(schedule(misfire=misfire("all", cap=1)), at(0), now)
-
-    assert runs(decided) == [now - MINUTE, now]
-
-
-def test_a_very_long_row_of_a_schedule_that_ended_stops_at_its_end() -> None:
-    end = at(60 * 24 * 20)
-
-    decided = due(schedule(ends_at=end, misfire=misfire("once", cap=3)), at(0), at(60 * 24 * 22))
-
-    assert (runs(decided), decided.next_due) == ([end], None)
+    assert (runs(decided), decided.next_due) == (ran, LONG + MINUTE)
+    oldest = decided.skips[0]
+    assert (oldest.first, oldest.count) == (at(0), MOST_COUNTED)
+    assert "at least 10000" in oldest.reason
+    end = LONG - timedelta(days=2)
+    ended = due(schedule(ends_at=end, misfire=rule), at(0), now)
+    assert (ended.runs[-1:] == (), ended.next_due) == (rule.policy is MisfirePolicy.SKIP, None)
 
 
 # Edits

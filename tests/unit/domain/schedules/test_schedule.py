@@ -14,7 +14,6 @@ from cronhare.domain.cron.timeline import EPOCH
 from cronhare.domain.schedules.keys import every_key
 from cronhare.domain.schedules.planning import (
     INSTANTS_AT_ONCE,
-    SHORTEST_GRACE,
     Plan,
     Planned,
     plan,
@@ -164,13 +163,6 @@ def test_at_an_end_of_the_calendar_there_is_nothing_more() -> None:
 # What is due
 
 
-@pytest.mark.parametrize("policy", MisfirePolicy)
-def test_a_short_stall_runs_each_second_of_it_late(policy: MisfirePolicy) -> None:
-    decided = due(interval_schedule(misfire=Misfire(policy=policy)), late=SHORTEST_GRACE)
-
-    assert (len(decided.runs), decided.skips) == (16, ())
-
-
 def test_a_stall_of_a_minute_does_not_run_a_second_sixty_times() -> None:
     decided = due(interval_schedule(), late=timedelta(minutes=1))
 
@@ -193,16 +185,6 @@ def test_of_a_week_of_seconds_each_is_counted_and_few_are_looked_at(policy: str,
     assert decided.weight < INSTANTS_AT_ONCE
     assert decided.next_due == NOON + WEEK + SECOND
     assert len(decided.skips) == 1
-
-
-def test_what_is_older_than_the_window_is_told_apart_and_counted() -> None:
-    hour = timedelta(hours=1)
-
-    decided = due(interval_schedule(misfire=Misfire(window=hour)), late=WEEK)
-
-    old, recent = decided.skips
-    assert (old.count, recent.count) == ((WEEK - hour) // SECOND, hour // SECOND - 15)
-    assert "older than the misfire window" in old.reason
 
 
 @given(
