@@ -195,8 +195,14 @@ class Ledger:
         self.plan_edited()
         return ids_of(self.schedules, [name])[name]
 
-    def claim_due(self, *, node: str = "ant", limit: int = 1_000) -> Batch:
-        return self.claims.claim_due(now=self.now, limit=limit, node=node, planner=self.planner)
+    def claim_due(self, *, node: str = "ant", limit: int = 1_000, **bounds: Any) -> Batch:  # noqa: ANN401
+        asked = {"planner": self.planner, **bounds}
+        return self.claims.claim_due(now=self.now, limit=limit, node=node, **asked)
+
+    def run_now(
+        self, scheduler_id: int, key: str, *, params: str | None = None, node: str = "ant"
+    ) -> Execution:
+        return self.records.run_now(scheduler_id, key=key, params=params, now=self.now, node=node)
 
     def claimed(self, name: str = "report", **changes: Any) -> Execution:  # noqa: ANN401
         """Let a minute pass, and claim the run of a schedule that is due then, and only then."""

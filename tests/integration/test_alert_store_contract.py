@@ -355,22 +355,6 @@ def test_of_those_that_keep_at_once_one_raises_and_one_clears(ledger: Ledger) ->
     assert sorted(keys([one for some in cleared for one in some])) == ["failed", "growing"]
 
 
-def test_a_judge_that_was_overtaken_changes_nothing(ledger: Ledger) -> None:
-    began = ledger.now
-    assert ledger.alerts.begin(now=began, every=MINUTE)
-    ledger.clock.advance(10 * MINUTE)
-    assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
-    ledger.alerts.keep([alert()], now=ledger.now, ended_at=ledger.now)
-
-    late = [
-        ledger.alerts.keep(held, now=began, ended_at=began) for held in ([], [alert(Rule.GROWING)])
-    ]
-
-    assert [(each.raised, each.cleared) for each in late] == [((), ()), ((), ())]
-    [kept] = listed(ledger)
-    assert (kept.rule, kept.held_at) == ("failed", ledger.now)
-
-
 def test_one_that_has_begun_and_not_ended_supersedes_nobody(ledger: Ledger) -> None:
     began = ledger.now
     assert ledger.alerts.begin(now=began, every=MINUTE)

@@ -273,15 +273,6 @@ async def test_two_consumers_of_one_connection_have_each_a_prefetch_of_its_own(
     assert tasks.seen() == waiting.seen() == []
 
 
-async def test_consumers_with_room_share_the_messages(bench: Bench) -> None:
-    ant, bee = await bench.consumer(prefetch=5), await bench.consumer(prefetch=5)
-
-    await bench.publish(*(b"%d" % n for n in range(10)))
-
-    shares = [await hands.bodies(5) for _, hands in (ant, bee)]
-    assert sorted(shares[0] + shares[1]) == [b"%d" % n for n in range(10)]
-
-
 async def test_a_busy_consumer_leaves_the_messages_to_the_others(bench: Bench) -> None:
     _, busy = await bench.consumer(prefetch=1)
     await bench.publish(b"first")

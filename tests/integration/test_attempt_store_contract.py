@@ -380,16 +380,6 @@ def test_the_result_of_another_node_is_superseded(ledger: Ledger) -> None:
     assert ledger.finish(execution, FOR_GOOD, node="bee") == Superseded()
 
 
-def test_the_result_of_an_earlier_attempt_is_superseded(ledger: Ledger) -> None:
-    first = ledger.running(node="ant")
-    ledger.finish(first, IN_30_S, node="ant")
-    second = ledger.started(ledger.seen(first), node="ant")
-
-    answer = ledger.finish(first, Complete(), SUCCESS, node="ant")
-
-    assert (answer, ledger.seen(first)) == (Superseded(), second)
-
-
 def test_a_lapsed_lease_that_nobody_gave_up_can_still_be_finished(ledger: Ledger) -> None:
     execution = ledger.running()
     ledger.clock.advance(LEASE * 2)
@@ -452,18 +442,6 @@ def test_what_is_finished_together_is_kept_apart(ledger: Ledger) -> None:
     assert endings == ["succeeded", "succeeded", "failed", "crashed"]
 
 
-def test_a_cancel_of_one_leaves_the_successes_beside_it(ledger: Ledger) -> None:
-    running = [ledger.running(f"job-{number}") for number in range(3)]
-    ledger.records.cancel(running[1].id, now=ledger.now)
-    finishes = [Finish(execution=one, ran=SUCCESS, verdict=Complete()) for one in running]
-
-    answers = ledger.attempts.finish(finishes, now=ledger.now, node="ant")
-
-    states = [ledger.seen(one).state for one in running]
-    assert states == [State.SUCCEEDED, State.CANCELLED, State.SUCCEEDED]
-    assert list(answers) == states
-
-
 def test_a_run_knows_when_the_last_one_was_due_that_succeeded_before_it(ledger: Ledger) -> None:
     ledger.add("other", **EVERY_MINUTE)
     ledger.add(**EVERY_MINUTE)
@@ -513,15 +491,6 @@ def test_a_lost_attempt_is_given_up_by_anybody(ledger: Ledger) -> None:
     seen = ledger.seen(execution)
     assert (answer, seen.attempt, seen.deaths) == (State.RETRYING, 2, 1)
     assert (attempt.ending, seen.crashed_at) == ("lost", (ledger.now,))
-
-
-def test_an_attempt_of_an_earlier_life_is_given_up_within_its_lease(ledger: Ledger) -> None:
-    ledger.running(node="ant")
-    (found,) = ledger.claims.run_by(["ant"], limit=9)
-
-    answer = give_up(ledger, found, BACK)
-
-    assert (answer, ledger.seen(found).deaths) == (State.RETRYING, 0)
 
 
 def test_a_renewal_at_the_very_instant_of_the_first_one_counts_as_well(ledger: Ledger) -> None:
@@ -666,13 +635,6 @@ def test_one_foreign_message_is_adopted_once_by_many(ledger: Ledger) -> None:
     assert len(ledger.executions()) == 1
 
 
-def test_a_foreign_message_of_an_unknown_schedule_is_refused(ledger: Ledger) -> None:
-    answer = adopt(ledger, 4_711)
-
-    assert isinstance(answer, Refused)
-    assert ledger.executions() == []
-
-
 def test_nothing_foreign_runs_in_the_name_of_the_systems_own_schedule(ledger: Ledger) -> None:
     cleanup = ledger.systems_own()
 
@@ -704,17 +666,6 @@ def test_what_running_attempts_have_written_is_kept_with_its_time(ledger: Ledger
         [output] = ledger.records.output(execution.id)
         assert (output.attempt, output.stdout.head, output.as_of) == (1, text, ledger.now)
         assert ledger.seen(execution) == execution
-
-
-def test_what_is_kept_later_replaces_what_was_kept_before(ledger: Ledger) -> None:
-    execution = ledger.running()
-    ledger.attempts.keep_written([wrote(execution, "a")], now=ledger.now, node="ant")
-    ledger.clock.advance(SECOND)
-
-    ledger.attempts.keep_written([wrote(execution, "ab")], now=ledger.now, node="ant")
-
-    [output] = ledger.records.output(execution.id)
-    assert (output.stdout.head, output.stdout.bytes, output.as_of) == ("ab", 2, ledger.now)
 
 
 def test_the_finish_replaces_what_was_kept_while_the_attempt_ran(ledger: Ledger) -> None:

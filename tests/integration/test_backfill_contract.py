@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-import attrs
 import pytest
 
 from cronhare.application.administration.changing.replays import Backfills
@@ -173,12 +172,7 @@ def test_one_at_a_time_unless_more_are_asked_for_and_the_rest_waits(ledger: Ledg
     assert stopped is not None
     assert (stopped.progress.waiting, stopped.progress.failed) == (1, 1)
     ledger.clock.advance(SECOND)
-    assert (
-        ledger.replays.advance(
-            now=ledger.now, node="ant", policy=RetryPolicy(), random_fraction=lambda: 0.0
-        )
-        is None
-    )
+    assert ledger.advanced_or_not() is None
 
 
 def test_what_schedulers_have_still_to_claim_is_theirs(ledger: Ledger) -> None:
@@ -298,14 +292,6 @@ def test_what_cannot_be_filled_is_refused_with_the_number(
     assert told in str(refused.value)
 
 
-def test_what_stays_alive_is_filled_by_nothing_beside_its_run(ledger: Ledger) -> None:
-    ledger.add("pump", stay_alive=True, **HOURLY)
-    backfills = Backfills(replays=ledger.replays, schedules=ledger.schedules, trail=ledger.trail)
-
-    with pytest.raises(Invalid, match="schedule: it stays alive, one run at a time"):
-        backfills.look("pump", since=NOON - HOUR, until=NOON)
-
-
 def test_all_faults_are_told_at_once_and_a_preview_changes_nothing(ledger: Ledger) -> None:
     ledger.add(**HOURLY)
     ledger.add("by-hand", schedule=None)
@@ -318,19 +304,3 @@ def test_all_faults_are_told_at_once_and_a_preview_changes_nothing(ledger: Ledge
     assert [each.field for each in refused.value.faults] == ["until", "schedule", "rate", "at_once"]
     assert (preview.instants, preview.ran) == (1, 0)
     assert list(ledger.replays.replays(limit=9)) == []
-
-
-def test_a_schedule_that_is_gone_stops_it(ledger: Ledger) -> None:
-    ledger.add(**HOURLY)
-    ledger.clock.advance(MINUTE)
-    replay = order(ledger, NOON - HOUR, NOON)
-    assert isinstance(replay.order, BackfillOrder)
-    gone = attrs.evolve(replay.order, scheduler_id=2**62)
-    other = ledger.replays.order(gone, now=ledger.now)
-
-    found = {one.replay.id: one.replay for one in (ledger.advanced(), ledger.advanced())}
-
-    assert (found[other.id].state, found[other.id].reason) == (
-        ReplayState.STOPPED,
-        "the schedule is gone",
-    )

@@ -118,9 +118,7 @@ def test_what_no_worker_took_in_time_begins_as_the_budget_lets_and_other_runs_at
 ) -> None:
     late = [ledger.published(f"s{n}") for n in range(3)]
     gated = ledger.published("gated", concurrency=Concurrency(key="k", limit=9))
-    by_hand = ledger.records.run_now(
-        late[0].scheduler_id, key="manual-1", params=None, now=ledger.now, node="ant"
-    )
+    by_hand = ledger.run_now(late[0].scheduler_id, "manual-1")
     ledger.clock.advance(60 * MINUTE)
     requests = [
         StartRequest(execution_id=one.id, attempt=1, nacks=NO_NACKS)

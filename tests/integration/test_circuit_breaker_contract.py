@@ -97,14 +97,6 @@ def test_successes_of_the_same_task_and_window_keep_it_closed_and_no_others(
     assert verdicts(above_it) == [BROKEN]
 
 
-def test_failures_that_are_older_than_the_window_count_no_more(ledger: Ledger) -> None:
-    executions = all_running(ledger, 5)
-    end(ledger, *executions[:3])
-    ledger.clock.advance(6 * MINUTE)
-
-    assert end(ledger, *executions[3:]) == [State.RETRYING] * 2
-
-
 def test_after_its_pause_one_retry_of_all_that_ask_at_once_is_the_probe(ledger: Ledger) -> None:
     *_, asking = [opened(ledger, more=8)]
     ledger.clock.advance(PAUSE)
@@ -201,16 +193,6 @@ def test_one_that_a_clock_opened_which_leapt_ahead_holds_nothing_back(ledger: Le
     ledger.clock.advance(120 * MINUTE)
     *_, last = opened(ledger, more=1)
     ledger.clock.move_to(ledger.now - 119 * MINUTE)
-
-    answers = end(ledger, last)
-
-    assert told(answers) == [Changed.BREAKER_CLOSED]
-    assert verdicts(answers) == [IN_30_S]
-
-
-def test_one_that_nobody_asks_for_a_window_after_its_pause_has_closed(ledger: Ledger) -> None:
-    *_, last = opened(ledger, more=1)
-    ledger.clock.advance(PAUSE + 5 * MINUTE)
 
     answers = end(ledger, last)
 

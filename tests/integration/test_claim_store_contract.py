@@ -88,14 +88,6 @@ def test_a_claim_holds_what_its_schedule_said(ledger: Ledger) -> None:
     assert ledger.seen(execution) == execution
 
 
-def test_a_claim_keeps_what_its_schedule_said_when_that_is_edited(ledger: Ledger) -> None:
-    execution = ledger.claimed(params='{"v":1}')
-
-    ledger.add(params='{"v":2}')
-
-    assert ledger.seen(execution).params == '{"v":1}'
-
-
 def test_of_sixteen_callers_one_is_answered_the_claim(ledger: Ledger) -> None:
     ledger.add()
     ledger.clock.advance(MINUTE)
@@ -131,7 +123,7 @@ def test_no_more_than_the_limit_is_taken_and_the_earliest_first(ledger: Ledger) 
 def test_a_key_that_is_taken_is_not_claimed_and_the_cursor_moves_on(ledger: Ledger) -> None:
     scheduler_id = ledger.add()
     key = "cron-2026-3-2-12-1"
-    ledger.records.run_now(scheduler_id, key=key, params=None, now=ledger.now, node="bee")
+    ledger.run_now(scheduler_id, key, node="bee")
     ledger.clock.advance(MINUTE)
 
     batch = ledger.claim_due()
@@ -159,16 +151,6 @@ def test_a_spread_run_is_claimed_now_and_due_for_its_message_later(ledger: Ledge
     assert ledger.now < execution.next_attempt_at < ledger.now + timedelta(minutes=10)
 
 
-def test_a_schedule_without_a_next_instant_is_never_due_again(ledger: Ledger) -> None:
-    ledger.claimed()
-    (stored,) = ledger.schedules.schedules(["report"])
-
-    ledger.clock.advance(timedelta(hours=1))
-
-    assert stored.next_due_at is None
-    assert ledger.claim_due() == Batch()
-
-
 def test_a_schedule_that_was_edited_while_due_reaches_the_planner_marked_so(
     ledger: Ledger,
 ) -> None:
@@ -182,7 +164,7 @@ def test_a_schedule_that_was_edited_while_due_reaches_the_planner_marked_so(
         asked[planned.schedule.name] = planned
         return ledger.planner(planned)
 
-    batch = ledger.claims.claim_due(now=ledger.now, limit=9, node="ant", planner=planner)
+    batch = ledger.claim_due(planner=planner)
 
     assert (asked["edited"].edited, asked["untouched"].edited) == (True, False)
     assert asked["edited"].next_due == NOON + MINUTE
@@ -210,7 +192,7 @@ def test_a_schedule_that_cannot_be_planned_does_not_stop_the_others(ledger: Ledg
             raise ArithmeticError("no such day")
         return ledger.planner(planned)
 
-    batch = ledger.claims.claim_due(now=ledger.now, limit=9, node="ant", planner=planner)
+    batch = ledger.claim_due(planner=planner)
 
     ((name, problem),) = batch.problems
     assert (name, "no such day" in problem) == ("bad", True)
@@ -361,9 +343,7 @@ def test_what_has_just_become_due_can_be_left_to_others(ledger: Ledger) -> None:
     ledger.add("just", schedule="2 12 * * *")
     ledger.clock.advance(2 * MINUTE + SECOND)
 
-    batch = ledger.claims.claim_due(
-        now=ledger.now, limit=9, node="ant", planner=ledger.planner, until=ledger.now - 2 * SECOND
-    )
+    batch = ledger.claim_due(until=ledger.now - 2 * SECOND)
     rest = ledger.claim_due()
 
     [before], [just] = batch.claimed, rest.claimed
@@ -376,9 +356,7 @@ def test_what_was_due_long_ago_can_be_left_for_later(ledger: Ledger) -> None:
     ledger.add("due", schedule="30 12 * * *")
     ledger.clock.advance(30 * MINUTE)
 
-    fresh = ledger.claims.claim_due(
-        now=ledger.now, limit=9, node="ant", planner=ledger.planner, since=ledger.now - MINUTE
-    )
+    fresh = ledger.claim_due(since=ledger.now - MINUTE)
     rest = ledger.claim_due()
 
     assert [one.schedule_name for one in fresh.claimed] == ["due"]
@@ -394,22 +372,6 @@ def test_the_next_due_instant_can_be_asked_for_behind_a_moment(ledger: Ledger) -
 
 
 # Planning what was edited
-
-
-def test_a_new_schedule_is_planned_from_its_creation(ledger: Ledger) -> None:
-    ledger.save(draft())
-
-    batch = ledger.plan_edited()
-
-    assert batch == Batch(looked=1)
-    assert ledger.claims.next_due() == NOON + MINUTE
-
-
-def test_what_is_planned_is_not_looked_at_again(ledger: Ledger) -> None:
-    ledger.add()
-    ledger.clock.advance(MINUTE)
-
-    assert ledger.plan_edited() == Batch()
 
 
 def test_no_more_schedules_than_the_limit_are_planned(ledger: Ledger) -> None:
@@ -760,14 +722,6 @@ def test_the_nodes_that_run_something_are_named(ledger: Ledger) -> None:
     ledger.finish(ended, IN_30_S, node="cat")
 
     assert set(ledger.claims.owners()) == {"ant", "bee"}
-
-
-def test_no_more_lapsed_ones_than_the_limit_are_found(ledger: Ledger) -> None:
-    for n in range(3):
-        ledger.running(f"job-{n}")
-    ledger.clock.advance(timedelta(hours=1))
-
-    assert len(ledger.lapsed(limit=2)) == 2
 
 
 # Handing over

@@ -203,9 +203,7 @@ def test_after_the_last_run_that_is_allowed_a_schedule_is_never_due_again(
     ledger: Ledger,
 ) -> None:
     ledger.add(**EVERY_MINUTE, conditions=Conditions(max_runs=2))
-    ledger.records.run_now(
-        ledger.schedules.schedules()[0].id, key="manual-1", params=None, now=ledger.now, node="ant"
-    )
+    ledger.run_now(ledger.schedules.schedules()[0].id, "manual-1")
 
     pass_minutes(ledger, 4)
 

@@ -376,7 +376,7 @@ def test_only_a_due_instant_arrives(ledger: Ledger) -> None:
     name = UUID(int=7)
     others = [manual_key(name), start_key(name), "boot-x", alive_key(1)]
     for key in (*others, backfill_key(ledger.now)):
-        ledger.records.run_now(id_, key=key, params=None, now=ledger.now, node="ant")
+        ledger.run_now(id_, key)
 
     assert [one.id for one in arrivals(ledger, ids).found] == [due.id]
 

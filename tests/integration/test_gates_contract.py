@@ -52,7 +52,7 @@ def due_together(ledger: Ledger, count: int, *, limit: int) -> list[Execution]:
 
 def run_now(ledger: Ledger, scheduler_id: int, number: int, params: str | None = None) -> Execution:
     key = manual_key(UUID(int=number))
-    return ledger.records.run_now(scheduler_id, key=key, params=params, now=ledger.now, node="ant")
+    return ledger.run_now(scheduler_id, key, params=params)
 
 
 def let_go(ledger: Ledger, *gates: str) -> list[int]:
@@ -260,19 +260,6 @@ def test_the_newest_run_asks_for_the_end_of_those_before_it_and_waits_for_that(
     assert ledger.finish(running, Complete(), SUCCESS) is State.CANCELLED
     assert ledger.seen(first).last_error == reason
     assert let_go(ledger) == [third.id]
-
-
-def test_who_was_asked_to_end_is_asked_and_told_of_once(ledger: Ledger) -> None:
-    id_ = ledger.add(overlap=OverlapPolicy.CANCEL_PREVIOUS)
-    ledger.clock.advance(MINUTE)
-    [first] = ledger.claim_due().claimed
-    start(ledger, first)
-    ledger.clock.advance(MINUTE)
-    ledger.claim_due()
-
-    answers = [ledger.claims.let_go([schedule_gate(id_)], now=ledger.now) for _ in range(5)]
-
-    assert [one.id for answer in answers for one in answer.cancelled] == [first.id]
 
 
 def test_a_run_that_a_person_holds_keeps_its_own_place_in_the_line_and_nobody_elses(

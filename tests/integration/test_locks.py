@@ -1,7 +1,7 @@
 """What a replica has locked keeps no other replica from what it has not."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -10,9 +10,8 @@ from sqlalchemy import URL, Connection, Select, select
 from cronhare.adapters.sql.claims import reconciliation as statements
 from cronhare.adapters.sql.claims.store import UNLOCKED_PLANS
 from cronhare.adapters.sql.dialects import open_engine
-from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.sql.tables.executions import BY_IDS
-from cronhare.adapters.sql.tables.tables import executions, nodes, plans
+from cronhare.adapters.sql.tables.tables import executions, plans
 from cronhare.domain.nodes import NodeReport
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import MINUTE, NOON, draft, empty, sql_ledger
@@ -98,24 +97,6 @@ def test_plans_that_are_locked_leave_the_others_free(
     free = other.scalars(UNLOCKED_PLANS, {"ids": ids[part : 2 * part]}).all()
 
     assert (len(locked), len(free)) == (part, part)
-
-
-def test_a_report_that_is_locked_keeps_no_node_from_reporting(
-    url: URL, two: tuple[Connection, Connection]
-) -> None:
-    empty(url)
-    engine = open_engine(url.render_as_string(hide_password=False))
-    store = SqlNodeStore(engine, FrozenClock(NOON))
-    names = ("ant-1-0a1b2c3d4e5f6071", "bee-2-0a1b2c3d4e5f6071", "cat-3-0a1b2c3d4e5f6071")
-    for name in names[:2]:
-        store.report(report(name, seen_at=NOON), kept_for=timedelta(0))
-    two[0].execute(select(nodes).where(nodes.c.name == names[0]).with_for_update())
-
-    later = NOON + timedelta(hours=2)
-    store.report(report(names[2], seen_at=later), kept_for=timedelta(0))
-
-    assert [each.name for each in store.nodes(now=later, limit=9).reports] == [names[2], names[0]]
-    engine.dispose()
 
 
 def report(name: str, *, seen_at: datetime) -> NodeReport:

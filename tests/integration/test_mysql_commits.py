@@ -83,10 +83,7 @@ def live(ledger: Ledger) -> object:
         [row.id for row in ledger.records.archive()], note="enough", now=ledger.now
     )
     by_hand = {
-        key: ledger.records.run_now(
-            execution.scheduler_id, key=key, params=None, now=ledger.now, node="ant"
-        )
-        for key in ("first", "second", "third")
+        key: ledger.run_now(execution.scheduler_id, key) for key in ("first", "second", "third")
     }
     ledger.records.cancel(by_hand["first"].id, now=ledger.now)
     ledger.claims.hand_over([by_hand["second"]], now=ledger.now)

@@ -32,7 +32,6 @@ from cronhare.ports.runner import AttemptResult, Captured
 from tests.integration.ledgers import (
     CRASH,
     EVERY_MINUTE,
-    FAILURE,
     FOR_GOOD,
     GRACES,
     IN_30_S,
@@ -159,19 +158,6 @@ def test_attempts_are_listed_oldest_first(ledger: Ledger) -> None:
     assert [attempt.signal for attempt in listed] == [None, 9, None]
 
 
-def test_output_is_listed_oldest_first_where_there_is_any(ledger: Ledger) -> None:
-    def wrote(text: str) -> AttemptResult:
-        return AttemptResult(outcome=FAILURE.outcome, stdout=Captured(head=text, bytes=len(text)))
-
-    first = ledger.finished(ledger.claimed(), IN_30_S, wrote("one"))
-    second = ledger.finished(first, IN_30_S)
-    third = ledger.finished(second, IN_30_S, wrote("three"))
-
-    listed = ledger.records.output(third.id)
-
-    assert [(output.attempt, output.stdout.head) for output in listed] == [(1, "one"), (3, "three")]
-
-
 def test_the_last_run_of_a_schedule_is_the_newest_that_was_not_skipped(ledger: Ledger) -> None:
     first = ledger.succeeded(ledger.claimed("twice"))
     second = ledger.finished(ledger.claimed("twice"), FOR_GOOD)
@@ -245,9 +231,7 @@ def test_the_newest_claim_is_one_of_what_was_due_by_itself(ledger: Ledger) -> No
     before = ledger.records.last_claim()
     execution = ledger.claimed(**EVERY_MINUTE)
     ledger.clock.advance(SECOND)
-    ledger.records.run_now(
-        execution.scheduler_id, key="manual-1", params=None, now=ledger.now, node="person"
-    )
+    ledger.run_now(execution.scheduler_id, "manual-1", node="person")
 
     after = ledger.records.last_claim()
 
@@ -528,9 +512,7 @@ def test_of_a_forgotten_execution_only_what_the_archive_says_is_known(
 def test_a_manual_run_is_claimed_and_found_by_the_next_reconciler(ledger: Ledger) -> None:
     scheduler_id = ledger.add(params='{"v":1}')
 
-    execution = ledger.records.run_now(
-        scheduler_id, key="manual-1", params=None, now=ledger.now, node="shell"
-    )
+    execution = ledger.run_now(scheduler_id, "manual-1", node="shell")
 
     assert (execution.state, execution.attempt) == (State.CLAIMED, 1)
     assert (execution.key, execution.params) == ("manual-1", '{"v":1}')
@@ -564,7 +546,7 @@ def test_a_run_by_hand_has_params_of_its_own_and_changes_nothing_of_its_schedule
     (stored, _) = ledger.schedules.schedules()
 
     execution, other = (
-        ledger.records.run_now(id_, key="manual-1", params='{"v":2}', now=ledger.now, node="shell")
+        ledger.run_now(id_, "manual-1", params='{"v":2}', node="shell")
         for id_ in (scheduler_id, off)
     )
 
@@ -577,7 +559,7 @@ def test_a_run_by_hand_has_params_of_its_own_and_changes_nothing_of_its_schedule
 @pytest.mark.parametrize("number", [4_711, -1, 10**30])
 def test_a_schedule_that_is_not_there_is_not_run_by_hand(ledger: Ledger, number: int) -> None:
     with pytest.raises(NotToBeRun, match=f"there is no schedule with the id {number}"):
-        ledger.records.run_now(number, key="manual-1", params=None, now=ledger.now, node="shell")
+        ledger.run_now(number, "manual-1", node="shell")
 
     assert ledger.executions() == []
 
@@ -618,15 +600,6 @@ def test_what_waits_is_cancelled_at_once(ledger: Ledger, state: State) -> None:
     ledger.clock.advance(DAY)
     assert not ledger.overdue()
     assert not ledger.claims.unfinished(after=0, limit=9)
-
-
-def test_what_runs_is_asked_to_end(ledger: Ledger) -> None:
-    execution = ledger.running()
-
-    answer = ledger.records.cancel(execution.id, now=ledger.now)
-
-    seen = ledger.seen(execution)
-    assert (answer, seen.state, seen.cancel_requested) == (State.RUNNING, State.RUNNING, True)
 
 
 @pytest.mark.parametrize(
@@ -805,9 +778,7 @@ def test_the_attempts_and_the_output_go_with_their_execution(ledger: Ledger) -> 
 
 def test_of_each_schedule_the_newest_successes_are_kept(ledger: Ledger) -> None:
     def succeed(scheduler_id: int, key: str) -> Execution:
-        run = ledger.records.run_now(
-            scheduler_id, key=key, params=None, now=ledger.now, node="shell"
-        )
+        run = ledger.run_now(scheduler_id, key, node="shell")
         return ledger.succeeded(run)
 
     busy, quiet = ledger.add("busy", status=False), ledger.add("quiet", status=False)
@@ -822,9 +793,7 @@ def test_of_each_schedule_the_newest_successes_are_kept(ledger: Ledger) -> None:
 
 def test_of_each_class_the_newest_runs_are_kept_and_what_awaits_a_person(ledger: Ledger) -> None:
     def begin(scheduler_id: int, key: str) -> Execution:
-        return ledger.records.run_now(
-            scheduler_id, key=key, params=None, now=ledger.now, node="shell"
-        )
+        return ledger.run_now(scheduler_id, key, node="shell")
 
     emails = ClassRetention(class_="emails", done=2, failed=1)
     unlimited = attrs.evolve(emails, class_="webhooks", done=None, failed=0)
@@ -852,9 +821,7 @@ def test_of_each_class_the_newest_runs_are_kept_and_what_awaits_a_person(ledger:
 
 def test_a_run_at_boot_is_known_for_a_day_however_many_follow_it(ledger: Ledger) -> None:
     def succeed(key: str) -> Execution:
-        run = ledger.records.run_now(
-            scheduler_id, key=key, params=None, now=ledger.now, node="shell"
-        )
+        run = ledger.run_now(scheduler_id, key, node="shell")
         return ledger.succeeded(run)
 
     scheduler_id = ledger.add("busy", status=False)

@@ -15,7 +15,6 @@ from cronhare.domain.lifecycle.orders import (
     ReplayProgress,
     ReplayState,
 )
-from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.retries.retry import Fail, Quarantine
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.ports.records import Retention
@@ -192,9 +191,7 @@ def test_a_stopped_one_begins_nothing_until_it_is_resumed(ledger: Ledger) -> Non
     again = ledger.replays.halt(id_, reason="twice", now=ledger.now)
     ledger.finished(first, FOR_GOOD)
     ledger.clock.advance(10 * SECOND)
-    none = ledger.replays.advance(
-        now=ledger.now, node="ant", policy=RetryPolicy(), random_fraction=lambda: 0
-    )
+    none = ledger.advanced_or_not()
 
     resumed = ledger.replays.resume(id_, now=ledger.now)
 
@@ -214,9 +211,7 @@ def test_of_several_schedulers_one_takes_each_step(ledger: Ledger) -> None:
 
     answers = at_once(
         4,
-        lambda _: ledger.replays.advance(
-            now=ledger.now, node="ant", policy=RetryPolicy(), random_fraction=lambda: 0.0
-        ),
+        lambda _: ledger.advanced_or_not(),
     )
 
     begun = [one.id for answer in answers if answer for one in answer.executions]
@@ -233,9 +228,7 @@ def test_what_is_cancelled_before_it_begins_is_left_out(ledger: Ledger) -> None:
     ended = [ledger.records.cancel(one.id, now=ledger.now) for one in (second, third, fourth)]
     for _ in range(6):
         ledger.clock.advance(4 * SECOND)
-        advance = ledger.replays.advance(
-            now=ledger.now, node="ant", policy=RetryPolicy(), random_fraction=lambda: 0.0
-        )
+        advance = ledger.advanced_or_not()
 
     assert ended == [State.CANCELLED, State.FAILED, State.FAILED]
     assert [ledger.seen(one).state for one in (second, third, fourth)] == ended

@@ -11,9 +11,8 @@ from sqlalchemy import Engine
 
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations.upgrade import upgrade
-from cronhare.domain.execution import Execution, State
+from cronhare.domain.execution import Execution
 from cronhare.domain.schedules.planning import Plan, Planned, plan
-from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
 from tests.frozen_clock import FrozenClock
@@ -86,25 +85,6 @@ def test_a_failed_upgrade_leaves_nothing_behind(engine: Engine, path: Path) -> N
 # Adoption
 
 
-def test_adopted_schedules_keep_their_columns_and_answer_to_their_ids(
-    engine: Engine, path: Path
-) -> None:
-    by_hand(path, ORIGINAL)
-
-    upgrade(engine, NOW)
-
-    every_minute, once = sql_ledger(FrozenClock(NOW), engine).schedules.schedules()
-    assert every_minute.draft is not None
-    assert once.draft is not None
-    assert (every_minute.name, every_minute.draft.task) == ("#16", TaskRef("report", 25))
-    assert every_minute.draft.params == '{"controller": "RefreshUserToken"}'
-    assert (once.name, once.draft.task) == ("#17", TaskRef("worker", 3))
-    assert once.draft.date_time == datetime(2026, 3, 2, 12, 30, tzinfo=UTC)
-    with closing(sqlite3.connect(path)) as connection:
-        [user] = connection.execute("SELECT user_id FROM Scheduler WHERE id = 16").fetchall()
-    assert user == (7,)
-
-
 def test_an_adopted_schedule_runs_no_instant_from_before_the_adoption(
     engine: Engine, path: Path
 ) -> None:
@@ -121,20 +101,6 @@ def test_an_adopted_schedule_runs_no_instant_from_before_the_adoption(
 
     assert (edits.looked, edits.claimed) == (3, ())
     assert claims.next_due() == NOW.replace(minute=1, second=0)
-
-
-def test_adopted_executions_count_as_succeeded_at_their_minute(engine: Engine, path: Path) -> None:
-    by_hand(
-        path, ORIGINAL + original_execution("cron-2025-12-12-8-0", "2025-12-12 08:00:03.120 +00:00")
-    )
-
-    [execution] = adopted(engine)
-
-    assert execution.state is State.SUCCEEDED
-    assert execution.due_at == datetime(2025, 12, 12, 8, 0, tzinfo=UTC)
-    assert execution.executed_at == datetime(2025, 12, 12, 8, 0, 3, 120_000, tzinfo=UTC)
-    assert (execution.key, execution.container_id) == ("cron-2025-12-12-8-0", "web-1-4711")
-    assert (execution.task, execution.attempt) == (TaskRef("report", 25), 1)
 
 
 @pytest.mark.parametrize(

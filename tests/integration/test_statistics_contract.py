@@ -165,7 +165,7 @@ def test_what_has_no_times_is_told_of_while_it_is_enabled(ledger: Ledger) -> Non
     ledger.save(by_hand("hand"), by_hand("off", status=False), by_hand("new"))
     ledger.plan_edited()
     [hand] = ledger.schedules.schedules(["hand"])
-    run = ledger.records.run_now(hand.id, key="manual-1", params=None, now=ledger.now, node="bee")
+    run = ledger.run_now(hand.id, "manual-1", node="bee")
     ended = ledger.finished(run, FOR_GOOD).finished_at
 
     found = ledger.statistics.last_results(limit=10).results

@@ -40,7 +40,7 @@ def test_so_do_runs_by_hand_and_messages_from_elsewhere(ledger: Ledger) -> None:
     id_ = ids_of(ledger.schedules, ["pump"])["pump"]
     message = TaskMessage(type="report", id=25, scheduler_id=id_, params_scheduler="{}")
 
-    by_hand = ledger.records.run_now(id_, key="manual-1", params=None, now=ledger.now, node="ant")
+    by_hand = ledger.run_now(id_, "manual-1")
     adopted = ledger.attempts.adopt(
         message, key="manual-2", queue="cron_scheduler", deaths=0, now=ledger.now, node="ant"
     )
@@ -85,7 +85,7 @@ def test_of_many_that_begin_it_at_once_one_does(ledger: Ledger, *, is_planned: b
 
 def run_now(ledger: Ledger, key: str) -> Execution:
     id_ = ids_of(ledger.schedules, ["pump"])["pump"]
-    return ledger.records.run_now(id_, key=key, params=None, now=ledger.now, node="ant")
+    return ledger.run_now(id_, key)
 
 
 def test_what_was_begun_to_stay_alive_and_has_not_ended_is_listed_by_itself(
@@ -96,7 +96,7 @@ def test_what_was_begun_to_stay_alive_and_has_not_ended_is_listed_by_itself(
     ledger.save(draft("pump"))
     ids = ids_of(ledger.schedules, ["pump", "innocent"])
     for name, key in (("pump", "manual-1"), ("pump", "manual-2"), ("innocent", "manual-3")):
-        ledger.records.run_now(ids[name], key=key, params=None, now=ledger.now, node="ant")
+        ledger.run_now(ids[name], key)
 
     def found(schedule: str | None) -> list[int]:
         which = ExecutionFilter(schedule=schedule, states=UNFINISHED, stays_alive=True, limit=1)

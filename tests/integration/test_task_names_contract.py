@@ -55,9 +55,7 @@ def test_an_execution_keeps_whose_task_it_runs(ledger: Ledger) -> None:
 
 def test_what_was_skipped_a_manual_run_and_a_failure_are_named_too(ledger: Ledger) -> None:
     scheduler_id = add(ledger, **EVERY_MINUTE)
-    by_hand = ledger.records.run_now(
-        scheduler_id, key="manual-1", params=None, now=ledger.now, node="ant"
-    )
+    by_hand = ledger.run_now(scheduler_id, "manual-1")
 
     ledger.finished(by_hand, FOR_GOOD)
 
