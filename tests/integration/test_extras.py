@@ -91,10 +91,6 @@ def needs(extra: str, said: Said) -> bool:
     return sentence in text and "Traceback" not in text and "secret" not in text
 
 
-def test_the_extras_are_more_than_what_is_named_in_them() -> None:
-    assert modules_of_extras() >= {"pika", "pymysql", "yarl", "uvicorn", "anyio"}
-
-
 def test_alone_it_runs_the_examples(tmp_path: Path, alone: dict[str, str]) -> None:
     command: list[str | Path] = [PROGRAM, "up", "--jobs", ROOT / "examples" / "jobs.toml"]
     with (tmp_path / "log").open("wb") as log:
@@ -128,13 +124,6 @@ def test_a_database_server_needs_its_extra(
     assert needs("mysql", said)
 
 
-@pytest.mark.parametrize("road", ["db upgrade", "doctor", "settings"])
-def test_each_kind_of_database_has_its_own(
-    road: str, tmp_path: Path, alone: dict[str, str]
-) -> None:
-    assert needs("postgresql", call(road, tmp_path, alone | POSTGRESQL))
-
-
 @pytest.mark.parametrize("road", ["run nightly", *ROADS[-3:], *PROCESSES])
 def test_a_broker_needs_its_extra(road: str, tmp_path: Path, alone: dict[str, str]) -> None:
     (tmp_path / "jobs.toml").write_text(JOBS)
@@ -154,13 +143,6 @@ def test_the_http_api_needs_its_own(tmp_path: Path, alone: dict[str, str]) -> No
     assert "web: it needs the extra web, which is not installed; run: " in said.err
     assert f"{sys.executable} -m pip install 'cronhare[web]'" in said.err
     assert "Traceback" not in said.err
-
-
-def test_two_missing_extras_are_told_at_once(tmp_path: Path, alone: dict[str, str]) -> None:
-    said = call("db upgrade", tmp_path, alone | MYSQL | RABBITMQ)
-
-    assert needs("mysql", said)
-    assert needs("rabbitmq", said)
 
 
 @pytest.mark.parametrize(
@@ -189,26 +171,3 @@ def test_an_import_loads_no_library(module: str) -> None:
     libraries = packages_distributions().keys() - {"cronhare"}
     assert not libraries & {name.partition(".")[0] for name in loaded}
     assert len(loaded) < 40
-
-
-def steps(target: str, folder: Path) -> list[str]:
-    """Give the locks that a target of the Makefile installs, in a clone where nothing is yet."""
-    needed = ("Makefile", "pyproject.toml", "hatch_build.py", "src/adapters/process/vfork.c")
-    for path in (*needed, *(f"requirements/{name}" for name in LOCKS)):
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes((ROOT / path).read_bytes())
-    said = subprocess.run(
-        ["make", "--dry-run", target], cwd=folder, capture_output=True, text=True, check=True
-    )
-    return re.findall(r"--requirement requirements/(\S+)", said.stdout)
-
-
-LOCKS = ("with-page.lock", "build.lock", "dev.lock")
-
-
-def test_make_run_installs_what_runs_and_make_test_the_rest(tmp_path: Path) -> None:
-    for target in ("run", "test"):
-        (tmp_path / target).mkdir()
-
-    assert steps("run", tmp_path / "run") == ["with-page.lock", "build.lock"]
-    assert steps("test", tmp_path / "test") == list(LOCKS)

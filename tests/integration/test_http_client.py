@@ -209,18 +209,6 @@ async def test_a_value_that_could_become_another_header_is_not_sent(
         await client().send(asking)
 
 
-async def test_a_look_up_that_hangs_is_given_up() -> None:
-    hanging = threading.Event()
-
-    def look_up(_: str, __: int) -> list[str]:
-        hanging.wait()
-        return []
-
-    with pytest.raises(HttpFailed, match="no whole answer within"):
-        await client(look_up=look_up).send(request(80, seconds=0.2))
-    hanging.set()
-
-
 async def test_who_cancels_waits_for_nothing(serve: Serve) -> None:
     gone = threading.Event()
 

@@ -161,18 +161,6 @@ async def test_servers_that_drip_keep_mails_no_longer_than_the_timeout(
     assert await send(mailer, about()) is None
 
 
-async def test_who_cancels_a_mail_hangs_up(mailer: Mailer, box: MailBox) -> None:
-    box.endless = ("250-x", 0.02)
-    sending = asyncio.create_task(send(mailer, about()))
-    await asyncio.sleep(0.3)
-
-    sending.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await sending
-
-    assert await asyncio.to_thread(box.were_left.wait, 10), "the connection was kept"
-
-
 async def test_a_server_without_tls_is_told_nothing_in_plain_text() -> None:
     with mail_server() as box:
         server = attrs.evolve(MailServer.parse(box.url), is_plain=False)

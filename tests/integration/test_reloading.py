@@ -138,19 +138,6 @@ def test_a_reload_that_the_ledger_refuses_half_way_changes_nothing(
     assert "Nothing was reloaded, all goes on as before" in caplog.text
 
 
-def test_the_page_compares_with_the_file_that_was_read_last(house: House) -> None:
-    house.write("new")
-    before = house.change("old")
-
-    house.reload()
-    taken = house.change("new")
-    house.file.write_text("[")
-    house.reload()
-
-    assert (before, taken, house.change("new")) == (Change.KEEP, Change.KEEP, Change.KEEP)
-    assert house.change("old") is None, "it is disabled already"
-
-
 @pytest.mark.parametrize("unheard", [["taken unheard"], ["away", "away", "taken unheard"]])
 def test_a_reload_that_the_ledger_does_not_answer_is_repeated_until_it_does(
     house: House, caplog: pytest.LogCaptureFixture, unheard: list[str]
@@ -166,19 +153,6 @@ def test_a_reload_that_the_ledger_does_not_answer_is_repeated_until_it_does(
     assert "Nothing was reloaded" not in caplog.text
     assert caplog.text.count("It is not known whether the schedules are those of") == 1
     assert "new: new; gone: old" in caplog.text
-
-
-def test_a_key_that_lacks_params_is_warned_of_and_stops_no_schedule(
-    house: House, caplog: pytest.LogCaptureFixture
-) -> None:
-    house.write("new")
-    with house.file.open("a") as file:
-        file.write('concurrency = { key = "c-{params.dry}", limit = 5 }\nparams = { dry = true }\n')
-
-    house.reload()
-
-    assert (house.on, house.tasks) == (["new"], ["new"])
-    assert "params.dry is no text or whole number in its params" in caplog.text
 
 
 def test_no_run_meets_a_worker_that_lacks_its_task_while_it_reloads(house: House) -> None:
@@ -214,18 +188,6 @@ def test_a_file_that_an_editor_has_only_emptied_is_refused(
     assert (house.on, house.tasks) == (["old"], ["old"])
     [refused] = [line for line in caplog.records if "Nothing was reloaded" in line.message]
     assert "if it is meant, end this process" in str(vars(refused))
-
-
-def test_nor_is_one_taken_that_was_cut_before_its_schedules(
-    house: House, caplog: pytest.LogCaptureFixture
-) -> None:
-    house.file.write_text(JOBS.format(name="new").partition("[schedules")[0])
-
-    house.reload()
-
-    assert (house.on, house.tasks) == (["old"], ["old"])
-    [refused] = [line for line in caplog.records if "Nothing was reloaded" in line.message]
-    assert "has no schedule at all" in refused.__dict__["stack"]
 
 
 CALENDAR = """BEGIN:VCALENDAR
@@ -337,15 +299,6 @@ def test_a_scheduler_takes_the_targets_of_its_file_and_none_of_its_tasks(
     assert (tower.targets, lacking(caplog)) == (["new", "own"], ["notify.old", "notify.new"])
     assert not list(tower.container.catalog())
     assert f"Reloaded {file}: targets: new, own" in caplog.text
-
-
-def test_a_scheduler_whose_file_has_targets_alone_takes_them_again(file: Path) -> None:
-    file.write_text(TARGETS)
-    tower = Tower(file)
-
-    tower.reload(TARGETS.replace("notify.old", "notify.new"))
-
-    assert tower.targets == ["new", "own"]
 
 
 @pytest.mark.parametrize(

@@ -143,17 +143,6 @@ def test_while_the_ledger_is_away_a_signal_ends_it(start: StartRequest) -> None:
     assert "secret" not in process.log.read_text()
 
 
-def test_a_worker_says_what_it_is_and_that_it_works(
-    start: StartRequest, ledger: str, vhost: str
-) -> None:
-    process = start("worker", ledger, vhost)
-
-    process.until("; queues cron_scheduler; 1 task of jobs.toml, 1 at a time")
-    process.until("Consuming cron_scheduler")
-
-    assert process.end() == 0
-
-
 def test_a_scheduler_says_what_it_is_and_that_it_works(
     start: StartRequest, ledger: str, vhost: str
 ) -> None:

@@ -129,18 +129,6 @@ def shapes(log: str) -> set[str]:
     return {re.sub(r"[\d.,]+", "N", line) for line in plain.splitlines()}
 
 
-def test_shutdown_waits_for_what_runs(start: Starter, tmp_path: Path) -> None:
-    up = start(write_slow(tmp_path, seconds=1.5))
-    up.until(r"\] begun")
-
-    status = up.end()
-
-    assert status == 0
-    assert "[WARN] SIGTERM received, shutting down gracefully..." in up.log
-    assert "Task completed successfully" in up.log
-    assert up.log.rstrip().endswith("[INFO] Shutdown complete")
-
-
 def test_a_new_job_that_is_applied_beside_it_succeeds_at_its_first_attempt(
     start: Starter, tmp_path: Path
 ) -> None:
@@ -255,26 +243,6 @@ def test_what_a_running_task_has_written_is_shown(start: Starter, tmp_path: Path
     up.process.send_signal(signal.SIGINT)
     up.until("second signal")  # two at once would be one
     assert up.end(signal.SIGINT) == 0
-
-
-def test_a_node_at_work_is_listed(start: Starter, tmp_path: Path) -> None:
-    up = start(write_slow(tmp_path, seconds=120))
-    up.until(r"\] begun")
-
-    while not (found := json.loads(asked(tmp_path, "nodes", "list", "--json").stdout)):
-        time.sleep(0.5)
-    [node] = found
-    listed = asked(tmp_path, "nodes", "list").stdout
-
-    assert (node["role"], node["silent"]) == ("up", False)
-    assert node["queues"] == ["cron_scheduler"]
-    assert node["running"] <= node["concurrency"]
-    assert node["name"].startswith(node["host"])
-    assert node["name"] in "".join(listed.split())
-    up.process.send_signal(signal.SIGINT)
-    up.until("second signal")  # two at once would be one
-    assert up.end(signal.SIGINT) == 0
-    assert json.loads(asked(tmp_path, "nodes", "list", "--json").stdout) == []
 
 
 def test_past_instants_run_on_request_once_and_say_when_they_were_due(

@@ -134,19 +134,6 @@ def settings_that_exist() -> set[str]:
     return {f"CRON_{name.upper()}" for name in Settings.declared()}
 
 
-@pytest.mark.parametrize(
-    ("processes", "pages"),
-    [(list(compose_processes()), {}), (list(kubernetes_processes()), {"web": 2})],
-    ids=["compose", "k8s"],
-)
-def test_two_schedulers_and_three_workers_run(
-    processes: Sequence[Process], pages: Mapping[str, int]
-) -> None:
-    replicas = {process.command[0]: process.replicas for process in processes if process.replicas}
-
-    assert replicas == {"scheduler": 2, "worker": 3, **pages}
-
-
 @each_process
 def test_a_process_is_given_commands_and_settings_that_exist(process: Process) -> None:
     variables = {name for name in process.environment if name.startswith("CRON_")}
@@ -188,22 +175,6 @@ def test_passwords_are_in_files_and_in_no_environment(process: Process) -> None:
     assert "://" not in values
 
 
-def test_schedulers_have_the_jobs_file_of_the_workers_to_tell_what_none_of_them_tells() -> None:
-    files = {
-        role: [each.environment.get("CRON_JOBS") for each in PROCESSES if each.command[0] == role]
-        for role in ("scheduler", "worker")
-    }
-
-    assert files["scheduler"] == files["worker"] == ["/etc/cronhare/jobs.toml"] * 3
-    mounts = [
-        {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-        for manifest in of_kind("Deployment")
-        if manifest["metadata"]["name"] in {"cronhare-scheduler", "cronhare-worker"}
-        for container in manifest["spec"]["template"]["spec"]["containers"]
-    ]
-    assert [each["jobs"] for each in mounts] == ["/etc/cronhare"] * 2
-
-
 def test_nothing_starts_before_the_schema_is_there() -> None:
     services = compose_services()
     waits = {name: each["depends_on"] for name, each in services.items()}
@@ -211,21 +182,6 @@ def test_nothing_starts_before_the_schema_is_there() -> None:
     assert waits.pop("migrate") == {"mariadb": {"condition": "service_healthy"}}
     done = {"migrate": {"condition": "service_completed_successfully"}}
     assert list(waits.values()) == [done] * 3
-
-
-def test_what_compose_mounts_is_declared_and_made() -> None:
-    whole = compose()
-    script = (DEPLOY / "make-secrets").read_text()
-
-    wanted = {
-        each if isinstance(each, str) else each["source"]
-        for service in whole["services"].values()
-        for each in service.get("secrets", ())
-    }
-    assert wanted == whole["secrets"].keys()
-    assert all(secret["file"] == f"secrets/{name}" for name, secret in whole["secrets"].items())
-    assert all(f'"$staging/{name}"' in script for name in wanted)
-    assert (DEPLOY / whole["configs"]["jobs"]["file"]).is_file()
 
 
 def test_containers_may_do_as_little_as_possible() -> None:
@@ -258,20 +214,6 @@ def test_containers_may_do_as_little_as_possible() -> None:
         assert container["resources"].keys() == {"requests", "limits"}
 
 
-def test_each_role_has_a_user_of_its_own_in_the_database() -> None:
-    given = {name: each["environment"] for name, each in compose_services().items()}
-    files = {name: each["CRON_DATABASE_URL_FILE"] for name, each in given.items()}
-
-    assert files == {
-        "migrate": "/run/secrets/migrate-database-url",
-        "apply": "/run/secrets/scheduler-database-url",
-        "scheduler": "/run/secrets/scheduler-database-url",
-        "worker": "/run/secrets/worker-database-url",
-    }
-    for name, file in files.items():
-        assert Path(file).name in compose()["services"][name]["secrets"]
-
-
 def test_each_process_is_probed_where_it_answers() -> None:
     [config] = [each["data"] for each in of_kind("ConfigMap") if "jobs.toml" not in each["data"]]
     for deployment in of_kind("Deployment"):
@@ -288,52 +230,6 @@ def test_each_process_is_probed_where_it_answers() -> None:
         service = compose_services()[name]
         _, port = service["environment"]["CRON_PROBE_ADDRESS"].split(":")
         assert f"127.0.0.1:{port}{HEALTH}" in service["healthcheck"]["test"][-1]
-
-
-def test_kubernetes_opens_the_page_to_the_ingress_alone_where_it_listens() -> None:
-    [deployment] = [each for each in of_kind("Deployment") if "web" in each["metadata"]["name"]]
-    [page] = [each for each in of_kind("NetworkPolicy") if "web" in each["metadata"]["name"]]
-    [service] = of_kind("Service")
-    pod = deployment["spec"]["template"]
-    [container] = pod["spec"]["containers"]
-    given = {each["name"]: each["value"] for each in container["env"]}
-    _, address = given["CRON_WEB_ADDRESS"].split(":")
-
-    assert {"name": "web", "containerPort": int(address)} in container["ports"]
-    assert service["spec"]["ports"] == [{"name": "web", "port": 8520, "targetPort": "web"}]
-    for selector in (service["spec"]["selector"], page["spec"]["podSelector"]["matchLabels"]):
-        assert selector == pod["metadata"]["labels"]
-    assert page["spec"]["policyTypes"] == ["Ingress"]
-    [rule] = page["spec"]["ingress"]
-    assert rule["ports"] == [{"protocol": "TCP", "port": int(address)}]
-    assert "namespaceSelector" in rule["from"][0]
-
-
-def test_kubernetes_keeps_one_scheduler_and_loses_one_worker_at_a_time() -> None:
-    budgets = {each["metadata"]["name"]: each["spec"] for each in of_kind("PodDisruptionBudget")}
-
-    for deployment in of_kind("Deployment"):
-        selector = deployment["spec"]["selector"]
-        assert budgets[deployment["metadata"]["name"]]["selector"] == selector
-        labels = deployment["spec"]["template"]["metadata"]["labels"]
-        assert selector["matchLabels"].items() <= labels.items()
-    assert budgets["cronhare-scheduler"]["minAvailable"] == 1
-    assert budgets["cronhare-web"]["minAvailable"] == 1
-    assert budgets["cronhare-worker"]["maxUnavailable"] == 1
-
-
-def test_kubernetes_mounts_what_is_there() -> None:
-    configs = {each["metadata"]["name"] for each in of_kind("ConfigMap")}
-
-    for manifest in [*of_kind("Job"), *of_kind("Deployment")]:
-        pod = manifest["spec"]["template"]["spec"]
-        volumes = {volume["name"]: volume for volume in pod["volumes"]}
-        assert volumes["secrets"]["secret"]["secretName"] == "cronhare"
-        assert {
-            each["configMap"]["name"] for each in pod["volumes"] if "configMap" in each
-        } <= configs
-        for container in [*pod.get("initContainers", ()), *pod["containers"]]:
-            assert {mount["name"] for mount in container["volumeMounts"]} <= volumes.keys()
 
 
 def test_every_image_is_this_version() -> None:
@@ -356,43 +252,10 @@ def test_all_ways_run_the_same_jobs_file() -> None:
     assert tomllib.loads(in_kubernetes) == tomllib.loads(_read(DEPLOY / "jobs.toml"))
 
 
-@pytest.mark.parametrize("name", ["cronhare-scheduler.service", "cronhare-worker@.service"])
-def test_a_unit_hands_its_secrets_over_as_credentials(name: str) -> None:
-    found = unit(name)
-    credentials = [line.split(":")[0] for line in found["LoadCredential"]]
-
-    files = {f"%d/{credential}" for credential in credentials}
-    named = dict(line.split("=", 1) for line in found["Environment"])
-    assert named.pop("CRON_PROBE_ADDRESS").startswith("127.0.0.1:952")
-    assert set(named.values()) == files
-    assert found["User"] == ["cronhare"]
-    assert found["Restart"] == ["always"]
-
-
-def test_systemd_tells_the_worker_alone_and_outlasts_a_hungry_task() -> None:
-    found = unit("cronhare-worker@.service")
-
-    assert found["KillMode"] == ["mixed"]
-    assert found["OOMPolicy"] == ["continue"]
-
-
 def dockerfile() -> list[tuple[str, str]]:
     text = re.sub(r"^#.*\n", "", _read(DEPLOY / "Dockerfile"), flags=re.MULTILINE)
     lines = text.replace("\\\n", " ").splitlines()
     return [(line.split()[0], " ".join(line.split()[1:])) for line in lines if line.strip()]
-
-
-def test_the_image_copies_what_exists_and_the_builder_is_sent() -> None:
-    sent = {line[1:] for line in _read(ROOT / ".dockerignore").splitlines() if line.startswith("!")}
-    copies = [
-        rest.split() for word, rest in dockerfile() if word == "COPY" and "--from" not in rest
-    ]
-
-    sources = [source for copy in copies for source in copy[:-1]]
-    assert sources
-    for source in sources:
-        assert (ROOT / source).exists()
-        assert source.split("/")[0] in sent
 
 
 def test_the_image_takes_nothing_from_the_network_that_is_not_pinned() -> None:
@@ -405,16 +268,6 @@ def test_the_image_takes_nothing_from_the_network_that_is_not_pinned() -> None:
     assert len(installs) == 3
     for step in installs:
         assert "--no-index" in step or "--require-hashes --only-binary :all:" in step
-
-
-def test_the_image_runs_as_nobody_under_an_init() -> None:
-    instructions = dockerfile()
-    begins = [place for place, (word, _) in enumerate(instructions) if word == "FROM"]
-    last = dict(instructions[begins[-1] :])
-
-    assert len(begins) == 2
-    assert last["USER"] == "10001:10001"
-    assert last["ENTRYPOINT"] == '["/usr/bin/tini", "--", "cronhare"]'
 
 
 def test_the_image_holds_no_secret() -> None:
@@ -449,14 +302,6 @@ def test_the_runtime_lock_holds_every_dependency_and_nothing_of_an_extra() -> No
     assert not extras & pins("runtime.lock").keys()
 
 
-def test_make_run_installs_the_page_as_well() -> None:
-    page = named(PROJECT["optional-dependencies"]["web"])
-
-    assert pins("runtime.lock").items() <= pins("with-page.lock").items()
-    assert page <= pins("with-page.lock").keys()
-    assert "requirements/with-page.lock" in _read(ROOT / "Makefile").partition("touch $@")[0]
-
-
 def test_the_image_speaks_to_every_server() -> None:
     extras = set().union(*map(named, PROJECT["optional-dependencies"].values()))
     installed = re.findall(r"--requirement requirements/(\S+)", _read(DEPLOY / "Dockerfile"))
@@ -468,8 +313,3 @@ def test_the_image_speaks_to_every_server() -> None:
 
 def _read(path: Path) -> str:
     return path.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("path", sorted((DEPLOY / "systemd").glob("*.service")), ids=str)
-def test_systemd_reloads_by_the_signal_that_reloads(path: Path) -> None:
-    assert "ExecReload=/bin/kill -HUP $MAINPID" in path.read_text().splitlines()

@@ -28,13 +28,6 @@ def test_its_text_shows_scheme_hosts_ports_and_place_and_nothing_else() -> None:
     assert SECRET not in repr(url)
 
 
-def test_what_is_not_named_is_none() -> None:
-    url = parse("amqp://a")
-
-    assert (url.user, url.password, url.place, url.options) == (None, None, None, {})
-    assert parse("amqp://a/").place == ""
-
-
 @pytest.mark.parametrize(
     ("url", "why"),
     [
@@ -69,28 +62,6 @@ def test_what_cannot_be_used_is_refused_without_a_word_of_it(url: str, why: str)
 
     assert why in str(caught.value)
     assert SECRET not in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["a.b", "a.b.", f"{'a' * 63}.b", "10.0.0.1", "a_b-c.d"])
-def test_a_name_that_a_resolver_can_be_asked_for_is_taken(name: str) -> None:
-    assert parse(f"amqp://{name}").hosts == (Host(name.removesuffix("."), 5672),)
-
-
-@pytest.mark.parametrize(
-    ("name", "is_local"),
-    [
-        ("localhost", True),
-        ("127.0.0.1", True),
-        ("127.8.8.8", True),
-        ("::1", True),
-        ("0.0.0.0", False),
-        ("10.0.0.1", False),
-        ("localhost.example.org", False),
-        ("db", False),
-    ],
-)
-def test_this_machine_is_told_from_others(name: str, is_local: bool) -> None:
-    assert Host(name, 1).is_local is is_local
 
 
 def server(url: str) -> LedgerServer:
@@ -150,12 +121,6 @@ def test_a_certificate_or_a_socket_proves_who_answers(url: str, *, proven: bool)
     there = server(url)
 
     assert [there.is_proven(host) for host in there.hosts] == [proven]
-
-
-def test_of_several_hosts_each_is_judged_by_itself() -> None:
-    there = server("mysql://localhost,db/cron")
-
-    assert [there.tls_to(host) for host in there.hosts] == [Tls.OFFERED, Tls.VERIFIED]
 
 
 @pytest.mark.parametrize(

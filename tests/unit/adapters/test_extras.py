@@ -26,11 +26,6 @@ def test_each_extra_is_known_with_the_modules_of_its_libraries() -> None:
     assert declared == {extra: set(modules) for extra, modules in EXTRAS.items()}
 
 
-@pytest.mark.parametrize("extra", EXTRAS)
-def test_what_is_installed_is_not_missing(extra: str) -> None:
-    require(extra)
-
-
 @pytest.mark.parametrize(
     ("extra", "module"),
     [(extra, module) for extra, modules in EXTRAS.items() for module in modules],
@@ -58,10 +53,3 @@ def test_a_server_is_not_spoken_to_without_its_extra(monkeypatch: pytest.MonkeyP
         open_engine("postgresql+psycopg://user:secret@host/database")
     with pytest.raises(ExtraMissing, match="rabbitmq"):
         check_broker("amqp://user:secret@host/")
-
-
-def test_the_defaults_need_no_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for module in (module for modules in EXTRAS.values() for module in modules):
-        monkeypatch.setitem(sys.modules, module, None)
-
-    open_engine(f"sqlite:///{tmp_path}/ledger").dispose()

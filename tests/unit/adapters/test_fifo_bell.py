@@ -3,9 +3,7 @@
 import logging
 import os
 import stat
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -51,14 +49,6 @@ def test_whatever_name_leads_to_the_ledger_it_is_one_bell(ledger: Path) -> None:
     link.symlink_to(ledger)
 
     ring(link)
-
-    assert bell.wait(HANGS) is True
-
-
-def test_the_end_of_a_wait_can_be_had_from_another_thread(ledger: Path) -> None:
-    bell = listening(ledger)
-
-    bell.wake()
 
     assert bell.wait(HANGS) is True
 
@@ -110,19 +100,3 @@ def test_what_is_in_its_place_is_left_as_it_is_and_told(
         file.read_text() in {"", "mine"} for file in ledger.parent.iterdir() if file.is_file()
     )
     assert "What is run by hand begins up to 5 s late" in caplog.text
-
-
-def test_a_flood_blocks_nobody_and_is_taken_in_parts(ledger: Path) -> None:
-    bell = listening(ledger)
-    flood = os.open(beside(ledger), os.O_WRONLY | os.O_NONBLOCK)
-    with suppress(BlockingIOError):
-        while os.write(flood, b"\0" * 4_096):
-            pass
-
-    begun = time.monotonic()
-    ring(ledger)
-    bell.wake()
-
-    assert bell.wait(HANGS) is True
-    assert time.monotonic() - begun < HANGS
-    os.close(flood)

@@ -8,7 +8,7 @@ import pytest
 from cronhare.adapters.http.task_runner import HttpTaskRunner
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.retries.outcome import Ending, ErrorClass
-from cronhare.domain.schedules.http_call import MOST_HEADERS, MOST_SENT, OUR_HEADERS, HttpCall
+from cronhare.domain.schedules.http_call import HttpCall
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.runner import Invocation, StopReason
 from cronhare.ports.system import HttpAnswer, HttpFailed, HttpRefused, HttpRequest
@@ -76,27 +76,6 @@ async def test_params_are_posted_as_json_with_what_tells_the_run_from_others() -
     assert ran.outcome.ending is Ending.SUCCEEDED
     assert ran.stdout.head == "accepted"
     assert ran.stderr.head == "POST https://shop.example: 202 Accepted, 8 bytes\n"
-
-
-async def test_as_many_headers_as_a_file_may_give_are_sent_with_ours() -> None:
-    http = Http(HttpAnswer(status=200))
-    called = invocation(headers={f"X-{number}": "1" for number in range(MOST_HEADERS)})
-
-    await HttpTaskRunner(http, {}).run(attrs.evolve(called, topic="orders"))
-
-    [asked] = http.asked
-    assert len(asked.headers) == MOST_SENT
-    assert {name.lower() for name in asked.headers} > OUR_HEADERS
-
-
-@pytest.mark.parametrize("name", ["Content-Type", "content-type", "CONTENT-TYPE"])
-async def test_the_type_of_a_body_is_said_once_however_it_is_written(name: str) -> None:
-    http = Http(HttpAnswer(status=200))
-
-    await HttpTaskRunner(http, {}).run(invocation(headers={name: "application/vnd.shop+json"}))
-
-    said = {n: value for n, value in http.asked[0].headers.items() if n.lower() == "content-type"}
-    assert said == {name: "application/vnd.shop+json"}
 
 
 async def test_a_get_has_no_body() -> None:
@@ -191,13 +170,3 @@ async def test_an_answer_is_not_waited_for_once_it_is_stopped(
     assert stopped == [True] * len(reasons)
     assert (await running).outcome.ending is ending
     assert not runner.stop(7, StopReason.CANCELLED)
-
-
-async def test_closing_interrupts_what_runs() -> None:
-    runner = HttpTaskRunner(Http(None), {})
-    running = asyncio.create_task(runner.run(invocation()))
-    await asyncio.sleep(0)
-
-    await runner.close()
-
-    assert (await running).outcome.ending is Ending.INTERRUPTED

@@ -1,22 +1,10 @@
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-
-from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
-from cronhare.domain.retries.policy import RetryPolicy
 
 TASK = '[tasks.t]\nid = 1\ncommand = ["true"]\n'
 
 Faults = Callable[[str | bytes], list[str]]
-
-
-def test_a_queue_of_the_file_is_one_that_a_schedule_could_name(faults: Faults) -> None:
-    [form] = faults('queues = ["Mail"]')
-    [own] = faults('queues = ["cron_scheduler_retry"]')
-
-    assert '"Mail"] is not a queue\'s name' in form
-    assert own.startswith("queues: cron_scheduler_retry is one of the system's own queues")
 
 
 def test_every_fault_is_told_at_once_with_its_place(faults: Faults) -> None:
@@ -196,13 +184,6 @@ def test_a_task_that_does_not_exist_is_told_with_the_one_that_may_be_meant(fault
     assert none == ["schedules.s: task: there is no task 'xyz'; there are no tasks"]
 
 
-def test_a_number_may_be_used_once_for_each_type(tmp_path: Path) -> None:
-    path = tmp_path / "jobs.toml"
-    path.write_text(f'{TASK}[tasks.u]\nid = 1\ntype = "report"\ncommand = ["true"]\n')
-
-    assert len(read_jobs(path, policy=RetryPolicy()).tasks) == 2
-
-
 @pytest.mark.parametrize("name", ["Report", "a b", "-a", "", "x" * 64, "ä", "a\\n"])
 def test_a_name_that_is_not_allowed_says_what_is(faults: Faults, name: str) -> None:
     [said] = faults(f'{TASK}[schedules."{name}"]\ntask = "t"\non_start = true\n')
@@ -251,17 +232,3 @@ def test_a_file_that_is_no_toml_says_where(
 )
 def test_tables_of_the_wrong_shape_are_told(faults: Faults, content: str, fault: str) -> None:
     assert fault in faults(content)
-
-
-def test_the_whole_sentence_names_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "jobs.toml"
-    path.write_text("speed = 3\n[tasks.t]\n")
-
-    with pytest.raises(JobsFileInvalid) as refused:
-        read_jobs(path, policy=RetryPolicy())
-
-    assert str(refused.value) == (
-        f"{path}: speed: is not known here; there are calendars, classes, defaults, notify, "
-        "queues, schedules, source, tasks; "
-        "tasks.t: command: is missing; give a command, a url, python, or remind"
-    )

@@ -95,15 +95,3 @@ def test_what_cannot_be_a_request_is_refused(content: str, told: list[str], faul
     assert len(said) == len(told)
     assert all(part in fault for part, fault in zip(told, said, strict=True)), said
     assert "SECRET" not in " ".join(said)
-
-
-@pytest.mark.parametrize("field", ["headers", "headers_env"])
-@pytest.mark.parametrize(
-    "name", ["Expect", "TE", "Upgrade", "Proxy-Authorization", "Trailer", "Keep-Alive"]
-)
-def test_a_header_that_no_attempt_could_send_is_refused_in_the_file(
-    field: str, name: str, faults: Faults
-) -> None:
-    assert faults(f'{URL}\n{field} = {{ {name} = "V" }}') == [
-        f"{field}: '{name}' frames the message or says whom it is for: cronhare alone sets it"
-    ]

@@ -99,35 +99,6 @@ def test_a_file_says_who_is_told_of_what(read: Read, tmp_path: Path) -> None:
     assert (said.source, said.refs[TaskRef("worker", 7)]) == ("shop", "charge")
 
 
-def test_any_target_may_hear_of_each_failure_or_of_the_first(read: Read) -> None:
-    said = read(
-        """
-        [notify.mail]
-        email = "ops@example.org"
-        repeat = "always"
-        [notify.hook]
-        events = ["failed"]
-        webhook = "https://hooks.example.org/x"
-        repeat = "first"
-        """
-    )
-
-    assert said.told_once == {"hook"}
-    assert said.targets["mail"].events == BY_DEFAULT
-    assert said.targets["hook"].events == {EventKind.FAILED, EventKind.RECOVERED}
-
-
-def test_a_command_on_failure_runs_as_the_tasks_user(read: Read) -> None:
-    said = read(
-        '[tasks.t]\ncommand = ["true"]\nuser = "shop"\n'
-        '[schedules.s]\ntask = "t"\nschedule = "@daily"\non_failure = ["page"]\n'
-    )
-
-    [target] = said.recipients(EventKind.FAILED, "s", "t")
-    assert isinstance(target.means, ByCommand)
-    assert target.means.user == "shop"
-
-
 def test_a_secret_that_is_not_set_here_is_no_fault_of_the_file(read: Read) -> None:
     hook = '[notify.ops]\nwebhook = "https://a.example"\nsecret_env = "NOT_SET_ANYWHERE"\n'
     mail = '[notify.ann]\nemail = "ann@example.org"\n'
@@ -209,19 +180,3 @@ def test_every_fault_is_told_at_once_and_no_secret(read: Read, tmp_path: Path) -
         "schedules.s: late_after: must be longer than nothing",
     ):
         assert any(part in line for line in said), (part, said)
-
-
-def test_what_names_a_topic_has_the_defaults_as_well(read: Read) -> None:
-    found = read(
-        """
-        [notify.hook]
-        webhook = "https://shop.example/told"
-        [defaults]
-        notify = ["hook"]
-        [schedules.orders]
-        topic = "orders.due"
-        schedule = "* * * * *"
-        """
-    )
-
-    assert [each.name for each in found.recipients(EventKind.FAILED, "orders", None)] == ["hook"]

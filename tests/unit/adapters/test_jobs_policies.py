@@ -9,7 +9,7 @@ import pytest
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
 from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.retries.policy import POLICIES, Backoff, BackoffType, RetryPolicy, Strategy
-from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, ClassRetention, Task
+from cronhare.domain.schedules.task import ClassRetention, Task
 
 ENVIRONMENT = RetryPolicy(attempts=4, backoff=Backoff(delay=7_000))
 MINUTE = timedelta(minutes=1)
@@ -40,13 +40,6 @@ def row_policy(read: Read, fields: str, *, task: str = "", before: str = "") -> 
     text = f'{before}\n[tasks.t]\nid = 1\ncommand = ["true"]\n{task}\n[schedules.s]\ntask = "t"\n'
     [draft] = read(f'{text}schedule = "@daily"\n{fields}\n').drafts
     return draft.retry
-
-
-def test_where_nothing_is_said_the_environment_holds_and_no_row_has_a_policy(read: Read) -> None:
-    found = task(read, "")
-
-    assert (found.policy.retry, found.timeout, found.task_class) == (None, DEFAULT_TIMEOUT, None)
-    assert row_policy(read, "") is None
 
 
 DEFAULTS = '[defaults]\nretry = { attempts = 9 }\ntimeout = "9m"\n'
@@ -88,27 +81,6 @@ def test_each_layer_completes_the_nearer_ones(read: Read) -> None:
 
     linear = Backoff(type=BackoffType.LINEAR, delay=3_000)
     assert policy == RetryPolicy(attempts=8, backoff=linear)
-
-
-def test_what_no_layer_says_comes_from_the_environment(read: Read) -> None:
-    policy = row_policy(read, "", before="[defaults]\nretry = { attempts = 2 }\n")
-
-    assert policy == RetryPolicy(attempts=2, backoff=ENVIRONMENT.backoff)
-
-
-@pytest.mark.parametrize("name", POLICIES)
-def test_the_original_classes_need_no_declaration(read: Read, name: str) -> None:
-    assert task(read, f'class = "{name}"').policy.retry == POLICIES[name]
-    assert row_policy(read, "", task=f'class = "{name}"') == POLICIES[name]
-
-
-def test_the_lease_style_ends_a_silent_attempt_after_five_minutes(read: Read) -> None:
-    found = task(read, 'class = "lease-style"')
-
-    assert found.timeout == timedelta(milliseconds=300_000)
-    assert found.policy.retry == RetryPolicy(
-        attempts=4, backoff=Backoff(type=BackoffType.LINEAR, delay=600_000)
-    )
 
 
 def test_a_file_changes_of_a_built_in_class_what_it_names(read: Read) -> None:

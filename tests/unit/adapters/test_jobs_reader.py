@@ -5,7 +5,6 @@ from pathlib import Path, PurePath
 import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, read_jobs
-from cronhare.domain.cron import Fold, Gap
 from cronhare.domain.retries.policy import Backoff, RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
@@ -100,12 +99,6 @@ def test_commands_run_where_and_with_what_the_defaults_say_unless_they_say_other
     assert own.pass_env == ("TOKEN",)
 
 
-def test_a_type_may_be_a_name_of_ones_own(read: Read) -> None:
-    [task] = read('[tasks.t]\ntype = "data-import"\nid = 7\ncommand = ["true"]\n').tasks
-
-    assert (task.ref, task.label) == (TaskRef("data-import", 7), "Data-import:T")
-
-
 def test_every_field_of_a_schedule_is_carried_over(read: Read) -> None:
     draft = one(
         read,
@@ -166,23 +159,6 @@ def test_a_moment_is_an_instant_or_a_wall_time_in_the_zone(
     assert moment.tzinfo is UTC
 
 
-def test_an_interval_is_read_as_a_duration(read: Read) -> None:
-    assert one(read, 'every = "1m30s"').every == timedelta(seconds=90)
-
-
-@pytest.mark.parametrize("written", ['"second"', "1"])
-def test_cron_text_may_say_what_a_change_of_the_clock_does(read: Read, written: str) -> None:
-    draft = one(read, f'schedule = "30 2 * * *"\ngap = "skip"\nfold = {written}')
-
-    assert (draft.gap, draft.fold) == (Gap.SKIP, Fold.SECOND)
-
-
-def test_without_cron_text_a_change_of_the_clock_does_nothing(read: Read) -> None:
-    draft = one(read, 'date_time = 2026-10-25T02:30:00\ngap = "skip"\nfold = "second"')
-
-    assert (draft.gap, draft.fold) == (Gap.AFTER, Fold.FIRST)
-
-
 @pytest.mark.parametrize(
     ("fold", "hour"),
     [("", 0), ("fold = 0", 0), ("fold = 1", 1), ('fold = "first"', 0), ('fold = "second"', 1)],
@@ -229,12 +205,6 @@ def test_schedules_that_run_at_the_start_are_named(read: Read) -> None:
     assert (jobs.on_start, jobs.drafts[0].schedule) == (("s",), None)
 
 
-def test_a_disabled_schedule_does_not_run_at_the_start(read: Read) -> None:
-    jobs = read(f'{TASK}[schedules.s]\ntask = "t"\non_start = true\nstatus = false\n')
-
-    assert (jobs.on_start, len(jobs.drafts)) == ((), 1)
-
-
 @pytest.mark.parametrize("content", ["", "# nothing\n", "[tasks]\n[schedules]\n", TASK])
 def test_a_file_without_schedules_is_a_file(read: Read, content: str) -> None:
     assert read(content).drafts == ()
@@ -267,22 +237,6 @@ def test_a_task_without_an_id_has_one_that_is_its_sources_and_names(read: Read) 
     [number], [_, same] = [task.ref for task in first.tasks], [task.ref for task in again.tasks]
     assert number == same == TaskRef("worker", assigned_number("jobs.toml", "t"))
     assert elsewhere.tasks[0].ref == TaskRef("worker", assigned_number("shop", "t"))
-
-
-def test_two_tasks_of_one_number_are_refused_assigned_or_not(faults: Faults) -> None:
-    number = assigned_number("jobs.toml", "t")
-
-    [fault] = faults(
-        f'[tasks.t]\ncommand = ["true"]\n[tasks.u]\nid = {number}\ncommand = ["true"]\n'
-    )
-
-    assert fault == f"tasks.u: id: worker {number} is already the id of tasks.t"
-
-
-def test_what_runs_at_boot_is_named_apart(read: Read) -> None:
-    jobs = read(f'{TASK}[schedules.s]\ntask = "t"\non_boot = true\n')
-
-    assert (jobs.on_boot, jobs.on_start, jobs.drafts[0].schedule) == (("s",), (), None)
 
 
 SCHEDULED = f'{TASK}[schedules.s]\ntask = "t"\nschedule = "@daily"\n'

@@ -23,12 +23,6 @@ def test_a_task_that_reminds_is_a_reminder() -> None:
     assert task.reminder == Reminder(targets=("ann",), subject="Plants", text="Water")
 
 
-def test_a_reminder_may_have_a_type_of_its_own() -> None:
-    [task] = read(f'{TARGET}type = "greeting"\nremind = ["ann"]\ntext = "Hello"\n').tasks
-
-    assert task.ref == TaskRef("greeting", 5)
-
-
 @pytest.mark.parametrize(
     ("fields", "said"),
     [

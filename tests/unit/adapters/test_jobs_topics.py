@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs_text
-from cronhare.adapters.jobs.writer import write_jobs
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.catalog import MOST_TOPICS, NoListener, ref_of_topic
+from cronhare.domain.schedules.catalog import NoListener, ref_of_topic
 
 PATH = Path("/nowhere/jobs.toml")
 LISTENER = '[tasks.t]\nid = 1\ncommand = ["true"]\n'
@@ -50,12 +49,6 @@ def test_a_schedule_names_a_topic_with_a_payload_and_a_task_listens() -> None:
     assert draft.task == ref_of_topic("orders.due")
 
 
-def test_a_topic_needs_neither_payload_nor_listener() -> None:
-    [draft] = read('[schedules.s]\nschedule = "@daily"\ntopic = "orders.due"\n').drafts
-
-    assert (draft.params, draft.no_listener) == ("{}", NoListener.COMPLETE)
-
-
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
@@ -86,20 +79,3 @@ def test_one_task_of_a_file_listens_to_a_topic() -> None:
     both = f'{LISTENER}topics = ["a", "b"]\n[tasks.u]\ncommand = ["true"]\ntopics = ["b"]\n'
 
     assert faults(both) == ["tasks.u: topics: tasks.t listens to b already; give each its own"]
-
-
-def test_a_task_listens_to_so_many_topics() -> None:
-    many = ", ".join(f'"t{number}"' for number in range(MOST_TOPICS + 1))
-
-    [fault] = faults(f"{LISTENER}topics = [{many}]\n")
-    assert "is not a list of 1 to 100 topics" in fault
-
-
-def test_a_topic_is_written_as_it_was_read() -> None:
-    written = schedule('topic = "orders.due"\npayload = { order = 7 }\nno_listener = "fail"')
-    drafts = read(written).drafts
-
-    text = write_jobs(drafts, source="shop", path=PATH, policy=RetryPolicy()).text
-
-    assert "[tasks." not in text
-    assert read(text).drafts == drafts

@@ -4,8 +4,6 @@ import hmac
 import json
 from base64 import b64decode
 from datetime import UTC, datetime, timedelta
-from email import message_from_bytes
-from email.policy import SMTP
 from typing import Any
 
 import attrs
@@ -127,22 +125,6 @@ async def test_a_command_is_given_the_event_and_its_failure_is_one() -> None:
     assert listener.task.command[-1] == "alerts:told"
 
 
-async def test_what_lacks_its_secret_is_not_told_unsigned_and_tried_again() -> None:
-    http = Http(HttpAnswer(status=204))
-
-    with pytest.raises(NotDelivered, match="TOKEN is not set") as failure:
-        await notify(attrs.evolve(HOOK, secret=None, lacks="TOKEN is not set"), http)
-
-    assert (failure.value.for_good, http.asked) == (False, [])
-
-
-async def test_without_a_mail_server_mail_is_tried_again_as_somebody_may_name_one() -> None:
-    with pytest.raises(NotDelivered, match="CRON_SMTP_URL") as failure:
-        await notify(ByEmail(to=("ops@example.org",)), Http(HttpAnswer(status=204)))
-
-    assert not failure.value.for_good
-
-
 def test_no_name_of_a_schedule_becomes_a_header_of_a_mail() -> None:
     hostile = attrs.evolve(EVENT, schedule_name="a\r\nBcc: everyone@example.org\x00\u202e")
 
@@ -153,24 +135,6 @@ def test_no_name_of_a_schedule_becomes_a_header_of_a_mail() -> None:
     assert b"Bcc" not in names
     assert mail["To"] == "ops@example.org"
     assert mail["Subject"] == "a\\r\\nBcc: everyone@example.org\\x00\\u202e failed"
-
-
-@pytest.mark.parametrize(
-    "word",
-    [
-        "=?utf-8?q?=0d=0aContent-Type:_text/html=0d=0a=0d=0a<a_href=3d'http://evil'>x</a>?=",
-        "=?utf-7?q?+2AA-?=",
-        "==?utf-8?q??=?utf-8?q?=0d=0aBcc:_all@example.org?=",
-    ],
-)
-def test_no_encoded_word_of_a_task_is_decoded_into_a_mail(word: str) -> None:
-    hostile = attrs.evolve(EVENT, payload=json.dumps({"data": {"lastError": word}}))
-
-    mail = written(ByEmail(to=("ops@example.org",)), hostile, sender="cron@example.org")
-
-    read = message_from_bytes(mail.as_bytes(), policy=SMTP)
-    assert read["Subject"] == f"charge failed: {word.replace('=?', '= ?')}"
-    assert (read.get_content_type(), read["Bcc"]) == ("multipart/mixed", None)
 
 
 def ping(payload: str, **changes: Any) -> OutboxRow:  # noqa: ANN401

@@ -75,12 +75,6 @@ def test_a_name_is_one_label_whatever_it_holds(name: str) -> None:
     assert all(len(label) <= 255 for key in found for label in key)
 
 
-def test_events_that_nobody_heard_are_counted_by_topic() -> None:
-    view = MetricsView(unheard={("user.created",): 3})
-
-    assert samples(exposition(view))["app_schedule_job_no_listener_total", "user.created"] == 3
-
-
 def test_what_has_no_series_of_its_own_is_counted_with_the_others() -> None:
     loads = [load(f"queue-{n}", 1) for n in range(MOST_SERIES + 5)]
     view = MetricsView(

@@ -11,7 +11,6 @@ from cronhare.adapters.prometheus.metrics import PrometheusMetrics
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.schedules.skips import SkipKind
-from cronhare.ports import LedgerUnavailable
 from cronhare.ports.broker import Published
 from cronhare.ports.system import MetricsPort
 from tests.unit.executions import NOON, execution
@@ -82,27 +81,6 @@ def test_a_retry_or_a_message_that_is_sent_again_is_not_late(counted: Counted) -
     assert counted["cronhare_messages_published_total", "confirmed"] == 2
     assert counted["cronhare_messages_published_total", "unknown"] == 1
     assert counted["cronhare_attempts_started_total"] == 1
-
-
-def test_a_clock_that_was_set_makes_no_lateness_negative(counted: Counted) -> None:
-    counted.metrics.claimed([due(-90)], now=NOON)
-
-    assert counted["cronhare_lateness_seconds_sum", "claimed"] == 0
-    assert counted["cronhare_lateness_seconds_bucket", "0.1", "claimed"] == 1
-
-
-def test_without_the_ledgers_time_a_publish_is_counted_all_the_same() -> None:
-    def away() -> datetime:
-        raise LedgerUnavailable("away")
-
-    counted = Counted()
-    counted.registry = CollectorRegistry(auto_describe=False)
-    counted.metrics = PrometheusMetrics(counted.registry, now=away)
-
-    counted.metrics.published([due(1)], [Published.CONFIRMED])
-
-    assert counted["cronhare_messages_published_total", "confirmed"] == 1
-    assert counted["cronhare_lateness_seconds_count", "published"] == 0
 
 
 def test_each_event_has_its_own_series(counted: Counted) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.adapters.notify.mail import written
 from cronhare.adapters.notify.reminders import ReminderRunner
 from cronhare.domain.events.outbox import OutboxRow, RunEnd
 from cronhare.domain.events.targets import ByEmail, Subscribers, Subscriptions, Target
@@ -112,27 +111,6 @@ async def test_params_may_say_otherwise_and_the_schedule_is_the_usual_subject() 
     assert notifier.told[0][2] == MailContent(subject="plants", text="Feed the cat")
 
 
-def test_a_mail_says_what_the_reminder_says() -> None:
-    event = OutboxRow(
-        event_key="reminder:7:1",
-        event="reminder",
-        target="ann",
-        source="",
-        scheduler_id=16,
-        schedule_name="plants",
-        execution_id=7,
-        occurred_at=EIGHT,
-        payload="{}",
-    )
-
-    mail = written(
-        BY_MAIL, event, MailContent(subject="Plänts", text="Wäter"), sender="c@example.org"
-    )
-
-    assert (mail["Subject"], mail.get_content()) == ("Plänts", "Wäter\n")
-    assert mail["Message-ID"] == "<reminder.7.1.ann@example.org>"
-
-
 @pytest.mark.parametrize(
     "params",
     [
@@ -173,25 +151,6 @@ async def test_a_retry_tells_those_that_were_not_told() -> None:
     assert notifier.names == ["ann", "ops"]
 
 
-async def test_a_run_that_is_asked_for_again_tells_all_again() -> None:
-    notifier = Notifier()
-    reminders = runner(notifier)
-
-    for _ in range(2):
-        await reminders.run(invocation())
-
-    assert notifier.names == ["ann", "ops"] * 2
-
-
-async def test_what_all_refuse_for_good_is_not_tried_again() -> None:
-    refusal = NotDelivered("no such user", for_good=True)
-
-    ran = await runner(Notifier({"ann": [refusal], "ops": [refusal]})).run(invocation())
-
-    assert ran.outcome.error is not None
-    assert ran.outcome.error.error_class is ErrorClass.PERMANENT
-
-
 async def test_a_target_that_a_reload_took_away_fails_for_good() -> None:
     ran = await runner(Notifier()).run(invocation(targets=("ann", "gone")))
 
@@ -219,11 +178,3 @@ async def test_a_reminder_can_be_stopped(reason: StopReason) -> None:
 
     assert (await running).outcome.ending is reason.ending
     assert not reminders.stop(7, reason)
-
-
-async def test_at_the_end_the_notifiers_processes_are_ended() -> None:
-    notifier = Notifier()
-
-    await runner(notifier).close()
-
-    assert notifier.closed

@@ -3,7 +3,7 @@ import tomllib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.adapters.toml_writing import Value, write_comment, write_table
+from cronhare.adapters.toml_writing import Value, write_table
 
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]))
 VALUE = st.one_of(
@@ -25,10 +25,3 @@ def test_what_is_written_reads_back(path: list[str], values: dict[str, Value]) -
     assert read == {
         key: list(value) if isinstance(value, tuple) else value for key, value in values.items()
     }
-
-
-@given(st.text())
-def test_a_comment_stays_a_comment(text: str) -> None:
-    written = write_comment(text)
-
-    assert tomllib.loads(written.encode().decode()) == {}

@@ -6,9 +6,7 @@ from starlette.types import Scope
 from cronhare.adapters.addresses import ListenAddress
 from cronhare.entrypoints.web.access import (
     COOKIE,
-    MOST_FROM_ALL,
     MOST_FROM_ONE,
-    MOST_REMEMBERED,
     SECURE_COOKIE,
     WINDOW,
     Tries,
@@ -85,10 +83,6 @@ def test_after_signing_in_nobody_is_sent_elsewhere(text: str) -> None:
     assert local_path(text) == "/"
 
 
-def test_after_signing_in_people_are_where_they_were() -> None:
-    assert local_path("/ui/failed?schedule=a&limit=5") == "/ui/failed?schedule=a&limit=5"
-
-
 def test_who_tries_too_many_from_one_address_waits_and_others_do_not() -> None:
     tries = Tries()
     for second in range(MOST_FROM_ONE):
@@ -98,13 +92,3 @@ def test_who_tries_too_many_from_one_address_waits_and_others_do_not() -> None:
     assert tries.wait("a", now=10.0) == WINDOW - 10.0
     assert tries.wait("b", now=10.0) == 0
     assert tries.wait("a", now=WINDOW) == 0
-
-
-def test_many_addresses_together_wait_too_and_not_all_are_remembered() -> None:
-    tries = Tries()
-    for number in range(3 * MOST_REMEMBERED):
-        tries.was_wrong(str(number), now=1.0)
-
-    assert len(tries._of_all) == MOST_FROM_ALL
-    assert len(tries._of_one) == MOST_REMEMBERED
-    assert tries.wait("new", now=1.0) == WINDOW

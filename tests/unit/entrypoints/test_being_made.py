@@ -48,11 +48,6 @@ def test_what_nobody_makes_is_told_in_the_end() -> None:
     assert ledger.clock == MOST_WAITED
 
 
-def test_a_name_that_never_comes_is_told_in_the_end() -> None:
-    with pytest.raises(NotFound):
-        Ledger(made=2, found=None).once_made()
-
-
 def test_a_name_that_is_not_in_a_ledger_that_is_there_is_told_at_once() -> None:
     ledger = Ledger(made=0, found=None)
 

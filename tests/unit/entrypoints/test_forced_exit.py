@@ -30,10 +30,6 @@ def test_a_second_signal_takes_the_grace_away_and_a_third_the_rest() -> None:
     assert limits(4, grace=30.0) == [30.0 + ENDING, ENDING, 0.0, 0.0]
 
 
-def test_by_default_it_is_less_than_whoever_stops_us_waits() -> None:
-    assert limits(1, grace=30.0)[0] < 45.0
-
-
 def test_nobody_waits_beyond_the_soonest_end() -> None:
     forced_exit = ForcedExit(grace=30.0, clock=Seconds(0.0, 0.0, 5.0))
     forced_exit.signalled()

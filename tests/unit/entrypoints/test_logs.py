@@ -5,7 +5,6 @@ import json
 import logging
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -29,33 +28,6 @@ def test_a_line_reads_as_the_original_wrote_it() -> None:
 
     assert said == (
         "2025-12-12T12:00:00.000Z [INFO] [type=report, id=25, scheduler_id=16] Processing task"
-    )
-
-
-def test_a_failure_has_its_duration_and_its_stack_below() -> None:
-    context = {"type": "report", "id": 25, "scheduler_id": 16, "duration": "3500ms"}
-    stack = "Error: Connection timeout\n    at RefreshUserToken.mainFunction (x.js:45:15)"
-
-    said = line(logging.ERROR, "Task execution failed", at=NOON + 3.5, context=context, stack=stack)
-
-    bracketed = "[type=report, id=25, scheduler_id=16, duration=3500ms]"
-    assert said.splitlines() == [
-        f"2025-12-12T12:00:03.500Z [ERROR] {bracketed} Task execution failed",
-        "    Error: Connection timeout",
-        "        at RefreshUserToken.mainFunction (x.js:45:15)",
-    ]
-
-
-def test_a_retry_is_told_in_the_original_words() -> None:
-    context = {"type": "report", "id": 25, "scheduler_id": 16}
-
-    said = line(
-        logging.WARNING, "Scheduling retry 1/3 in 30000ms", at=NOON + 3.502, context=context
-    )
-
-    assert said == (
-        "2025-12-12T12:00:03.502Z [WARN] "
-        "[type=report, id=25, scheduler_id=16] Scheduling retry 1/3 in 30000ms"
     )
 
 
@@ -180,14 +152,6 @@ def test_json_lines_carry_the_action_and_the_context() -> None:
     }
 
 
-def test_json_lines_have_their_node() -> None:
-    formatter = JsonFormatter()
-    formatter.node = "ant-7"
-    record = logging.LogRecord("cronhare.x", logging.INFO, "file", 1, "Done", (), None)
-
-    assert json.loads(formatter.format(record))["node"] == "ant-7"
-
-
 def test_no_colours_where_there_is_no_terminal() -> None:
     stream = io.StringIO()
     configure(style="text", level="INFO", stream=stream)
@@ -208,19 +172,6 @@ def test_a_process_that_lives_long_writes_its_lines_in_order_and_a_warning_at_on
     say(log, logging.WARNING, "test", "line 3")
 
     assert [line[-6:] for line in stream.getvalue().splitlines()] == [f"line {n}" for n in range(4)]
-
-
-def test_a_line_of_a_batch_is_written_soon() -> None:
-    stream = io.StringIO()
-    configure(style="text", level="INFO", stream=stream)
-    write_in_batches()
-
-    say(logging.getLogger("cronhare.test"), logging.INFO, "test", "soon")
-
-    until = time.monotonic() + 10
-    while "soon" not in stream.getvalue() and time.monotonic() < until:
-        time.sleep(0.01)
-    assert stream.getvalue().endswith("[INFO] soon\n")
 
 
 def test_what_waits_is_written_when_the_process_exits() -> None:

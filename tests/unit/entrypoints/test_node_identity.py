@@ -33,9 +33,3 @@ def test_no_variable_of_the_environment_says_whose_process_this_is(
     user = pwd.getpwuid(os.getuid()).pw_name
     assert (this_user(), this_author(None)) == (user, user)
     assert this_actor().name.startswith(f"{user}@")
-
-
-def test_a_user_without_a_name_is_known_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "getuid", lambda: 4_000_000_001)
-
-    assert this_user() == this_author(None) == "user 4000000001"

@@ -16,7 +16,6 @@ from prometheus_client import CollectorRegistry, Gauge
 from cronhare.adapters.addresses import ListenAddress
 from cronhare.adapters.prometheus.metrics import COUNT_EVERY, STALE, LedgerMeasuring
 from cronhare.application.administration.views.work import MetricsView
-from cronhare.entrypoints import probes
 from cronhare.entrypoints import vitals as turns
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.probes import ProbeServer
@@ -26,7 +25,6 @@ from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.signals import ForcedExit, Shutdown
 from cronhare.entrypoints.vitals import (
     GOOD_FOR,
-    LONGEST_TURN,
     LOOK_AGAIN,
     LOOK_EVERY,
     MARGIN,
@@ -66,17 +64,6 @@ def test_a_loop_that_rests_stands_still_once_its_rest_is_long_over(watch: Stopwa
     turn.begin()
     assert turns.faults() == []
     assert turns.last() == {"scheduler": watch.seconds}
-
-
-def test_a_turn_may_wait_for_servers_but_not_for_ever(watch: Stopwatch) -> None:
-    turns, turn = Turns(), Turn("events", monotonic=watch)
-    turns.watch([turn])
-    turn.begin()
-
-    watch.seconds += LONGEST_TURN
-    assert turns.faults() == []
-    watch.seconds += 1
-    assert turns.faults() != []
 
 
 def test_a_loop_that_has_ended_or_not_begun_is_not_missed(watch: Stopwatch) -> None:
@@ -156,18 +143,6 @@ def test_what_is_needed_is_proven_for_a_while(watch: Stopwatch) -> None:
     assert proofs.up() == {"ledger": True, "broker": True}
 
 
-def test_a_server_that_is_away_costs_the_others_no_proof(watch: Stopwatch) -> None:
-    def away() -> bool:
-        raise LedgerUnavailable("away")
-
-    proofs = Proofs(monotonic=watch)
-    proofs.need("ledger", away)
-    proofs.need("broker", lambda: True)
-    proofs.round()
-
-    assert proofs.up() == {"ledger": False, "broker": True}
-
-
 def test_a_process_that_begins_or_ends_is_not_ready() -> None:
     proofs = Proofs()
     assert proofs.faults() == ["it begins, or waits for its ledger"]
@@ -220,18 +195,6 @@ def serving(
         server.server_close()
 
 
-def test_so_many_connections_are_answered_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probes, "MOST_AT_A_TIME", 1)
-    with (
-        serving() as asked,
-        closing(asked.connect()) as silent,
-        closing(asked.connect()) as another,
-    ):
-        assert another.recv(1) == b""  # closed
-        silent.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
-        assert silent.recv(100).startswith(b"HTTP/1.0 200")
-
-
 def test_each_probe_has_its_answer() -> None:
     with serving(ready=lambda: ["broker was not proven within 30 s"]) as asked:
         assert asked.get("/healthz") == (200, b'{"ok": true, "faults": []}\n')
@@ -252,24 +215,6 @@ def test_at_a_loopback_address_no_page_asks_by_a_name_that_is_pointed_at_it() ->
         with asked.connect() as link:
             link.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
             assert b" 200 OK" in link.recv(1_024)
-
-
-def test_an_address_that_others_reach_is_asked_by_whatever_name_it_has() -> None:
-    with serving(address="0.0.0.0:0") as asked:
-        assert asked.get("/healthz", Host="node-1.example")[0] == 200
-
-
-def test_a_fault_of_ours_is_logged_and_the_next_probe_is_answered(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    def broken() -> list[str]:
-        raise RuntimeError("secret")
-
-    with serving(health=broken) as asked:
-        status, body = asked.get("/healthz")
-        assert (status, b"secret" in body) == (500, False)
-        assert asked.get("/readyz")[0] == 200
-    assert "A probe met a fault of ours" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.addresses import LedgerServer, parse_ledger
-from cronhare.adapters.rabbitmq.client import Address
 from cronhare.domain.environment import ATTEMPT_VARIABLES
 from cronhare.entrypoints.settings.settings import Settings, SettingsInvalid
 
@@ -108,22 +106,6 @@ def test_a_path_in_a_file_begins_at_its_folder(
     assert settings.broker_url == "amqp://rabbit/"
 
 
-def test_so_does_that_of_a_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (
-        'database_url = "mysql://db/cron?ssl_ca=ca.pem"\nbroker_url = "amqps://h/?cafile=ca.pem"\n'
-    )
-    settings_file(tmp_path / "50 % off/cronhare.toml", text)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("CRON_CONFIG", "50 % off/cronhare.toml")
-
-    settings = Settings.read()
-
-    ledger = parse_ledger(settings.database_url)
-    assert isinstance(ledger, LedgerServer)
-    assert ledger.certificates.ca == f"{tmp_path}/50 % off/ca.pem"
-    assert Address.parse(settings.broker_url).certificates.ca == f"{tmp_path}/50 % off/ca.pem"
-
-
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -152,28 +134,6 @@ def test_a_file_with_a_password_is_closed_to_others(here: Path) -> None:
     assert Settings.read().database_url == URL
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        f'database_url = ["{URL}"]',
-        f'message_key = ["{SECRET}{SECRET}{SECRET}", "another"]',
-        f'message_key = [["{SECRET}"]]',
-        "message_key = 12345678901234567",
-    ],
-    ids=["a list of a URL", "a list of keys", "lists in lists", "a number"],
-)
-def test_a_password_in_another_form_is_one(here: Path, line: str) -> None:
-    settings_file(here / "cronhare.toml", line, 0o644)
-
-    assert f"and has {line.partition(' ')[0]}: chmod 600 it" in faults()
-
-
-def test_a_url_is_one_text_and_no_list(here: Path) -> None:
-    settings_file(here / "cronhare.toml", f'database_url = ["{URL}"]')
-
-    assert "database_url must be one text, and no list" in faults()
-
-
 @pytest.mark.parametrize("key", [URL, "A" * 8, SECRET * 9], ids=["URL", "capitals", "too long"])
 def test_a_key_that_could_be_a_password_is_not_quoted(here: Path, key: str) -> None:
     settings_file(here / "cronhare.toml", f'"{key}" = 1')
@@ -182,12 +142,6 @@ def test_a_key_that_could_be_a_password_is_not_quoted(here: Path, key: str) -> N
 
     assert "a key is no name of a setting" in said
     assert key not in said
-
-
-def test_a_file_without_a_password_may_be_open(here: Path) -> None:
-    settings_file(here / "cronhare.toml", 'database_url = "sqlite:///x"\n', 0o644)
-
-    assert Settings.read().database_url == "sqlite:///x"
 
 
 def test_a_file_that_everybody_may_write_is_refused(here: Path) -> None:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from cronhare.adapters.crontab.carrier import import_crontabs
 from cronhare.adapters.crontab.reader import (
-    LONGEST_LINE,
     Crontab,
     CrontabKind,
     Finding,
@@ -18,7 +17,6 @@ from cronhare.adapters.crontab.reader import (
     Verdict,
     parse_usable,
 )
-from cronhare.domain.events.targets import MOST_TARGETS
 
 # /etc/crontab of Debian 12, from its package cron-daemon-common 3.0pl1-162.
 DEBIAN = r"""# /etc/crontab: system-wide crontab
@@ -140,12 +138,6 @@ def test_a_time_that_cannot_be_used_is_left_out_in_the_parsers_words(when: str) 
     assert finding.reasons == (str(refusal.value),)
 
 
-def test_no_task_is_numbered_for_two_imports_would_number_theirs_alike() -> None:
-    jobs = read(carry(user_table("@daily a\n@daily b\n")))
-
-    assert not any("id" in task for task in jobs["tasks"].values())
-
-
 def test_names_go_on_over_several_files() -> None:
     jobs = read(
         carry(user_table("@daily a\n"), system_table("@daily root a\n"), user_table("@daily a\n"))
@@ -154,25 +146,10 @@ def test_names_go_on_over_several_files() -> None:
     assert list(jobs["tasks"]) == ["a", "shop-a", "a-2"]
 
 
-def test_the_comment_above_a_line_describes_it() -> None:
-    text = "# Edit this file\n\n# Rotate the statistics,\n# once a day\n@daily rotate\n"
-
-    assert schedule_of(text)["description"] == "Rotate the statistics, once a day"
-
-
 def test_reboot_becomes_a_run_at_the_boot() -> None:
     carried = schedule_of("@reboot run\n")
 
     assert carried == {"task": "run", "on_boot": True, "retry": ONCE}
-
-
-def test_settings_hold_for_the_entries_below_them_and_only_in_their_file() -> None:
-    jobs = read(
-        carry(user_table("@daily a\nX=1\n@daily b\nX=2\n@daily c\n"), user_table("@daily d\n"))
-    )
-
-    envs = {name: task.get("env") for name, task in jobs["tasks"].items()}
-    assert envs == {"a": None, "b": {"X": "1"}, "c": {"X": "2"}, "d": None}
 
 
 def test_the_shell_of_the_crontab_runs_the_command() -> None:
@@ -182,13 +159,6 @@ def test_the_shell_of_the_crontab_runs_the_command() -> None:
     assert task["env"] == {"SHELL": "/bin/bash"}
 
 
-def test_the_home_of_the_crontab_is_where_the_command_starts() -> None:
-    task = task_of("HOME=/srv/shop\n@daily run\n")
-
-    assert task["cwd"] == "/srv/shop"
-    assert task["env"] == {"HOME": "/srv/shop"}
-
-
 def test_the_zone_of_the_crontab_is_that_of_its_schedules_and_said_to_differ_from_debian() -> None:
     imported = carry(user_table("CRON_TZ=Asia/Tokyo\n@daily run\n"))
 
@@ -196,14 +166,6 @@ def test_the_zone_of_the_crontab_is_that_of_its_schedules_and_said_to_differ_fro
     assert "env" not in read(imported)["tasks"]["run"]
     assert imported.findings[0].verdict is Verdict.CHANGED
     assert "Debian's cron ignores CRON_TZ" in imported.findings[0].reasons[0]
-
-
-def test_an_unknown_zone_is_left_out_and_the_hosts_holds() -> None:
-    imported = carry(user_table("CRON_TZ=Mars/Olympus\n@daily run\n"))
-
-    assert read(imported)["schedules"]["run"]["timezone"] == "Europe/Berlin"
-    assert imported.findings[0].verdict is Verdict.LEFT_OUT
-    assert "Mars/Olympus" in imported.findings[0].reasons[0]
 
 
 def test_tz_reaches_the_command_but_not_the_schedule() -> None:
@@ -247,20 +209,6 @@ def test_it_is_told_that_what_a_line_leaves_running_is_killed(line: str, *, note
     ] * noted
 
 
-def test_a_user_that_the_host_does_not_have_may_be_a_command() -> None:
-    host = Host(run_as="root", homes={"root": "/root", "ada": "/home/ada"})
-    table = system_table("@daily ada run\n@daily php /srv/x.php\n")
-
-    ada, php = carry(table, host=host).findings
-
-    assert ada.reasons == ()
-    assert php.reasons == ("this host has no user php: does the line lack the user column?",)
-
-
-def test_a_setting_of_the_crontabs_own_is_carried_also_where_it_begins_with_cron() -> None:
-    assert task_of("CRON_DIR=/srv/app\n@daily run\n")["env"] == {"CRON_DIR": "/srv/app"}
-
-
 def test_whom_mail_went_to_is_told_of_failures() -> None:
     imported = carry(
         user_table(
@@ -289,15 +237,6 @@ def test_what_is_no_address_of_mail_is_left_out_and_nobody_else_is_told(value: s
     assert imported.findings[1].verdict is Verdict.LEFT_OUT
     assert imported.findings[1].reasons
     assert "notify" not in read(imported)
-
-
-def test_no_file_has_more_targets_than_it_may() -> None:
-    lines = "".join(f"MAILTO=u{n}\n@daily run\n" for n in range(MOST_TARGETS + 1))
-
-    imported = read(carry(user_table(lines)))
-
-    assert len(imported["notify"]) == MOST_TARGETS
-    assert sum("notify" in one for one in imported["schedules"].values()) == MOST_TARGETS
 
 
 def test_input_after_a_percent_is_piped_and_told() -> None:
@@ -373,14 +312,6 @@ def test_days_that_debian_would_read_otherwise_are_told(when: str, *, told: bool
     assert any("either day field" in reason for reason in finding.reasons) is told
 
 
-def test_without_a_known_zone_utc_is_said_once() -> None:
-    imported = carry(user_table("@daily a\n@daily b\n"), host=Host(run_as="root"))
-
-    schedules = read(imported)["schedules"]
-    assert all("timezone" not in schedule for schedule in schedules.values())
-    assert sum("UTC" in note for note in imported.notes) == 1
-
-
 LINES = st.one_of(
     st.text(max_size=20),
     st.builds(
@@ -414,22 +345,6 @@ def test_whatever_a_file_holds_the_result_reads_back_and_no_line_is_forgotten(
     assert all(re.fullmatch(r"[a-z0-9._-]{1,63}", task) for task in jobs.get("tasks", {}))
 
 
-def test_a_line_that_no_cron_would_read_is_left_out_and_its_neighbours_are_not() -> None:
-    long = f"0 5 * * * echo {'x' * LONGEST_LINE}\n"
-
-    imported = carry(user_table(f"1 5 * * * before\n{long}2 5 * * * after\n"))
-
-    assert [finding.verdict for finding in imported.findings] == [
-        Verdict.CARRIED,
-        Verdict.LEFT_OUT,
-        Verdict.CARRIED,
-    ]
-    assert imported.findings[1].reasons == (
-        f"the line has {len(long) - 1} characters; 16384 are read",
-    )
-    assert len(imported.findings[1].text) < 2_000
-
-
 @pytest.mark.parametrize(
     ("user", "homes", "is_told"),
     [
@@ -453,28 +368,3 @@ def test_what_the_units_do_not_let_a_job_do_is_said_at_the_import(
     [*said] = import_crontabs([Crontab(name="crontab", text=text, kind=kind)], host=host).notes
 
     assert any("cronhare service install" in note for note in said) == is_told
-
-
-@pytest.mark.parametrize(
-    ("run_as", "command", "is_told"),
-    [
-        ("me", "work", True),  # the units would run it as another user
-        ("cronhare", "/home/me/backup.sh", True),
-        ("cronhare", "cd /root/bin && ./work", True),
-        ("cronhare", "/opt/home/work", False),
-    ],
-)
-def test_what_the_units_do_not_let_an_ordinary_users_job_do_is_said_at_the_import(
-    run_as: str, command: str, *, is_told: bool
-) -> None:
-    table = user_table(f"0 5 * * * {command}\n")
-
-    [*said] = import_crontabs([table], host=Host(run_as=run_as)).notes
-
-    assert any("cronhare service install" in note for note in said) == is_told
-
-
-def test_a_command_that_is_named_as_the_systems_own_gets_another_name() -> None:
-    imported = carry(user_table("0 5 * * * cronhare-cleanup\n"))
-
-    assert list(tomllib.loads(imported.text)["schedules"]) == ["job-cronhare-cleanup"]

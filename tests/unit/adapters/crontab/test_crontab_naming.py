@@ -54,12 +54,3 @@ def test_the_second_and_third_of_a_name_are_numbered() -> None:
     names = [make_unique("backup", taken) for _ in range(3)]
 
     assert names == ["backup", "backup-3", "backup-4"]
-
-
-def test_a_number_does_not_make_a_name_too_long() -> None:
-    taken: dict[str, int] = {}
-
-    names = [make_unique("x" * 63, taken) for _ in range(12)]
-
-    assert len(set(names)) == 12
-    assert all(len(name) == 63 for name in names)

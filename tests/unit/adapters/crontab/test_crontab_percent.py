@@ -61,10 +61,6 @@ def test_percent_and_backslash_mean_what_they_mean_to_debians_cron(text: str) ->
     assert split_command(text) == read_as_debian_does(text)
 
 
-def test_a_command_without_input_goes_to_its_shell_as_it_is() -> None:
-    assert as_argv("a | b &", None, "/bin/zsh") == ("/bin/zsh", "-c", "a | b &")
-
-
 def test_input_is_piped_to_the_commands_own_shell() -> None:
     argv = as_argv("wc -l # count", "it's\n\n$HOME\n", "/usr/bin/fish")
 
@@ -73,7 +69,3 @@ def test_input_is_piped_to_the_commands_own_shell() -> None:
         "-c",
         r"""printf '%s\n' 'it'"'"'s' '' '$HOME' | exec /usr/bin/fish -c 'wc -l # count'""",
     )
-
-
-def test_empty_input_is_empty() -> None:
-    assert as_argv("cat", "", "/bin/sh") == ("/bin/sh", "-c", "exec /bin/sh -c cat </dev/null")

@@ -38,12 +38,6 @@ def test_what_cron_would_not_take_for_a_setting_is_unreadable(text: str) -> None
     assert isinstance(line, Unreadable)
 
 
-def test_an_assignment_inside_a_command_is_no_setting() -> None:
-    entry = read_entry("*/5 * * * * A=1 B=2 run\n")
-
-    assert (entry.when, entry.command) == ("*/5 * * * *", "A=1 B=2 run")
-
-
 def test_fields_may_be_parted_by_tabs_and_many_blanks_and_the_command_stays_as_it_is() -> None:
     entry = read_entry("\t5  4\t* *   sun   echo  'a   b'  \n")
 
@@ -54,12 +48,6 @@ def test_a_system_crontab_has_a_user_after_the_fields() -> None:
     entry = read_entry("17 *\t* * *\troot\tcd / && run\n", CrontabKind.SYSTEM)
 
     assert (entry.when, entry.user, entry.command) == ("17 * * * *", "root", "cd / && run")
-
-
-def test_a_word_may_stand_for_the_fields() -> None:
-    entry = read_entry("@daily www-data /usr/bin/tidy\n", CrontabKind.SYSTEM)
-
-    assert (entry.when, entry.user, entry.command) == ("@daily", "www-data", "/usr/bin/tidy")
 
 
 @pytest.mark.parametrize(
@@ -100,19 +88,6 @@ def test_the_comment_directly_above_belongs_to_an_entry() -> None:
     assert third.comment == ("bytes \ufffd",)
 
 
-def test_a_setting_parts_a_comment_from_the_entry() -> None:
-    _, entry = read_crontab("# the path\nPATH=/bin\n@daily a\n", CrontabKind.USER)
-
-    assert isinstance(entry, Entry)
-    assert entry.comment == ()
-
-
-def test_lines_are_parted_by_newlines_alone() -> None:
-    entry = read_entry("@daily echo a\u2028b\x0bc\x85d\n")
-
-    assert entry.command == "echo a\u2028b\x0bc\x85d"
-
-
 @pytest.mark.parametrize(
     ("text", "oddity"),
     [
@@ -127,10 +102,3 @@ def test_what_a_reader_should_know_of_a_line_is_told(text: str, oddity: str) -> 
     (told,) = entry.oddities
     assert oddity in told
     assert "\r" not in entry.command
-
-
-def test_a_byte_order_mark_is_no_part_of_the_first_line() -> None:
-    (setting,) = read_crontab("\ufeffPATH=/bin\n", CrontabKind.USER)
-
-    assert isinstance(setting, Setting)
-    assert setting.name == "PATH"
