@@ -153,3 +153,14 @@ def test_a_scheduler_says_what_it_is_and_that_it_works(
     process.until("A probe came through each of 16 lanes")
 
     assert process.end() == 0
+
+
+def test_a_worker_says_what_it_is_and_that_it_works(
+    start: StartRequest, ledger: str, vhost: str
+) -> None:
+    process = start("worker", ledger, vhost)
+
+    process.until("; queues cron_scheduler; 1 task of jobs.toml, 1 at a time")
+    process.until("Consuming cron_scheduler")
+
+    assert process.end() == 0

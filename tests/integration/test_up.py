@@ -413,3 +413,15 @@ def test_who_follows_a_schedule_waits_for_its_first_run_or_ends_it_by_ctrl_c(
     assert "it has succeeded" in aside
     assert following.returncode == 0
     assert up.end(signal.SIGINT) == 0
+
+
+def test_shutdown_waits_for_what_runs(start: Starter, tmp_path: Path) -> None:
+    up = start(write_slow(tmp_path, seconds=1.5))
+    up.until(r"\] begun")
+
+    status = up.end()
+
+    assert status == 0
+    assert "[WARN] SIGTERM received, shutting down gracefully..." in up.log
+    assert "Task completed successfully" in up.log
+    assert up.log.rstrip().endswith("[INFO] Shutdown complete")

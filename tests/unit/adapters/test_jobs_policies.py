@@ -160,3 +160,24 @@ def test_what_cannot_be_says_what_is_wrong_and_where(read: Read, content: str, f
 
     [only] = refused.value.faults
     assert fault in str(only)
+
+
+def test_what_no_layer_says_comes_from_the_environment(read: Read) -> None:
+    policy = row_policy(read, "", before="[defaults]\nretry = { attempts = 2 }\n")
+
+    assert policy == RetryPolicy(attempts=2, backoff=ENVIRONMENT.backoff)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_original_classes_need_no_declaration(read: Read, name: str) -> None:
+    assert task(read, f'class = "{name}"').policy.retry == POLICIES[name]
+    assert row_policy(read, "", task=f'class = "{name}"') == POLICIES[name]
+
+
+def test_the_lease_style_ends_a_silent_attempt_after_five_minutes(read: Read) -> None:
+    found = task(read, 'class = "lease-style"')
+
+    assert found.timeout == timedelta(milliseconds=300_000)
+    assert found.policy.retry == RetryPolicy(
+        attempts=4, backoff=Backoff(type=BackoffType.LINEAR, delay=600_000)
+    )

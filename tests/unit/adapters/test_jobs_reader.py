@@ -262,3 +262,9 @@ def test_a_version_differs_by_whom_and_of_what_a_schedule_tells(
     old, new = (read(f"{SCHEDULED}{each}\n{ALERTED}").version for each in (line, instead))
 
     assert (old != new) == differs
+
+
+def test_a_type_may_be_a_name_of_ones_own(read: Read) -> None:
+    [task] = read('[tasks.t]\ntype = "data-import"\nid = 7\ncommand = ["true"]\n').tasks
+
+    assert (task.ref, task.label) == (TaskRef("data-import", 7), "Data-import:T")

@@ -97,3 +97,9 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
 
     assert samples(path.read_text())["job_queue_dlq_depth",] == 1
     assert [each.name for each in tmp_path.iterdir()] == ["cronhare.prom"]
+
+
+def test_events_that_nobody_heard_are_counted_by_topic() -> None:
+    view = MetricsView(unheard={("user.created",): 3})
+
+    assert samples(exposition(view))["app_schedule_job_no_listener_total", "user.created"] == 3

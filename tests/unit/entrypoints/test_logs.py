@@ -185,3 +185,30 @@ def test_what_waits_is_written_when_the_process_exits() -> None:
     )
 
     assert done.stderr.endswith("[INFO] the last line\n")
+
+
+def test_a_failure_has_its_duration_and_its_stack_below() -> None:
+    context = {"type": "report", "id": 25, "scheduler_id": 16, "duration": "3500ms"}
+    stack = "Error: Connection timeout\n    at RefreshUserToken.mainFunction (x.js:45:15)"
+
+    said = line(logging.ERROR, "Task execution failed", at=NOON + 3.5, context=context, stack=stack)
+
+    bracketed = "[type=report, id=25, scheduler_id=16, duration=3500ms]"
+    assert said.splitlines() == [
+        f"2025-12-12T12:00:03.500Z [ERROR] {bracketed} Task execution failed",
+        "    Error: Connection timeout",
+        "        at RefreshUserToken.mainFunction (x.js:45:15)",
+    ]
+
+
+def test_a_retry_is_told_in_the_original_words() -> None:
+    context = {"type": "report", "id": 25, "scheduler_id": 16}
+
+    said = line(
+        logging.WARNING, "Scheduling retry 1/3 in 30000ms", at=NOON + 3.502, context=context
+    )
+
+    assert said == (
+        "2025-12-12T12:00:03.502Z [WARN] "
+        "[type=report, id=25, scheduler_id=16] Scheduling retry 1/3 in 30000ms"
+    )

@@ -174,3 +174,13 @@ def test_all_faults_of_queues_are_told_at_once() -> None:
         "cron_scheduler_failed is one of the system's own queues",
         "name a task queue otherwise",
     ]
+
+
+def test_the_defaults_are_the_embedded_system_with_the_original_retries() -> None:
+    settings = Settings.read()
+
+    assert settings.database_url == "sqlite:///cronhare.sqlite3"
+    assert settings.broker_url == "memory://"
+    assert settings.policy.attempts == 4
+    waits = [settings.policy.backoff.wait(retry) for retry in (1, 2, 3)]
+    assert waits == [30 * SECOND, 60 * SECOND, 120 * SECOND]
