@@ -86,15 +86,11 @@ def explain_execution(
     *asked* says what would run an instant that was skipped.
     """
     if execution.state is State.SKIPPED:
-        name, reason = execution.schedule_name, execution.last_error or ""
+        cures = remedies(execution.last_error or "", execution.schedule_name)
         return Explanation(
             ran=False,
             answer=f"It was due and did not run: {execution.last_error}",
-            because=(
-                *_row_of_missed(execution),
-                *remedies(reason, name),
-                *asked,
-            ),
+            because=(*_row_of_missed(execution), *cures, *asked),
             execution=execution,
         )
     return Explanation(
@@ -167,7 +163,6 @@ def _story(execution: Execution) -> Iterator[str]:
 
 
 def _behind_a_breaker(execution: Execution, attempts: Sequence[Attempt]) -> Iterator[str]:
-    """Give the error of a run for which an open breaker gave the reason."""
     if execution.last_error == ACTIVATED and attempts:
         error = ErrorView.of(attempts[-1].error)
         if error is not None:
@@ -175,7 +170,6 @@ def _behind_a_breaker(execution: Execution, attempts: Sequence[Attempt]) -> Iter
 
 
 def _where_it_is(execution: Execution, now: datetime) -> Iterator[str]:
-    """Say what happens next, and what to look at if it does not."""
     if execution.state not in UNFINISHED:
         return
     if execution.problem is not None:
@@ -235,9 +229,9 @@ def story(
 
     *reports* are those of the attempts, by number.
     """
-    judge = _Judge(policy, crash_policy)
     free_at, what_for = execution.due_at, "until it began"
     planned: timedelta | None = None
+    deaths, crashes = 0, tuple[Crash, ...]()
     for attempt in attempts:
         if attempt.started_at > free_at:
             yield StepView(
@@ -248,15 +242,29 @@ def story(
                 planned_seconds=seconds(planned),
                 what_for=what_for,
             )
-        verdict = judge.verdict(attempt)
+        verdict, ended = None, attempt.finished_at
+        outcome = None if ended is None else _outcome(attempt)
+        if ended is not None and outcome is not None:  # judged as it was then
+            if outcome.ending in MAY_COUNT:
+                crashes = (*crashes, Crash(ended, outcome.ending, attempt.node))
+            verdict = decide(
+                outcome,
+                deaths=deaths,
+                policy=policy,
+                crash_policy=crash_policy,
+                crashes=crashes,
+                now=ended,
+                random_fraction=0.0,
+            )
+            deaths += isinstance(verdict, RetryAfter)
         decision, planned = _said(verdict)
         reason, what_for = verdict.reason if verdict else None, "until the next attempt"
-        why = judge.why_no_more(attempt) if isinstance(verdict, Fail) else None
+        why = _why_no_more(attempt, policy) if isinstance(verdict, Fail) else None
         if attempt is not attempts[-1]:
             if isinstance(verdict, Fail | Quarantine):
                 decision, planned = f"{decision}, and replayed later", None
                 what_for = "until it was replayed"
-                judge.begin_anew()
+                deaths, crashes = 0, ()
         elif verdict is not None and execution.state in _BECAME and execution.last_error:
             reason = execution.last_error  # the decision itself, and no inference
             decision = _BECAME[execution.state]
@@ -289,7 +297,6 @@ _BECAME: Final = {
 
 
 def _said(verdict: Verdict | None) -> tuple[str | None, timedelta | None]:
-    """Say what was decided, and how long the rule has the next attempt wait."""
     match verdict:
         case None:
             return None, None
@@ -306,51 +313,18 @@ def _said(verdict: Verdict | None) -> tuple[str | None, timedelta | None]:
     return _BECAME[State.FAILED], None
 
 
-@attrs.define
-class _Judge:
-    """Judges attempts one after another, as they were judged then."""
-
-    _policy: RetryPolicy
-    _crash_policy: CrashPolicy
-    _deaths: int = attrs.field(init=False, default=0)
-    _crashes: tuple[Crash, ...] = attrs.field(init=False, default=())
-
-    def verdict(self, attempt: Attempt) -> Verdict | None:
-        """Judge an attempt; None if it runs, or cannot be understood."""
-        ended = attempt.finished_at
-        try:
-            ending = Ending(attempt.ending or "")
-        except ValueError:
-            return None
-        if ended is None:
-            return None
-        if ending in MAY_COUNT:
-            self._crashes = (*self._crashes, Crash(ended, ending, attempt.node))
-        verdict = decide(
-            _outcome(attempt, ending),
-            deaths=self._deaths,
-            policy=self._policy,
-            crash_policy=self._crash_policy,
-            crashes=self._crashes,
-            now=ended,
-            random_fraction=0.0,
-        )
-        self._deaths += isinstance(verdict, RetryAfter)
-        return verdict
-
-    def why_no_more(self, attempt: Attempt) -> str:
-        """Say why an attempt that failed for good was not followed by another."""
-        if _error(attempt).error_class is ErrorClass.PERMANENT:
-            return "its error is permanent, and not tried again"
-        most = self._policy.max_retries
-        return f"its {most} retries are spent" if most else "it has no retries"
-
-    def begin_anew(self) -> None:
-        """Forget what was: it was replayed."""
-        self._deaths, self._crashes = 0, ()
+def _why_no_more(attempt: Attempt, policy: RetryPolicy) -> str:
+    if _error(attempt).error_class is ErrorClass.PERMANENT:
+        return "its error is permanent, and not tried again"
+    most = policy.max_retries
+    return f"its {most} retries are spent" if most else "it has no retries"
 
 
-def _outcome(attempt: Attempt, ending: Ending) -> Outcome:
+def _outcome(attempt: Attempt) -> Outcome | None:
+    try:
+        ending = Ending(attempt.ending or "")
+    except ValueError:  # it cannot be understood
+        return None
     return Outcome(
         ending=ending,
         exit_code=attempt.exit_code,
@@ -402,13 +376,10 @@ class Stories:
             crash_policy=self._policies.crashes_of(execution),
             now=now,
         )
-        [shown] = self._names.named([execution])
+        [named] = self._names.named([execution])
         last = reports.get(execution.attempt, NOTHING_REPORTED)
-        return StoryView(
-            now=now,
-            execution=ExecutionView.of(shown, now=now, report=last),
-            steps=[*steps],
-        )
+        shown = ExecutionView.of(named, now=now, report=last)
+        return StoryView(now=now, execution=shown, steps=[*steps])
 
     def failure_of(self, execution: ExecutionView) -> int | None:
         """Find the row of the archive by which an execution can be replayed."""

@@ -6,22 +6,13 @@ but has one file, perhaps an app beside it, and refuses the runs of another.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.texts.words import listed
-
-
-@attrs.frozen(kw_only=True)
-class Holder:
-    """A task of *source*, found at *place*, that has a number."""
-
-    ref: TaskRef
-    source: str
-    place: str
 
 
 @attrs.frozen
@@ -36,7 +27,6 @@ class Clash:
 
 
 def namesake(name: str, source: str, *, what: str = "schedule") -> Clash:
-    """Tell of a schedule, or what it is, whose name one of another source has, enabled or not."""
     return Clash(f"{what}s.{name}: is the name of a {what} of {source}, too")
 
 
@@ -45,28 +35,20 @@ def clashes(
     tasks: Iterable[Task],
     *,
     names: Mapping[str, str],
-    holders: Iterable[Holder],
-) -> tuple[Clash, ...]:
+    numbers: Mapping[TaskRef, str],
+) -> Iterator[Clash]:
     """Find the names and numbers that a file shares with others.
 
-    *names* maps their schedules to sources. One that is disabled counts: its file would be refused
-    at its own next `apply`.
+    *names* maps their schedules to sources, *numbers* those of their tasks to who has them. A
+    schedule that is disabled counts: its file would be refused at its own next `apply`.
     """
-    first: dict[TaskRef, Holder] = {}
-    for holder in holders:
-        first.setdefault(holder.ref, holder)
-    shared = ((task, first[task.ref]) for task in tasks if task.ref in first)
-    return (
-        *(namesake(draft.name, names[draft.name]) for draft in drafts if names.get(draft.name)),
-        *(
-            Clash(
-                f"tasks.{task.name}: {task.ref} is also the number of {theirs.place} of "
-                f"{theirs.source}",
-                is_of_a_name=False,
-            )
-            for task, theirs in shared
-        ),
-    )
+    for draft in drafts:
+        if draft.name in names:
+            yield namesake(draft.name, names[draft.name])
+    for task in tasks:
+        if task.ref in numbers:
+            text = f"tasks.{task.name}: {task.ref} is also the number of {numbers[task.ref]}"
+            yield Clash(text, is_of_a_name=False)
 
 
 def shared_queues(used: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[str]]:

@@ -113,12 +113,13 @@ def apply(container: Container, jobs: JobsFile, *, beside: Sequence[str] = ()) -
 
 def _warn_of_other_files(applier: JobsFileApplier, jobs: JobsFile, beside: Sequence[str]) -> None:
     """Warn of what other files on this ledger share with ours: none runs another's commands."""
-    for clash in applier.clashes(jobs):
-        taken = "; it is this file's from now on" if clash.is_of_a_name else ""
-        say(log, logging.WARNING, "jobs.clash", f"{jobs.path}: {clash}{taken}")
-    for fault in applier.calendar_faults(jobs):
-        text = f"{jobs.path}: {fault}: until it is there, this schedule does not run"
-        say(log, logging.WARNING, "jobs.calendar", text)
+    if (error := applier.why_not(jobs)) is not None:
+        for clash in error.clashes:
+            taken = "; it is this file's from now on" if clash.is_of_a_name else ""
+            say(log, logging.WARNING, "jobs.clash", f"{jobs.path}: {clash}{taken}")
+        for fault in error.calendars:
+            text = f"{jobs.path}: {fault}: until it is there, this schedule does not run"
+            say(log, logging.WARNING, "jobs.calendar", text)
     for note in notes_on_queues(applier.shared_queues(jobs, beside=beside)):
         say(log, logging.WARNING, "jobs.shared-queue", str(note))
 

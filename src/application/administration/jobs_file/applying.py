@@ -6,12 +6,13 @@ from typing import Any, Final
 
 import attrs
 
-from cronhare.application.reports.clashes import Clash, Holder, clashes, namesake, shared_queues
+from cronhare.application.reports.clashes import Clash, clashes, namesake, shared_queues
 from cronhare.domain.access import Actor
 from cronhare.domain.audit import MOST_ENTRIES, Action
 from cronhare.domain.progress import OnProgress, unwatched
 from cronhare.domain.reading import MOST_FAULTS, Fault
 from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.schedules import ScheduleStorePort, StoredCalendar, StoredSchedule
 
 from ..audit import AuditTrail, names_of, values_of_change
@@ -31,7 +32,8 @@ from .difference import (
 class CannotApply(ValueError):
     """A jobs file does not go with what the ledger has; nothing was changed.
 
-    It names or numbers something as another one does, or a calendar would be missing.
+    It names or numbers something as another one does (*clashes*), or a schedule that is on would
+    name a calendar that is in no file (*calendars*).
     """
 
     def __init__(self, clashes: Sequence[Clash], calendars: Sequence[Fault] = ()) -> None:
@@ -51,23 +53,18 @@ class JobsFileApplier:
         """Say what `apply` would change.
 
         Raises:
-            CannotApply: see `clashes` and `calendar_faults`.
+            CannotApply: see `why_not`.
         """
+        if (error := self.why_not(file)) is not None:
+            raise error
+        return self._difference(file)
+
+    def why_not(self, file: FileContent) -> CannotApply | None:
+        """Find what keeps a file from being applied."""
         stored, calendars = self._schedules.schedules(), self._schedules.calendars()
-        found = [*_clashes(file, stored), *_calendar_clashes(file, calendars)]
+        clashes = [*_clashes(file, stored), *_calendar_clashes(file, calendars)]
         missing = [*islice(_calendar_faults(file, stored, calendars), MOST_FAULTS)]
-        if found or missing:
-            raise CannotApply(found, missing)
-        return _difference(file, stored, calendars)
-
-    def clashes(self, file: FileContent) -> Sequence[Clash]:
-        """Find what another source has under a name of this file, or runs by a number of it."""
-        return _clashes(file, self._schedules.schedules())
-
-    def calendar_faults(self, file: FileContent) -> Sequence[Fault]:
-        """Find the schedules that are on and would name a calendar that is in no file."""
-        stored, calendars = self._schedules.schedules(), self._schedules.calendars()
-        return [*islice(_calendar_faults(file, stored, calendars), MOST_FAULTS)]
+        return CannotApply(clashes, missing) if clashes or missing else None
 
     def apply(
         self, file: FileContent, *, actor: Actor, on_progress: OnProgress = unwatched
@@ -88,7 +85,7 @@ class JobsFileApplier:
 
         Schedules of its names are taken over, as when the file goes by another name now.
         """
-        changes = _difference(file, self._schedules.schedules(), self._schedules.calendars())
+        changes = self._difference(file)
         self._save(changes, source=file.source, actor=actor)
         return changes
 
@@ -109,6 +106,13 @@ class JobsFileApplier:
         ]
         return shared_queues(used)
 
+    def _difference(self, file: FileContent) -> tuple[ScheduleChange, ...]:
+        stored, calendars = self._schedules.schedules(), self._schedules.calendars()
+        return (
+            *calendar_difference(file.calendars, calendars, source=file.source),
+            *difference(file.drafts, stored, source=file.source),
+        )
+
     def _save(
         self,
         changes: Sequence[ScheduleChange],
@@ -117,7 +121,6 @@ class JobsFileApplier:
         actor: Actor,
         on_progress: OnProgress = unwatched,
     ) -> None:
-        """Make all changes or none."""
         wanted = [change for change in changes if change.change in {Change.ADD, Change.CHANGE}]
         edited = [change.draft for change in wanted if change.draft]
         gone = [change for change in changes if change.change is Change.DISABLE]
@@ -175,17 +178,7 @@ def _entries(
 _WORDS: Final = {Change.ADD: "added", Change.CHANGE: "changed", Change.DISABLE: "taken away"}
 
 
-def _difference(
-    file: FileContent, stored: Sequence[StoredSchedule], calendars: Sequence[StoredCalendar]
-) -> tuple[ScheduleChange, ...]:
-    return (
-        *calendar_difference(file.calendars, calendars, source=file.source),
-        *difference(file.drafts, stored, source=file.source),
-    )
-
-
 def _calendar_clashes(file: FileContent, calendars: Sequence[StoredCalendar]) -> Iterator[Clash]:
-    """Find the calendars that another file has under a name of this one."""
     ours = {draft.name for draft in file.calendars}
     for one in calendars:
         if one.name in ours and one.source and one.source != file.source:
@@ -206,43 +199,31 @@ def _calendar_faults(
         if each.draft is None or each.source == file.source or each.name in written:
             continue
         if each.draft.status:
-            whose = (
-                f"{each.name} of {each.source}" if each.source else f"{each.name}, a row by hand"
-            )
-            why = f"would be removed, and is named by {whose}, which is on"
+            whose = f" of {each.source}" if each.source else ", a row by hand"
+            why = f"would be removed, and is named by {each.name}{whose}, which is on"
             for name in sorted(gone & each.draft.calendars):
                 yield Fault(f"calendars.{name}", why)
 
 
-def _clashes(file: FileContent, stored: Sequence[StoredSchedule]) -> Sequence[Clash]:
-    wanted = {draft.name for draft in file.drafts}
+def _clashes(file: FileContent, stored: Sequence[StoredSchedule]) -> Iterator[Clash]:
+    wanted, numbers = {draft.name for draft in file.drafts}, dict[TaskRef, str]()
     names = {
         each.name: each.source for each in stored if each.source and each.source != file.source
     }
-    holders = [
-        Holder(ref=draft.task, source=source, place=f"{_task_of(draft)}schedule {draft.name}")
-        for source, draft in _run_by_others(stored, file.source)
-        if draft.name not in wanted
-    ]
-    return clashes(file.drafts, file.tasks, names=names, holders=holders)
-
-
-def _task_of(draft: ScheduleDraft) -> str:
-    return f"task {draft.task_name}, " if draft.task_name else ""
+    for source, draft in _run_by_others(stored, file.source):
+        if draft.name not in wanted:
+            task = f"task {draft.task_name}, " if draft.task_name else ""
+            numbers.setdefault(draft.task, f"{task}schedule {draft.name} of {source}")
+    return clashes(file.drafts, file.tasks, names=names, numbers=numbers)
 
 
 def _run_by_others(
     stored: Sequence[StoredSchedule], source: str
-) -> Sequence[tuple[str, ScheduleDraft]]:
+) -> Iterator[tuple[str, ScheduleDraft]]:
     """List the schedules of other sources that are on, with these."""
-    return [
-        (schedule.source, schedule.draft)
-        for schedule in stored
-        if schedule.source
-        and schedule.source != source
-        and schedule.draft is not None
-        and schedule.draft.status
-    ]
+    for each in stored:
+        if each.source and each.source != source and each.draft and each.draft.status:
+            yield each.source, each.draft
 
 
 def change_by_file(

@@ -6,12 +6,12 @@ from typing import Protocol
 
 import attrs
 
-from cronhare.application.reports.clashes import Clash, Holder, clashes, shared_queues
+from cronhare.application.reports.clashes import Clash, clashes, shared_queues
 from cronhare.domain.reading import Fault
 from cronhare.domain.schedules.conditions import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.schedule import OWNER_FIELDS
-from cronhare.domain.schedules.task import Task, same_params
+from cronhare.domain.schedules.task import Task, TaskRef, same_params
 from cronhare.domain.texts.words import hint, listed
 from cronhare.ports.schedules import StoredCalendar, StoredSchedule
 
@@ -41,14 +41,12 @@ def queues_shared_among(files: Sequence[FileContent]) -> Mapping[str, Sequence[s
 
 def clashes_among(files: Sequence[FileContent]) -> Iterator[Clash]:
     """Find what a file has in common with those before it, and must not."""
-    names, holders = dict[str, str](), list[Holder]()
+    names, numbers = dict[str, str](), dict[TaskRef, str]()
     for file in files:
-        yield from clashes(file.drafts, file.tasks, names=names, holders=holders)
+        yield from clashes(file.drafts, file.tasks, names=names, numbers=numbers)
         names = {draft.name: file.source for draft in file.drafts} | names
-        holders += [
-            Holder(ref=task.ref, source=file.source, place=f"tasks.{task.name}")
-            for task in file.tasks
-        ]
+        ours = {task.ref: f"tasks.{task.name} of {file.source}" for task in file.tasks}
+        numbers = ours | numbers
 
 
 class Change(enum.Enum):
@@ -119,68 +117,56 @@ def calendar_difference(
     """
     before = {calendar.name: calendar for calendar in stored}
     wanted = {draft.name for draft in drafts}
-    changes = [_compare_calendar(draft, before.get(draft.name), source) for draft in drafts]
-    gone = [one.name for one in stored if one.source == source and one.name not in wanted]
-    dropped = [
-        ScheduleChange(name=name, change=Change.DISABLE, kind=ChangedKind.CALENDAR) for name in gone
+    changes = [_compare(draft, before.get(draft.name), source) for draft in drafts]
+    changes += [
+        ScheduleChange(name=one.name, change=Change.DISABLE, kind=ChangedKind.CALENDAR)
+        for one in stored
+        if one.source == source and one.name not in wanted
     ]
-    return (*(change for change in changes if change.change is not Change.KEEP), *dropped)
+    return tuple(change for change in changes if change.change is not Change.KEEP)
 
 
-def _compare_calendar(
-    draft: CalendarDraft, stored: StoredCalendar | None, source: str
+def _compare(
+    draft: ScheduleDraft | CalendarDraft,
+    stored: StoredSchedule | StoredCalendar | None,
+    source: str,
 ) -> ScheduleChange:
-    fields: list[FieldChange] = []
-    change = Change.ADD if stored is None else Change.CHANGE
-    if stored is not None:
-        before = stored.draft
-        if stored.source != source:
-            fields.append(FieldChange("source", stored.source, source))
-        if before is None:
-            fields.append(FieldChange("row", stored.problem, "replaced"))
-        elif before.timezone != draft.timezone:
-            fields.append(FieldChange("timezone", before.timezone, draft.timezone))
-        if before is not None and before.windows != draft.windows:
-            fields += _windows_changed(before, draft)
-        change = Change.CHANGE if fields else Change.KEEP
-    return ScheduleChange(
-        name=draft.name,
-        change=change,
-        kind=ChangedKind.CALENDAR,
-        calendar=draft,
-        fields=tuple(fields),
-    )
+    fields = [] if stored is None else [*_fields(draft, stored, source)]
+    change = Change.ADD if stored is None else Change.CHANGE if fields else Change.KEEP
+    found = ScheduleChange(name=draft.name, change=change, fields=tuple(fields))
+    if isinstance(draft, CalendarDraft):
+        return attrs.evolve(found, kind=ChangedKind.CALENDAR, calendar=draft)
+    return attrs.evolve(found, draft=draft)
 
 
-def _windows_changed(before: CalendarDraft, after: CalendarDraft) -> Iterator[FieldChange]:
-    old, new = (dict.fromkeys(text for text, _ in one.windows) for one in (before, after))
-    gone, added = (
-        [text for text in one if text not in other] for one, other in ((old, new), (new, old))
-    )
-    yield FieldChange("days", listed(gone) or "nothing", listed(added) or "nothing")
-
-
-def _compare(draft: ScheduleDraft, stored: StoredSchedule | None, source: str) -> ScheduleChange:
-    if stored is None:
-        return ScheduleChange(name=draft.name, change=Change.ADD, draft=draft)
-    fields = tuple(_fields(draft, stored, source))
-    change = Change.CHANGE if fields else Change.KEEP
-    return ScheduleChange(name=draft.name, change=change, draft=draft, fields=fields)
-
-
-def _fields(draft: ScheduleDraft, stored: StoredSchedule, source: str) -> Iterator[FieldChange]:
+def _fields(
+    draft: ScheduleDraft | CalendarDraft, stored: StoredSchedule | StoredCalendar, source: str
+) -> Iterator[FieldChange]:
     if stored.source != source:
         yield FieldChange("source", stored.source, source)
     if stored.draft is None:
         yield FieldChange("row", stored.problem, "replaced")
         return
-    for field in attrs.fields(ScheduleDraft):
+    for field in attrs.fields(type(draft)):
         before, after = getattr(stored.draft, field.name), getattr(draft, field.name)
         is_left_out = after is None and field.name in OWNER_FIELDS
         if before == after or is_left_out:
             continue
-        if field.name != "params" or not same_params(before, after):
+        if field.name == "windows":
+            yield _windows_changed(before, after)
+        elif field.name != "params" or not same_params(before, after):
             yield FieldChange(field.name, before, after)
+
+
+def _windows_changed(
+    before: Sequence[tuple[str, object]], after: Sequence[tuple[str, object]]
+) -> FieldChange:
+    old, new = (dict.fromkeys(text for text, _ in windows) for windows in (before, after))
+    gone, added = (
+        listed([text for text in one if text not in other]) or "nothing"
+        for one, other in ((old, new), (new, old))
+    )
+    return FieldChange("days", gone, added)
 
 
 def _is_on(schedule: StoredSchedule) -> bool:

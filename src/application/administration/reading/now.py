@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from threading import Lock
-from typing import Final, TypeAlias
+from typing import Final
 
 import attrs
 
@@ -11,7 +11,6 @@ from cronhare.application.reports.load import DayLoad, day_load
 from cronhare.application.reports.overlaps import LaneBy, Overlaps, overlaps
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import UNRESOLVED
-from cronhare.domain.nodes import has_passed
 from cronhare.ports.inspection import OVERDUE_AFTER
 from cronhare.ports.records import (
     ExecutionFilter,
@@ -99,14 +98,6 @@ MOST_LANES: Final = 40
 _REMEMBERED: Final = 8
 
 
-#: So long a timeline is as good as new.
-_FRESH: Final = timedelta(seconds=10)
-
-
-#: Since when, for how long, and by what.
-_Asked: TypeAlias = tuple[datetime, timedelta, LaneBy]
-
-
 @attrs.define(kw_only=True, eq=False)
 class Days:
     """Answers for days, and changes nothing. Each method may raise `LedgerUnavailable`.
@@ -118,9 +109,7 @@ class Days:
     _timeline: TimelineStorePort
     _now: Callable[[], datetime]
     _lock: Lock = attrs.field(init=False, factory=Lock)
-    _version: str = attrs.field(init=False, default="")
-    _loads: dict[datetime, DayLoad] = attrs.field(init=False, factory=dict[datetime, DayLoad])
-    _seen: dict[_Asked, Overlaps] = attrs.field(init=False, factory=dict[_Asked, Overlaps])
+    _loads: dict[tuple[str, datetime], DayLoad] = attrs.field(init=False, factory=dict)
 
     def load(self, begin: datetime) -> DayLoad:
         """Show the load of the 24 hours from *begin* on, to the minute.
@@ -129,41 +118,26 @@ class Days:
         """
         begin = begin.replace(second=0, microsecond=0)
         with self._lock:  # of several who ask, one computes
-            version = self._timings.version()
-            if version != self._version:
-                self._version, self._loads = version, {}
-            load = self._loads.pop(begin, None)
-            if load is None:
-                load = day_load(self._timings.timings(), begin)
-            self._loads[begin] = load
-            while len(self._loads) > _REMEMBERED:
+            key = self._timings.version(), begin
+            load = self._loads.pop(key, None) or day_load(self._timings.timings(), begin)
+            self._loads[key] = load
+            if len(self._loads) > _REMEMBERED:
                 del self._loads[next(iter(self._loads))]
         return load
 
     def timeline(self, since: datetime, lasting: timedelta, *, by: LaneBy) -> Overlaps:
         """Show what ran from *since* on, for so long.
 
-        Of more than `MOST_ATTEMPTS` those are shown that were claimed last. What was seen a moment
-        ago is shown again.
+        Of more than `MOST_ATTEMPTS` those are shown that were claimed last.
         """
-        now, asked = self._now(), (since, lasting, by)
-        with self._lock:
-            seen = self._seen.get(asked)
-            if seen is None or has_passed(_FRESH, seen.now, now):
-                self._seen = {
-                    one: view
-                    for one, view in self._seen.items()
-                    if not has_passed(_FRESH, view.now, now)
-                }
-                until = since + lasting
-                found = self._timeline.ran(since, until, limit=MOST_ATTEMPTS)
-                seen = self._seen[asked] = overlaps(
-                    found.ran,
-                    since=since,
-                    until=until,
-                    now=now,
-                    by=by,
-                    most=MOST_LANES,
-                    complete_since=found.since,
-                )
-        return seen
+        until = since + lasting
+        found = self._timeline.ran(since, until, limit=MOST_ATTEMPTS)
+        return overlaps(
+            found.ran,
+            since=since,
+            until=until,
+            now=self._now(),
+            by=by,
+            most=MOST_LANES,
+            complete_since=found.since,
+        )

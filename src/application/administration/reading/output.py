@@ -282,9 +282,7 @@ class Numbered(Protocol):
     """A row that is known again by its number."""
 
     @property
-    def id(self) -> int:
-        """The number."""
-        ...
+    def id(self) -> int: ...
 
 
 Row = TypeVar("Row", bound=Numbered)

@@ -3,7 +3,6 @@
 The S and C numbers are lines of docs/compatibility.md.
 """
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Final, Self
@@ -15,7 +14,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.outcome import CrashPolicy, TaskError
 from cronhare.domain.retries.policy import BackoffType, Jitter, RetryPolicy
 
-#: Levels of params that are shown as JSON: 1,000 can be read, and not be written inside of a view.
+#: Levels that params may have around them: 1,000 can be read, and not be written inside of a view.
 DEEPEST: Final = 500
 
 
@@ -29,8 +28,7 @@ class CrashView:
 
     @classmethod
     def of(cls, policy: CrashPolicy) -> Self:
-        window = policy.window.total_seconds()
-        return cls(limit=policy.limit, window_seconds=window, timeouts=policy.timeouts)
+        return cls(**same(cls, policy), window_seconds=policy.window.total_seconds())
 
 
 @attrs.frozen(kw_only=True)
@@ -51,8 +49,7 @@ class RetryView:
 
     @classmethod
     def of(cls, policy: RetryPolicy) -> Self:
-        backoff = policy.backoff
-        longest = backoff.max_delay
+        backoff, longest = policy.backoff, policy.backoff.max_delay
         return cls(
             attempts=policy.attempts,
             backoff=backoff.type.value,
@@ -193,24 +190,8 @@ def json_value(text: str) -> Any:  # noqa: ANN401 - any JSON value
     ({'a': 1}, '{')
     """
     try:
-        value = msgspec.json.decode(text)
+        if text.count("[") + text.count("{") > DEEPEST:  # it may be too deep: read it within others
+            msgspec.json.decode(f"{'[' * DEEPEST}{text}{']' * DEEPEST}")
+        return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return text
-    might_be_deep = text.count("[") + text.count("{") > DEEPEST
-    return text if might_be_deep and _is_deeper(value, DEEPEST) else value
-
-
-def _is_deeper(value: Any, levels: int) -> bool:  # noqa: ANN401
-    level = [value]
-    for _ in range(levels + 1):
-        level = [child for each in level for child in _children(each)]
-    return bool(level)
-
-
-def _children(value: Any) -> Iterable[Any]:  # noqa: ANN401
-    match value:
-        case dict():
-            return value.values()
-        case list():
-            return value
-    return ()
