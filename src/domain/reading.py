@@ -107,20 +107,24 @@ def read_table(
         return kind(**_one_by_one(plan, table, faults, quote))
 
 
-def read_whole(kind: type[T], table: object) -> T:
+def read_whole(kind: type[T], table: object, *, quote: Callable[[object], str] = written) -> T:
     """Read a table of use only if all of it is right; `Invalid` has every fault at once."""
     plan = _plan_of(kind)  # type: ignore[arg-type] # a class is hashable
     try:
         return _at_once(kind, plan, table)
     except ValueError as error:
         faults = list[Fault]()
-        _one_by_one(plan, table, faults, written)
+        _one_by_one(plan, table, faults, quote)
         raise Invalid(faults) from error
 
 
-def whole_number(allowed: range) -> msgspec.Meta:
+MILLISECONDS: Final = "milliseconds"
+
+
+def whole_number(allowed: range, of: str = "") -> msgspec.Meta:
     least, most = allowed[0], allowed[-1]
-    return msgspec.Meta(ge=least, le=most, description=f"a whole number, {least:,}-{most:,}")
+    words = f"a whole number{of and f' of {of}'}, {least:,}-{most:,}"
+    return msgspec.Meta(ge=least, le=most, description=words)
 
 
 def text_of(most: int) -> msgspec.Meta:

@@ -8,13 +8,13 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final, Self
+from typing import TYPE_CHECKING, Annotated, Final, Self
 
 import attrs
 import msgspec
 
 from ..nodes import was_ahead
-from ..reading import Fault, Invalid
+from ..reading import MILLISECONDS, Fault, Invalid, Reads, whole_number
 from ..texts.moments import say_duration
 from ..texts.printable import echo, shortened
 
@@ -296,6 +296,12 @@ TERM_TO_KILL: Final = timedelta(seconds=5)
 CRASH_LIMITS: Final = range(1, 100 + 1)
 CRASH_WINDOWS_MS: Final = range(1_000, 86_400_000 + 1)
 
+if TYPE_CHECKING:
+    _Window = timedelta
+else:
+    _IN_MS = whole_number(CRASH_WINDOWS_MS, MILLISECONDS)
+    _Window = Annotated[int, _IN_MS, Reads(lambda number: number * timedelta(milliseconds=1))]
+
 #: The ends of which a policy may count some as crashes.
 MAY_COUNT: Final = CRASHES | {Ending.TIMED_OUT}
 
@@ -328,8 +334,8 @@ class CrashPolicy:
     An endless loop ends at its timeout: that is a crash, too, if *timeouts* says so.
     """
 
-    limit: int = CRASH_LIMIT
-    window: timedelta = CRASH_WINDOW
+    limit: Annotated[int, whole_number(CRASH_LIMITS)] = CRASH_LIMIT
+    window: _Window = CRASH_WINDOW
     timeouts: bool = True
 
     def is_crash(self, ending: Ending) -> bool:

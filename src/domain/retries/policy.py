@@ -8,21 +8,25 @@ import enum
 import math
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from pathlib import PurePath
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 import attrs
 from msgspec import Meta, Struct
 
-from ..reading import Fault, Invalid, Reads, faults_within, read_table, whole_number
-from ..texts.printable import echo
-from .outcome import (
-    CRASH_LIMIT,
-    CRASH_LIMITS,
-    CRASH_WINDOW,
-    CRASH_WINDOWS_MS,
-    CrashPolicy,
+from ..reading import (
+    MILLISECONDS,
+    Fault,
+    Invalid,
+    Reads,
+    faults_within,
+    read_table,
+    read_whole,
+    whole_number,
 )
+from ..texts.printable import echo
+from .outcome import CrashPolicy
 
 #: Seconds, or a span of time.
 W = TypeVar("W", float, timedelta)
@@ -159,8 +163,6 @@ class Waits(Generic[W]):
 
 
 LONGEST_DELAYS_MS = range(DELAY_MS.start, CEILING_MS + 1)
-MILLISECONDS = "milliseconds"
-_MILLISECOND: Final = timedelta(milliseconds=1)
 
 #: The most characters of JSON that are read as a policy: ten times a sensible one.
 LONGEST_POLICY = 4_096
@@ -200,18 +202,7 @@ class RetryPolicyInvalid(ValueError):
         super().__init__(f"{self.code}: {'; '.join(faults)}")
 
 
-def _milliseconds(allowed: range) -> Meta:
-    least, most = allowed[0], allowed[-1]
-    words = f"a whole number of {MILLISECONDS}, {least:,}-{most:,}"
-    return Meta(ge=least, le=most, description=words)
-
-
-class _Crashes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    limit: Annotated[int, whole_number(CRASH_LIMITS)] = CRASH_LIMIT
-    window: Annotated[int, _milliseconds(CRASH_WINDOWS_MS)] = CRASH_WINDOW // _MILLISECOND
-    timeouts: bool = True
-
-
+_milliseconds = partial(whole_number, of=MILLISECONDS)
 _Delay = Annotated[int, _milliseconds(DELAY_MS)]
 _LEAST, _MOST = MULTIPLIERS
 _MULTIPLIER: Final = Meta(ge=_LEAST, le=_MOST, description=f"a number, {_LEAST}-{_MOST}")
@@ -245,19 +236,10 @@ _TABLES: Final[Mapping[str, type[_Backoff]]] = {
 }
 
 
-def _read_crashes(value: object) -> CrashPolicy:
-    faults = list[Fault]()
-    said = read_table(_Crashes, value, faults, quote=echo)
-    if faults:
-        raise Invalid(faults)
-    window = said.window * _MILLISECOND
-    return CrashPolicy(limit=said.limit, window=window, timeouts=said.timeouts)
-
-
 class _Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     attempts: Annotated[int, whole_number(ATTEMPTS)] = DEFAULT_ATTEMPTS
     backoff: Any = None  # see `_read_backoff`
-    crashes: Annotated[Any, Reads(_read_crashes)] = None
+    crashes: Annotated[Any, Reads(partial(read_whole, CrashPolicy, quote=echo))] = None
 
 
 def read_policy(
@@ -334,9 +316,8 @@ def write_policy(policy: RetryPolicy) -> dict[str, Any]:
     """
     written = {"attempts": policy.attempts, "backoff": _write_backoff(policy.backoff)}
     if (crashes := policy.crashes) is not None:
-        window = crashes.window // _MILLISECOND
-        limit, timeouts = crashes.limit, crashes.timeouts
-        written["crashes"] = {"limit": limit, "window": window, "timeouts": timeouts}
+        window = crashes.window // timedelta(milliseconds=1)
+        written["crashes"] = {**attrs.asdict(crashes), "window": window}
     return written
 
 

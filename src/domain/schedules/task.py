@@ -109,33 +109,25 @@ class ClassRetention(Keep):
         return {"class": self.class_, "done": self.done, "failed": self.failed}
 
 
-@attrs.frozen(kw_only=True)
-class KeptClass:
-    """A class, its schedules, and what is kept of it."""
-
-    schedulers: Sequence[int]
-    keep: Keep
-
-
 def by_class(
     schedules: Iterable[tuple[int, str | None, ClassRetention]],
-) -> Sequence[KeptClass]:
-    """Put schedules together by their classes; each comes with its id and its source.
+) -> Sequence[tuple[Sequence[int], Keep]]:
+    """Put schedules, each with its id and its source, together by their classes.
 
     Where rows of one class disagree, as somebody has edited one, the most is kept.
     """
-    classes = defaultdict[tuple[str | None, str], list[tuple[int, Keep]]](list)
+    classes = defaultdict[tuple[str | None, str], dict[int, Keep]](dict)
     for id_, source, retention in schedules:
-        classes[source, retention.class_].append((id_, retention.keep))
+        classes[source, retention.class_][id_] = retention
     return [
-        KeptClass(
-            schedulers=[id_ for id_, _ in rows],
-            keep=Keep(
-                done=max((keep.done for _, keep in rows), key=_no_limit_last),
-                failed=max((keep.failed for _, keep in rows), key=_no_limit_last),
+        (
+            [*those],
+            Keep(
+                done=max((keep.done for keep in those.values()), key=_no_limit_last),
+                failed=max((keep.failed for keep in those.values()), key=_no_limit_last),
             ),
         )
-        for rows in classes.values()
+        for those in classes.values()
     ]
 
 

@@ -21,6 +21,7 @@ from cronhare.adapters.addresses import (
 from cronhare.adapters.http.allowed_hosts import AllowedHosts
 from cronhare.domain.cron import find_zone
 from cronhare.domain.events import rules
+from cronhare.domain.reading import MILLISECONDS
 from cronhare.domain.retries import limits as retry_limits
 from cronhare.domain.retries import outcome
 from cronhare.domain.retries import policy as retries
@@ -124,7 +125,7 @@ class Settings:
     max_retries: int = setting(whole(0, retries.ATTEMPTS[-1] - 1), retries.DEFAULT_ATTEMPTS - 1)
     # Shorter than a schedule's own: it is the TTL of the queue of what is nacked, too.
     retry_delay_ms: int = setting(
-        whole(1, retries.DELAY_MS[-1], of=retries.MILLISECONDS), retries.DEFAULT_DELAY_MS
+        whole(1, retries.DELAY_MS[-1], of=MILLISECONDS), retries.DEFAULT_DELAY_MS
     )
     retry_delay_multiplier: float = setting(
         decimal(*retries.MULTIPLIERS), retries.DEFAULT_MULTIPLIER

@@ -19,7 +19,7 @@ from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.retries.limits import IDLE_FOR
 from cronhare.domain.retries.retry import KEPT_FOR as HOLDS_KEPT_FOR
 from cronhare.domain.schedules.keys import BOOT, LONGEST_AGO
-from cronhare.domain.schedules.task import LATELY, KeptClass, by_class
+from cronhare.domain.schedules.task import LATELY, Keep, by_class
 from cronhare.ports.records import Retention
 
 from ..database import STEP, Database, forget, repeatable_unless_locked
@@ -146,14 +146,13 @@ def _delete_beyond(database: Database, most: int, now: datetime) -> Iterator[int
 
 def _delete_surplus_of_classes(database: Database, now: datetime) -> Iterator[int]:
     lately = now - LATELY
-    for kept in _classes(database):
-        for statements, most in ((_OF_DONE, kept.keep.done), (_OF_FAILED, kept.keep.failed)):
+    for ours, keep in _classes(database):
+        for statements, most in ((_OF_DONE, keep.done), (_OF_FAILED, keep.failed)):
             if most is not None:
-                ours = kept.schedulers
                 yield from _delete_surplus(database, statements, ours, most, lately=lately, now=now)
 
 
-def _classes(database: Database) -> Sequence[KeptClass]:
+def _classes(database: Database) -> Sequence[tuple[Sequence[int], Keep]]:
     """Leave out rows that cannot be read: the list of schedules says what is wrong with them."""
     with database.read("looking for classes") as connection:
         rows = connection.execute(_CLASSES).all()

@@ -8,7 +8,6 @@ from cronhare.domain.schedules.task import (
     KEPT,
     ClassRetention,
     Keep,
-    KeptClass,
     by_class,
     force_instant,
 )
@@ -92,7 +91,7 @@ def test_a_class_is_one_of_its_file_and_where_rows_disagree_the_most_is_kept() -
     )
 
     assert classes == [
-        KeptClass(schedulers=[1, 3, 5], keep=Keep(done=100)),
-        KeptClass(schedulers=[2], keep=EMAILS.keep),
-        KeptClass(schedulers=[4], keep=Keep(done=0)),
+        ([1, 3, 5], Keep(done=100)),
+        ([2], EMAILS.keep),
+        ([4], Keep(done=0)),
     ]
