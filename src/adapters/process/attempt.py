@@ -187,7 +187,7 @@ class Attempt:
         if count := report.get("left_running"):
             self._log.warn_of_left_running(count)
         if left := report.get("left"):
-            self._log.warn(f"Processes of another user are left: {left}")
+            self._log.warning(f"Processes of another user are left: {left}")
         if failure is not None:  # all that ran was the warden's child, before its exec
             self._settle(AttemptResult(outcome=not_started(self.invocation.task, *failure)))
         elif self._ending is not None and report["signalled"]:
@@ -311,7 +311,7 @@ class Attempt:
     def _abandon_hanging(self) -> None:
         seconds = f"{KILL_TIMEOUT:.0f} s"
         text = f"was killed {seconds} ago and hangs in the kernel; it is waited for no longer"
-        self._log.warn(f"Process {text}")
+        self._log.warning(f"Process {text}")
         self.abandon(text, is_over=True)
 
 

@@ -207,7 +207,7 @@ class MessageReader:
     def _warn(self, why: str) -> None:
         self._broken += 1
         if self._broken == MOST_BROKEN:
-            self._log.warn(f"{MOST_BROKEN} broken IPC messages: no other is read")
+            self._log.warning(f"{MOST_BROKEN} broken IPC messages: no other is read")
         if self._broken <= _MOST_WARNINGS:
             last = " (no more of these are logged)" if self._broken == _MOST_WARNINGS else ""
-            self._log.warn(f"{why}{last}")
+            self._log.warning(f"{why}{last}")

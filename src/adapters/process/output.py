@@ -4,7 +4,7 @@ import asyncio
 import codecs
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from cronhare.domain.texts.printable import printable
@@ -264,17 +264,9 @@ class AttemptLog:
 
     def __init__(self, invocation: Invocation | None, clock: Callable[[], float]) -> None:
         """*clock* gives monotonic seconds. Without an invocation it is a child of many runs."""
-        self._place: dict[str, object] = {}
-        self._child = "App"
-        if invocation is not None:
-            place = {
-                "execution": invocation.execution_id,
-                "attempt": invocation.attempt,
-                "schedule": invocation.schedule_name,
-            }
-            # Who is told of what is no run's, such as a test, has no place to name.
-            self._place = {name: value for name, value in place.items() if value}
-            self._child = invocation.task.label
+        self._invocation = invocation
+        self._pid = ""
+        self._extra: dict[str, object] = {}
         self._clock = clock
         self._left = float(BURST)
         self._filled_at = clock()
@@ -284,23 +276,37 @@ class AttemptLog:
 
     def spawned(self, pid: int) -> None:
         """Log as this process from now on."""
-        self._child = f"{self._child}:{pid}"
+        self._pid, self._extra = f":{pid}", {}
         self.info("Process spawned (instant mode)")
 
     def info(self, text: str) -> None:
-        self._write(logging.INFO, text)
+        self._write(logging.INFO, text, {})
 
-    def warn(self, text: str) -> None:
-        self._write(logging.WARNING, text)
+    def warning(self, text: str, extra: Mapping[str, object] | None = None) -> None:
+        self._write(logging.WARNING, text, extra or {})
 
     def warn_of_left_running(self, count: int) -> None:
         """Say what it left in the background, which a success would hide."""
         text = f"Killed {counted(count, 'process')} that it left running when it ended"
-        said = {"child": self._child, "context": self._place}
-        _logger.warning("%s", text, extra={"action": "attempt.left-running", **said})
+        self.warning(text, extra={"action": "attempt.left-running"})
 
-    def _write(self, level: int, text: str) -> None:
-        _logger.log(level, "%s", text, extra={"child": self._child, "context": self._place})
+    def _write(self, level: int, text: str, extra: Mapping[str, object]) -> None:
+        if _logger.isEnabledFor(level):
+            self._extra = self._extra or self._named()
+            _logger.log(level, "%s", text, extra={**self._extra, **extra})
+
+    def _named(self) -> dict[str, object]:
+        invocation = self._invocation
+        if invocation is None:
+            return {"child": f"App{self._pid}", "context": {}}
+        place = {
+            "execution": invocation.execution_id,
+            "attempt": invocation.attempt,
+            "schedule": invocation.schedule_name,
+        }
+        # Who is told of what is no run's, such as a test, has no place to name.
+        context = {name: value for name, value in place.items() if value}
+        return {"child": f"{invocation.task.label}{self._pid}", "context": context}
 
     @property
     def is_open(self) -> bool:
@@ -332,7 +338,7 @@ class AttemptLog:
         """Log how many lines were omitted since the last report, if any were."""
         if self._omitted:
             count, self._omitted = self._omitted, 0
-            self.warn(f"{count} lines not logged: an attempt may log {PER_SECOND // 1024} KiB/s")
+            self.warning(f"{count} lines not logged: an attempt may log {PER_SECOND // 1024} KiB/s")
 
 
 class Output:

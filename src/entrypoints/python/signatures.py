@@ -7,8 +7,7 @@ They are JSON by name. msgspec converts them; a class of Pydantic, or any other 
 # ruff: noqa: PLC0415 - an app that binds nothing does not wait for msgspec
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -47,10 +46,12 @@ class Signature:
         Raises:
             TypeError: they do not fit; as if the function was called so.
         """
-        with _told(lambda said: TypeError(f"{self._name}(): {said}")):
+        try:
             given = self._bare.bind(*args, **kwargs).arguments
             plain = {name: _json(name, value) for name, value in given.items()}
             self.convert(plain)
+        except (ValueError, TypeError) as error:
+            raise TypeError(f"{self._name}(): {_said(error)}") from error
         return plain
 
     def arguments(self, params: object) -> dict[str, Any]:
@@ -59,14 +60,12 @@ class Signature:
         Raises:
             PermanentError: they do not fit; it names the parameter.
         """
-
-        def error(said: str) -> PermanentError:
-            takes = ", ".join(map(str, self._parameters)) or "none"
-            text = f"params: {said}; {self._name} takes: {takes}"
-            return PermanentError(text, code="PARAMS_INVALID")
-
-        with _told(error):
+        try:
             return self.convert(params)
+        except (ValueError, TypeError) as error:  # of msgspec as well
+            takes = ", ".join(map(str, self._parameters)) or "none"
+            text = f"params: {_said(error)}; {self._name} takes: {takes}"
+            raise PermanentError(text, code="PARAMS_INVALID") from error
 
     def convert(self, params: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
         """Convert *params*; raises what msgspec, or the class of a parameter, raises."""
@@ -88,16 +87,6 @@ class Signature:
         return {name: getattr(converted, name) for name in names if name in params}
 
 
-@contextmanager
-def _told(error_of: Callable[[str], Exception]) -> Iterator[None]:
-    import msgspec
-
-    try:
-        yield
-    except (msgspec.ValidationError, ValueError, TypeError) as error:
-        raise error_of(_said(error)) from error
-
-
 def json_params(name: str, kind: type | None, said: object) -> dict[str, Any]:
     """Give the parameters of a task that is elsewhere as JSON values by name.
 
@@ -108,10 +97,12 @@ def json_params(name: str, kind: type | None, said: object) -> dict[str, Any]:
     """
     import msgspec
 
-    with _told(lambda said: TypeError(f"{name}: {said}")):
+    try:
         if kind is not None and not isinstance(said, kind):
             said = msgspec.convert(_json(name, said), kind, dec_hook=_validate, str_keys=True)
         plain = _json(name, said)
+    except (ValueError, TypeError) as error:
+        raise TypeError(f"{name}: {_said(error)}") from error
     if not isinstance(plain, dict):
         raise TypeError(f"{name}: {type(said).__name__} is no object of parameters by their names")
     return plain
@@ -124,7 +115,7 @@ def converted_result(function: Callable[..., object], value: object) -> Any:  # 
     try:
         kind = _hints(function, {"it": inspect.signature(function).return_annotation})["it"]
         return msgspec.convert(value, kind, dec_hook=_validate, str_keys=True)
-    except (msgspec.ValidationError, ValueError, TypeError):  # it was made by another version
+    except (ValueError, TypeError):  # it was made by another version
         return value
 
 

@@ -118,7 +118,7 @@ class _Child:
                 os.closerange(first, end)
             # Else it could not read about itself in /proc; and see `kill_orphans`.
             warden.prctl(warden.PR_SET_DUMPABLE, 1, 0, 0, 0)
-            os.environb.update(frame["env"])
+            _add_variables(frame["env"])
             match frame.get("kept"):
                 case "pool":
                     status = ReusedChild(self._app).serve()
@@ -133,6 +133,14 @@ class _Child:
             sys.excepthook(*sys.exc_info())
         finally:
             calling.leave(status)
+
+
+def _add_variables(added: dict[bytes, bytes]) -> None:
+    """Do what `os.environb.update` does, with fewer pages touched."""
+    os.environ._data.update(added)  # type: ignore[attr-defined] # noqa: SLF001 - see reused.py
+    putenv = os.putenv
+    for name, value in added.items():
+        putenv(name, value)
 
 
 def _descriptors() -> set[int]:
