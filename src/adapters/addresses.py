@@ -348,7 +348,6 @@ class BrokerServer:
 
     @property
     def vhost(self) -> str:
-        """The vhost; `/` where the URL names none."""
         return self.url.place or "/"
 
     def __str__(self) -> str:

@@ -27,7 +27,6 @@ def write_table(path: tuple[str, ...], values: Mapping[str, Value | None]) -> st
 
 
 def write_key(text: str) -> str:
-    """Write a key, quoted where it must be."""
     return text if _BARE_KEY.fullmatch(text) else write_value(text)
 
 

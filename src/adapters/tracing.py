@@ -53,7 +53,6 @@ class ToldExporter(SpanExporter):
         self._outage = Outage(log, "Traces are taken again", back="traces.back")
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Export; spans that are not taken are lost, and nothing else is."""
         result = self._exporter.export(spans)
         if result is SpanExportResult.SUCCESS:
             self._outage.is_over()
@@ -63,7 +62,6 @@ class ToldExporter(SpanExporter):
         return result
 
     def shutdown(self) -> None:
-        """Close the connection."""
         self._exporter.shutdown()
 
 
@@ -85,7 +83,6 @@ class OpenTelemetryTracing:
     """Satisfies `TracingPort`."""
 
     def __init__(self, provider: TracerProvider) -> None:
-        """*provider* samples, and knows where spans go."""
         self._provider = provider
         self._tracer = provider.get_tracer("cronhare", version("cronhare"))
         self._propagator = TraceContextTextMapPropagator()

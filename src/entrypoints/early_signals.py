@@ -41,7 +41,6 @@ def note_requests() -> None:
 
 
 def is_ignored(number: signal.Signals) -> bool:
-    """Whether the process was started to ignore a signal, as by nohup."""
     return signal.getsignal(number) is signal.SIG_IGN
 
 

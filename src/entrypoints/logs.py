@@ -52,7 +52,6 @@ class _Formatter(logging.Formatter):
     node: str | None = None
 
     def _context(self, record: logging.LogRecord) -> Mapping[str, object]:
-        """Give the values in brackets, and the node beside an execution."""
         context = getattr(record, "context", None) or {}
         if self.node is not None and "execution" in context:
             return {**context, "node": self.node}
@@ -75,7 +74,6 @@ class TextFormatter(_Formatter):
     """
 
     def __init__(self, *, colours: bool = False) -> None:
-        """*colours* are for terminals alone."""
         super().__init__()
         self._colours = colours
 
@@ -216,7 +214,6 @@ def set_level(level: str) -> None:
 
 
 def write_in_batches() -> None:
-    """Let a process that lives long format and write its lines off the threads that log."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, LineHandler):
             handler.in_batches = True

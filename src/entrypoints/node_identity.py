@@ -20,7 +20,6 @@ _PIDS = Path("/proc/self/ns/pid")
 
 
 def this_node() -> "Node":
-    """Name this process, once in its life."""
     import secrets
 
     from cronhare.domain.nodes import Node
@@ -41,14 +40,12 @@ def this_holder(node: "Node") -> "Holder":
 
 
 def this_version() -> str:
-    """Name the release of this program."""
     from importlib.metadata import version
 
     return version("cronhare")
 
 
 def this_program() -> str:
-    """Name this program as it is named to servers over HTTP."""
     return f"cronhare/{this_version()}"
 
 

@@ -8,7 +8,7 @@ import json
 import logging
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from http.server import ThreadingHTTPServer
 from importlib.metadata import version
@@ -19,7 +19,8 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry, MetricsHandler, ProcessCollector
 
 from cronhare.adapters.addresses import ListenAddress, meant_address
-from cronhare.adapters.prometheus.metrics import LedgerMeasuring, VitalsCollector
+from cronhare.adapters.prometheus import catalogue
+from cronhare.adapters.prometheus.metrics import Gauges, LedgerMeasuring
 from cronhare.application.administration.views.work import MetricsView
 
 from .vitals import HEALTH, METRICS, READINESS, Vitals
@@ -28,9 +29,6 @@ log = logging.getLogger(__name__)
 
 #: Seconds for which a connection may say nothing.
 WITHIN: Final = 10.0
-
-#: Connections that are answered at a time; another one is closed.
-MOST_AT_A_TIME: Final = 64
 
 Faults = Callable[[], Sequence[str]]
 
@@ -63,7 +61,6 @@ class ProbeServer(ThreadingHTTPServer):
         )
         self.faults_of = {HEALTH: health, READINESS: readiness}
         self.registry = registry
-        self._places = threading.BoundedSemaphore(MOST_AT_A_TIME)
         super().__init__((str(address.host), address.port), _Handler)
 
     def start(self) -> None:
@@ -74,20 +71,7 @@ class ProbeServer(ThreadingHTTPServer):
         TCPServer.server_bind(self)
         self.server_name, self.server_port = self.socket.getsockname()[:2]
 
-    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - theirs
-        """Answer on a thread of its own, where there is a place."""
-        if self._places.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._places.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as above
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - theirs
         """Say nothing of a connection that broke: whoever asked knows."""
 
 
@@ -148,13 +132,23 @@ def make_registry(vitals: Vitals, measure: Callable[[], MetricsView]) -> Collect
     """Give what a process is asked for, and what the ledger counts; counters join by themselves."""
     registry = CollectorRegistry(auto_describe=False)
     ProcessCollector(registry=registry)
+    release = version("cronhare")
     registry.register(
-        VitalsCollector(
-            version=version("cronhare"),
-            connections=vitals.proofs.up,
-            last_turns=vitals.turns.last,
-            numbers=vitals.numbers,
+        Gauges(
+            {
+                catalogue.BUILD: lambda: {(release,): 1},
+                catalogue.CONNECTION_UP: lambda: _labelled(vitals.proofs.up()),
+                catalogue.LAST_TURN: lambda: _labelled(vitals.turns.last()),
+                # The process says later how these are known.
+                catalogue.CLOCK_OFFSET: lambda: vitals.clock_offset(),  # noqa: PLW0108
+                catalogue.RUNNING: lambda: vitals.running(),  # noqa: PLW0108
+                catalogue.SLOTS: lambda: vitals.slots(),  # noqa: PLW0108
+            }
         )
     )
     registry.register(LedgerMeasuring(measure, is_wanted=vitals.measures_ledger_now))
     return registry
+
+
+def _labelled(values: Mapping[str, float]) -> Mapping[tuple[str, ...], float]:
+    return {(name,): value for name, value in values.items()}

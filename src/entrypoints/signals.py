@@ -47,7 +47,6 @@ class ForcedExit:
         self._limits = (grace + ENDING, ENDING, 0.0)
 
     def listen(self) -> None:
-        """Wait for the first signal, in a thread that costs nothing until then."""
         threading.Thread(target=self._run, name="forced exit", daemon=True).start()
 
     def signalled(self) -> float:
@@ -66,11 +65,9 @@ class ForcedExit:
         self._ends.put(self._clock() + LEAVING)
 
     def waits_for(self, what: str) -> None:
-        """Note what the shutdown is waiting for, for the last log line."""
         self._waits_for = what
 
     def wait(self) -> None:
-        """Return when the time is over: the soonest of all ends."""
         over_at = self._ends.get()
         while (left := over_at - self._clock()) > 0:
             try:
@@ -108,7 +105,6 @@ class Shutdown:
     force: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     def listen(self) -> None:
-        """Handle SIGINT and SIGTERM in this event loop."""
         loop = asyncio.get_running_loop()
         self.forced_exit.listen()
         for number in (signal.SIGINT, signal.SIGTERM):

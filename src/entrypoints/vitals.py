@@ -65,7 +65,6 @@ class Turns:
         self._turns.extend(turns)
 
     def faults(self) -> Sequence[str]:
-        """Name the loops that stand still."""
         return [
             f"{turn.name} stands still: its next step is {turn.late_by:.0f} s late"
             for turn in self._turns
@@ -104,7 +103,6 @@ class Proofs:
         self._looks[server] = look
 
     def ends_with(self, stopping: Callable[[], bool]) -> None:
-        """Once *stopping* is true, the process is not ready any more."""
         self._stopping = stopping
 
     def round(self) -> float:
@@ -128,7 +126,6 @@ class Proofs:
             self.round()
 
     def faults(self) -> Sequence[str]:
-        """Say what keeps the process from being ready."""
         if self._stopping():
             return ["it shuts down"]
         if not self._looks:
@@ -140,7 +137,6 @@ class Proofs:
         ]
 
     def up(self) -> Mapping[str, bool]:
-        """Say of each server whether it was proven of late."""
         since = self._monotonic() - GOOD_FOR
         return {server: self._proven_at.get(server, -math.inf) >= since for server in self._looks}
 
@@ -155,7 +151,7 @@ class Vitals:
 
     *clock_offset* is how many seconds this host's clock is ahead of the ledger's. *running* and
     *slots* are a worker's. Each may be asked in any thread, and is None where it is not known. Who
-    *measures_ledger* has it counted for whoever scrapes; of many workers none does.
+    *measures_ledger* has it counted for whoever scrapes; workers, of whom there are many, do not.
     """
 
     turns: Turns = attrs.field(factory=Turns)
@@ -164,13 +160,6 @@ class Vitals:
     running: Callable[[], int | None] = _unknown
     slots: Callable[[], int | None] = _unknown
     measures_ledger: bool = False
-
-    def numbers(self) -> Mapping[str, float | None]:
-        return {
-            "clock_offset": self.clock_offset(),
-            "running": self.running(),
-            "slots": self.slots(),
-        }
 
     def measures_ledger_now(self) -> bool:
         """Whether the ledger is to be counted: never while it is away."""

@@ -140,7 +140,6 @@ class _Carrier:
         self._tell(crontab, entry, verdict, changes, job=job.name)
 
     def _target(self, to: tuple[str, ...]) -> str | None:
-        """Name whoever is to be told; no file has more targets than it may."""
         if to and to not in self.mailed and len(self.mailed) < MOST_TARGETS:
             self.mailed[to] = f"mailto-{len(self.mailed) + 1}"
         return self.mailed.get(to)
@@ -167,7 +166,6 @@ class _Carrier:
 
 
 def _allowed(name: str) -> str:
-    """Leave the system's own names to it."""
     return clean_name(f"job-{name}") if name.startswith(SYSTEM_PREFIX) else name
 
 
@@ -221,7 +219,6 @@ def _reads_both_days_otherwise(when: str) -> bool:
 
 
 def list_notes(jobs: list[Job], host: Host) -> tuple[str, ...]:
-    """Tell how cronhare differs from cron for all of the jobs at once."""
     if not jobs:
         return ()
     at_boot = any(job.when is None for job in jobs)
@@ -247,7 +244,6 @@ def list_notes(jobs: list[Job], host: Host) -> tuple[str, ...]:
 
 
 def _is_beyond_units(job: Job, host: Host) -> bool:
-    """Tell whether a job runs as somebody else, or looks into a home."""
     if job.user is not None or host.run_as != UNITS_USER:
         return True
     return is_unseen(job.cwd or "/") or any(map(names_unseen, job.command))

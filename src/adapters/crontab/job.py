@@ -113,7 +113,6 @@ def _name_words(words: list[str]) -> str | None:
 
 
 def clean_name(text: str) -> str:
-    """Make a name that a jobs file allows."""
     return re.sub(r"[^a-z0-9._-]+", "-", text.lower())[:LONGEST_NAME].strip("-._") or "command"
 
 

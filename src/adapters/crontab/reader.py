@@ -179,7 +179,6 @@ _BACKSLASHES = r"'\\' is read as one backslash, as Debian's cron does; cronie ke
 
 
 def read_crontab(text: str, kind: CrontabKind) -> tuple[Line, ...]:
-    """Read every line of a crontab that is neither blank nor a comment, in order."""
     return tuple(_lines(text.removeprefix("\ufeff"), kind))
 
 
@@ -245,7 +244,6 @@ def _entry(text: str, number: int, kind: CrontabKind) -> Entry | Unreadable:
 
 
 def _foreign(minute: str, user: str | None, command: str) -> str | None:
-    """Tell what of an entry only other daemons understand, if anything."""
     if minute.startswith("-"):
         return f"minute {minute!r}: {_DASH}"
     if user is not None and user.startswith("-"):

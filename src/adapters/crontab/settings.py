@@ -74,7 +74,6 @@ def _why_not(name: str) -> str | None:
 
 
 def _mail(value: str, before: Surroundings) -> Judged:
-    """Take over whom cron sends all output to: here they are told of what failed for good."""
     addresses = tuple(dict.fromkeys(filter(None, re.split(r"[,\s]+", value))))
     try:
         to = tuple(map(checked_address, addresses))

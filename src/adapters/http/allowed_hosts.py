@@ -64,7 +64,6 @@ class AllowedHosts:
         return self._has(web.host) and is_public(address)
 
     def refusal_of_all(self, web: WebAddress, addresses: Iterable[Address]) -> str:
-        """Say why none of a host's addresses may be asked."""
         return next((self._why(web, each) for each in addresses), f"{web.host} has no address")
 
     def _why(self, web: WebAddress, address: Address) -> str:

@@ -98,7 +98,6 @@ class HttpClient:
 
 
 def _headers(request: HttpRequest, *, agent: str) -> dict[str, str]:
-    """Give all headers: the caller's go before ours."""
     theirs = {name.lower() for name in request.headers}
     ours = {
         "Host": str(request.address).partition("://")[2],  # a port where it is not the usual one
@@ -120,5 +119,4 @@ def _joined(message: HTTPMessage) -> dict[str, str]:
 
 
 def _reason(error: Exception) -> str:
-    """Say what went wrong, in a line; what a server wrote is escaped and short."""
     return shown(getattr(error, "strerror", None) or str(error) or type(error).__name__)

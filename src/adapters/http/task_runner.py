@@ -78,7 +78,6 @@ class HttpTaskRunner(CoroutineRunner):
 
 
 def _about(invocation: Invocation) -> dict[str, str]:
-    """Say which attempt it is. One run has one key, whatever attempt: a server can know doubles."""
     topic = {} if invocation.topic is None else {"Cron-Topic": invocation.topic}
     trace = {} if invocation.trace is None else {"traceparent": invocation.trace}
     return {

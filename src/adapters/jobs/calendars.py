@@ -132,7 +132,6 @@ def _prepare(event: Any, zone: ZoneInfo) -> None:  # noqa: ANN401
 
 
 def _prepare_rules(event: Any, zone: ZoneInfo) -> None:  # noqa: ANN401
-    """Take out an empty rule; and write as days what ends days, or leaves one out, at a time."""
     if not any(_all(event, "RRULE")):
         event.pop("RRULE", None)
     is_day = not isinstance(event.start, datetime)
@@ -159,7 +158,6 @@ def _label(event: Any) -> str | None:  # noqa: ANN401
 
 
 def _day(moment: date, zone: ZoneInfo) -> date:
-    """Give the day of a moment by the clocks of the calendar."""
     if not isinstance(moment, datetime):
         return moment
     return (moment if moment.tzinfo is None else moment.astimezone(zone)).date()

@@ -268,7 +268,6 @@ def _parse(text: str, path: Path) -> dict[str, Any]:
 
 
 def _at(place: Sequence[str], problem: str) -> FileFault:
-    """Make a fault of a table, `tasks.NAME` or `schedules.NAME`, and the field in it."""
     table, field = ("".join(part).removeprefix(".") for part in (place[:2], place[2:]))
     return FileFault(table, Fault(field, problem))
 
@@ -382,7 +381,6 @@ class _Reading:
         tables: Mapping[str, Any],
         on_progress: OnProgress = unwatched,
     ) -> Iterator[tuple[str, T, list[Fault]]]:
-        """Read the tables of a section, each with a list for its faults."""
         for name, content in passing(tables.items(), on_progress):
             if len(self.faults) > MOST_FAULTS:
                 return
@@ -398,7 +396,6 @@ class _Reading:
 def _find(
     table: ScheduleTable, tasks: Mapping[str, Task] | None, faults: list[Fault]
 ) -> Task | None:
-    """Find the task that a schedule names; a fault that is known already is not added again."""
     name, tried = table.task, {fault.field for fault in faults}
     if tasks is not None and name is not None and name in tasks:
         return tasks[name]

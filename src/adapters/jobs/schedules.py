@@ -61,7 +61,6 @@ _SAME: Final = (
 
 
 def _fold(value: str | int) -> Fold:
-    """Read a name, or 0 and 1 as Python's `datetime` has it."""
     return (Fold.FIRST, Fold.SECOND)[value] if isinstance(value, int) else Fold(value)
 
 
@@ -205,7 +204,6 @@ def read_draft(
 
 
 def _faults_of_events(table: ScheduleFields, task: Task | None) -> Iterator[Fault]:
-    """Find what does not go together in a table that names a task or a topic."""
     if table.topic is not None and table.params is not None:
         yield Fault("params", "of an event are its payload: call them so")
     if table.topic is None and table.payload is not None:

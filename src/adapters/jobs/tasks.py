@@ -125,7 +125,6 @@ class Policies:
         return POLICIES | {name: policy for name, policy in of_classes.items() if policy}
 
     def read(self, table: PolicyTable, farther: TaskPolicy, faults: list[Fault]) -> TaskPolicy:
-        """Read what a table says; *farther* has what counts where it says nothing."""
         own = TaskPolicy(
             retry=self.retry(table.retry, farther.retry, faults),
             timeout=table.timeout,

@@ -82,7 +82,6 @@ def write_jobs(
 def _faulty(
     error: JobsFileInvalid, drafts: Iterable[ScheduleDraft], calendars: Iterable[CalendarDraft]
 ) -> Mapping[str, str]:
-    """Find the schedules that a fault is of, by themselves or by their tasks; and calendars."""
     places = [f"calendars.{calendar.name}" for calendar in calendars]
     of_place = {place: [place] for place in places}
     for draft in drafts:

@@ -55,13 +55,11 @@ class Described:
 
     @property
     def series(self) -> Sequence[str]:
-        """The names under which Prometheus has it."""
         if self.kind is Kind.HISTOGRAM:
             return [f"{self.name}{suffix}" for suffix in ("_bucket", "_count", "_sum")]
         return [self.name]
 
     def family(self, measured: Measured) -> Metric:
-        """Make the family of a gauge or a counter: of one value, or of one for each labels."""
         kind = CounterMetricFamily if self.kind is Kind.COUNTER else GaugeMetricFamily
         family = kind(self.family_name, self.help, labels=self.labels)
         series = measured if isinstance(measured, Mapping) else {(): measured}

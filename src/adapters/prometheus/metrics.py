@@ -31,7 +31,7 @@ from cronhare.ports import LedgerUnavailable
 from cronhare.ports.broker import Published
 
 from . import catalogue as all_of
-from .catalogue import CATALOGUE, Described, Kind
+from .catalogue import CATALOGUE, Described, Kind, Measured
 
 log = logging.getLogger(__name__)
 
@@ -192,30 +192,16 @@ class LedgerCollector:
                 yield described.family(described.measure(self._measured))
 
 
-#: What is one number, if it is known.
-_NUMBERS: Final = {
-    "clock_offset": all_of.CLOCK_OFFSET,
-    "running": all_of.RUNNING,
-    "slots": all_of.SLOTS,
-}
-
-
-@attrs.frozen(eq=False, kw_only=True)
-class VitalsCollector:
+@attrs.frozen(eq=False)
+class Gauges:
     """Gauges that are read when they are asked for; None where there is nothing to read."""
 
-    version: str
-    connections: Callable[[], Mapping[str, bool]]
-    last_turns: Callable[[], Mapping[str, float]]
-    numbers: Callable[[], Mapping[str, float | None]]
+    _measures: Mapping[Described, Callable[[], Measured | None]]
 
     def collect(self) -> Iterator[Metric]:
-        yield all_of.BUILD.family({(self.version,): 1})
-        yield all_of.CONNECTION_UP.family({(name,): up for name, up in self.connections().items()})
-        yield all_of.LAST_TURN.family({(name,): at for name, at in self.last_turns().items()})
-        for name, value in self.numbers().items():
-            if value is not None:
-                yield _NUMBERS[name].family(value)
+        for described, measure in self._measures.items():
+            if (measured := measure()) is not None:
+                yield described.family(measured)
 
 
 #: Seconds between two counts, whoever scrapes how often; that a scrape waits for one; and after
@@ -256,7 +242,6 @@ class LedgerMeasuring:
             yield from LedgerCollector(last[1]).collect()
 
     def _begin(self) -> threading.Thread | None:
-        """Begin to count if it is time: one at a time, which another scrape waits for, too."""
         now = self._monotonic()
         with self._lock:
             if self._counting is not None and self._counting.is_alive():

@@ -19,11 +19,9 @@ class SystemClock:
     """Satisfies `ClockPort` with the machine's time."""
 
     def now(self) -> datetime:
-        """The current instant, aware, in UTC."""
         return datetime.now(UTC)
 
     def peek(self) -> datetime:
-        """The same."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
@@ -51,7 +49,6 @@ class _Reading:
     took: float
 
     def is_contradicted_by(self, other: "_Reading") -> bool:
-        """Tell whether the ledger's clock cannot have shown both."""
         apart = other.ledger - self.ledger - timedelta(seconds=other.at - self.at)
         return abs(apart) > timedelta(seconds=(self.took + other.took) / 2)
 
@@ -94,7 +91,6 @@ class LedgerClock(_NodeClock):
         return self._clock.now() - self._now(self._best(new))
 
     def _best(self, new: _Reading) -> _Reading:
-        """Keep the known reading if the *new* one took longer and does not contradict it."""
         with self._lock:
             known = self._reading
             if known is None or new.took <= known.took or known.is_contradicted_by(new):

@@ -44,7 +44,6 @@ class FifoBell:
     head_start = timedelta(0)
 
     def __init__(self, ledger: str) -> None:
-        """*ledger* is the path of its file."""
         self._ledger = Path(ledger)
 
     def ring(self, executions: Sequence[Execution], *, now: datetime) -> None:  # noqa: ARG002
@@ -77,12 +76,10 @@ class FifoListener:
         return False  # somebody else has read it
 
     def wake(self) -> None:
-        """End the wait."""
         with suppress(OSError):  # it is full: nobody waits
             os.write(self._descriptor, b"\n")
 
     def remove(self) -> None:
-        """Take the fifo away."""
         with suppress(OSError):
             self._path.unlink()
 

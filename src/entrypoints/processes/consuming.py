@@ -99,7 +99,6 @@ class WorkerConsumer:
         return self.rests or self._broker.is_consuming()
 
     def left_out(self) -> Collection[str]:
-        """Name the queues that the broker refuses, and not the others; any thread may ask."""
         return self._broker.left_out()
 
     async def begin(
@@ -129,8 +128,6 @@ class WorkerConsumer:
         await self._begin(ask)
 
     async def _begin(self, consume: Callable[[], Awaitable[None]]) -> bool:
-        """Ask until the broker answers, unless it rests."""
-
         async def ask() -> None:
             await self._may_consume.wait()
             await consume()
@@ -190,7 +187,6 @@ class WorkerConsumer:
         )
 
     async def _all_settled(self) -> None:
-        """Wait for what is under way, and then for the results that it left waiting."""
         await self._under_way.settled()
         await self._worker.settled()
 
@@ -215,7 +211,6 @@ class FailedQueueConsumer:
         await answered("broker", ask, shutdown=shutdown)
 
     async def drain(self) -> None:
-        """Finish what was begun, and give back what the ledger has no answer to."""
         self._monitor.drain()
         await wait_at_most(PAUSING, "the broker, to send no more failures", self._broker.pause())
         await wait_at_most(CLOSING, "the failed queue", self._under_way.settled())
@@ -245,7 +240,6 @@ class ServingApart:
     )
 
     def serve(self, queue: str) -> None:
-        """Have a queue served, once the broker gives it."""
         self._places.apart |= {queue}
         self._report((*self._heartbeat.queues, queue))
         self._in_loop(self._begin(queue))

@@ -43,7 +43,6 @@ class Beside(Protocol):
 
 
 def queues_of(files: Sequence[JobsFile]) -> tuple[str, ...]:
-    """Name the task queues: the main one, and those that files and their schedules name."""
     named = [queue for jobs in files for queue in jobs.queues]
     named += [draft.runs_on for jobs in files for draft in jobs.drafts]
     return tuple(dict.fromkeys((MAIN_QUEUE, *named)))

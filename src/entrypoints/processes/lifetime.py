@@ -158,13 +158,11 @@ class StateReport:
     """Writes the state of this process to the log."""
 
     def __init__(self, container: Container) -> None:
-        """The time since now is reported as well."""
         self._container = container
         self._began = time.monotonic()
         self._parts: list[Callable[[], Iterable[StateLine]]] = []
 
     def add(self, part: Callable[[], Iterable[StateLine]]) -> None:
-        """Let a part of the process report as well; it is called in the event loop."""
         self._parts.append(part)
 
     async def write(self) -> None:
@@ -181,7 +179,6 @@ class StateReport:
 
 
 async def _look(proofs: Proofs, server: str) -> str | None:
-    """Say what keeps a server from serving us now, beside what was proven of late."""
     try:
         async with asyncio.timeout(TIMEOUT):
             does_serve = await asyncio.to_thread(proofs.look, server)
@@ -202,7 +199,6 @@ COLLECT_EVERY = 10_000
 
 
 def announce(container: Container, what: str, *more: str) -> None:
-    """Say what a process is, before it waits for its servers."""
     settings = container.settings()
     logs.sign_as(container.node())
     logs.write_in_batches()

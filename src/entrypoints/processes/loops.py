@@ -121,7 +121,6 @@ class Loop:
 
 
 def start_all(loops: Iterable[Loop], vitals: Vitals) -> None:
-    """Begin them, and have the probes watch them."""
     for loop in loops:
         vitals.turns.watch([loop.turn])
         loop.start()

@@ -115,7 +115,6 @@ class Reloading:
                 await self._reload(self._container.settings, take=lambda _: None)
 
     async def watch(self) -> NoReturn:
-        """Reload whenever code below the current folder has changed."""
         before = await asyncio.to_thread(code_below, Path.cwd())
         while True:
             await asyncio.sleep(WATCH_EVERY)
@@ -210,7 +209,6 @@ class Reloading:
             say(log, logging.WARNING, "reload.restart", text)
 
     async def _take_files(self, files: Sequence[JobsFile], take: _Take) -> str:
-        """Take what this process needs of them, all or nothing, and describe the changes."""
         container = self._container
         if self._has_tasks:
             changes = await self._take_tasks(files, take)

@@ -34,7 +34,6 @@ class ClockWatch:
     """Logs once for each change how far this node's clock is off."""
 
     def __init__(self, clock: LedgersClock, *, lease: timedelta) -> None:
-        """Leases of length *lease* are written by the *clock*."""
         self._clock = clock
         self._rest = measured_every(lease).total_seconds()
         self._said = timedelta(0)
