@@ -203,33 +203,21 @@ def test_what_cannot_be_had_is_looked_for_ever_more_rarely_and_nothing_else_wait
     assert [run.schedule_name for run in house.executions()].count("odd") == 1
 
 
-def test_edits_are_looked_for_once_in_a_refresh(house: House) -> None:
-    house.dispatcher.tick(house.now)
-    house.add()
-    house.clock.advance(4 * SECOND)
-
-    early = house.dispatcher.tick(house.now)
-    house.clock.advance(SECOND)
-    in_time = house.dispatcher.tick(house.now)
-
-    assert (early.planned, in_time.planned) == (0, 1)
-
-
-def test_a_row_that_committed_late_is_noticed(house: House) -> None:
+@pytest.mark.parametrize(
+    ("ago", "noticed_after"),
+    [
+        (timedelta(0), 5 * SECOND),  # once in a refresh
+        (59 * SECOND, 5 * SECOND),  # it committed late
+        (30 * MINUTE, 10 * MINUTE),  # no search by time sees it, and the full comparison does
+    ],
+)
+def test_a_row_is_noticed_in_time_however_late_it_was_committed(
+    house: House, ago: timedelta, noticed_after: timedelta
+) -> None:
     house.clock.advance(timedelta(hours=1))
     house.dispatcher.tick(house.now)
-    written_at = house.now - 59 * SECOND
-    house.clock.advance(5 * SECOND)
-    house.add_at(written_at)
-
-    assert house.dispatcher.tick(house.now).planned == 1
-
-
-def test_whatever_no_search_by_time_sees_is_found_by_the_full_comparison(house: House) -> None:
-    house.clock.advance(timedelta(hours=1))
-    house.dispatcher.tick(house.now)
-    house.add_at(house.now - timedelta(minutes=30))
-    house.clock.advance(timedelta(minutes=9, seconds=59))
+    house.add_at(house.now - ago)
+    house.clock.advance(noticed_after - SECOND)
 
     early = house.dispatcher.tick(house.now)
     house.clock.advance(5 * SECOND)

@@ -143,17 +143,6 @@ async def test_what_begins_after_everything_was_stopped_is_given_back_and_never_
 # A ledger that is away
 
 
-async def test_a_start_that_was_heard_but_not_answered_runs_once() -> None:
-    seen = Seen()
-    house = House(script=seen)
-    house.outage.begin("start", calls=2, heard=True)
-
-    await run(house)
-
-    assert seen.attempts == [(house.only.id, 1)]
-    assert house.only.state is State.SUCCEEDED
-
-
 async def test_a_result_is_told_until_the_ledger_hears_it(lines: Lines) -> None:
     house = House()
     house.outage.begin("finish", calls=5)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -130,33 +131,25 @@ async def test_a_cleanup_that_was_cut_off_is_made_by_a_scheduler_and_not_by_a_wo
 def test_a_fault_of_one_step_costs_the_others_nothing_and_is_raised_at_the_end(
     monkeypatch: pytest.MonkeyPatch, lines: Lines
 ) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise TypeError("'<' not supported between instances of 'int' and 'str'")
-
     house = House()
     due(house)
     done = list[str]()
 
-    def end_waiting(**_: object) -> tuple[()]:
-        done.append("end")
+    def look(name: str, *, fails: bool) -> Sequence[str]:
+        if fails:
+            raise TypeError("'<' not supported between instances of 'int' and 'str'")
+        done.append(name)
         return ()
 
-    def regain(**_: object) -> int:
-        done.append("regain")
-        return 0
-
-    for name, answer in {
-        "overdue": fail,
-        "end_waiting": end_waiting,
-        "gates": fail,
-        "regain": regain,
-    }.items():
-        monkeypatch.setattr(house.claims, name, answer)
+    for name, fails in (("overdue", True), ("end_waiting", False), ("gates", True)):
+        answer = partial(look, name, fails=fails)
+        monkeypatch.setattr(house.claims, name, lambda answer=answer, **_: answer())
+    monkeypatch.setattr(house.claims, "regain", lambda **_: len(look("regain", fails=False)))
 
     with pytest.raises(TypeError):
         house.reconciler.tick(house.now)
 
-    assert done == ["end", "regain"]
+    assert done == ["end_waiting", "regain"]
     assert sum("met a fault of ours" in line for line in lines()) == 2
 
 

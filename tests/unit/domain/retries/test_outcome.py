@@ -41,27 +41,13 @@ def test_each_form_of_an_http_date_is_a_moment(text: str) -> None:
     assert read_retry_after(text) == NOW + 120 * SECOND
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        None,
-        True,
-        -1,
-        "-1",
-        "soon",
-        "",
-        "1e9",
-        "١٢",
-        float("nan"),
-        float("inf"),
-        10**400,
-        "9" * 41,
-        "Fri, 99 Dec 2025 08:02:00 GMT",
-        [120],
-        {"seconds": 120},
-        10**10,
-    ],
-)
+ODD: list[object] = [
+    *(None, True, -1, "-1", "soon", "", "1e9", "١٢", float("nan"), float("inf"), 10**400),
+    *("9" * 41, "Fri, 99 Dec 2025 08:02:00 GMT", [120], {"seconds": 120}, 10**10),
+]
+
+
+@pytest.mark.parametrize("value", ODD, ids=range(len(ODD)))
 def test_what_is_no_wait_is_none(value: object) -> None:
     assert read_retry_after(value) is None
 

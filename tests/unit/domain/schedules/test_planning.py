@@ -205,75 +205,41 @@ def test_what_is_due_after_the_edit_is_still_to_be_claimed() -> None:
     assert decided == Plan(next_due=at(1))
 
 
-# Kinds and bounds
-
-
 # Overlap
 
 ONE = Unfinished(active=99)
 IN_LINE = Unfinished(active=99, waiting=100, count=1)
+NEARLY_FULL = Unfinished(active=99, waiting=100, count=MOST_WAITING - 1)
 
 
-def test_a_run_does_not_begin_beside_an_unfinished_one_where_that_is_forbidden() -> None:
-    alone = schedule(overlap=OverlapPolicy.SKIP)
+@pytest.mark.parametrize(
+    ("policy", "until", "others", "waits", "why"),
+    [
+        ("skip", 2, None, {0: False}, "the one before has not ended"),
+        ("skip", 0, ONE, {}, "execution 99 has not ended"),
+        ("queue_one", 2, None, {0: False, 1: True}, "the one before waits already"),
+        ("queue_one", 2, ONE, {0: True}, "the one before waits already"),
+        ("queue_one", 0, IN_LINE, {}, "execution 100 waits already"),
+        ("queue_all", 2, None, {0: False, 1: True, 2: True}, ""),
+        ("queue_all", 2, NEARLY_FULL, {0: True}, "1,000 runs wait already"),
+        ("cancel_previous", 1, None, {1: False}, "a later run takes its place"),
+        ("cancel_previous", 1, ONE, {1: True}, "a later run takes its place"),
+    ],
+)
+def test_a_run_begins_beside_another_waits_or_is_skipped_as_the_overlap_policy_says(
+    policy: str, until: int, others: Unfinished | None, waits: dict[int, bool], why: str
+) -> None:
+    what = schedule(overlap=OverlapPolicy(policy), misfire=misfire("all"))
 
-    decided = due(alone, at(0), at(0), unfinished=ONE)
+    decided = due(what, at(0), at(until), unfinished=others)
 
-    assert (runs(decided), skips(decided)) == ([], [(at(0), at(0), 1)])
-    assert decided.skips[0].reason == "overlap: execution 99 has not ended (overlap policy skip)"
-    assert decided.next_due == at(1)
-
-
-def test_of_several_runs_the_first_begins_where_overlap_is_forbidden() -> None:
-    alone = schedule(overlap=OverlapPolicy.SKIP, misfire=misfire("all"))
-
-    decided = due(alone, at(0), at(2))
-
-    assert (runs(decided), skips(decided)) == (
-        [at(0)],
-        [(at(1), at(1), 1), (at(2), at(2), 1)],
-    )
-
-
-def waits(decided: Plan) -> list[bool]:
-    return [run.waits for run in decided.runs]
-
-
-def test_one_run_waits_and_further_ones_are_skipped() -> None:
-    one = schedule(overlap=OverlapPolicy.QUEUE_ONE, misfire=misfire("all"))
-
-    free, beside = due(one, at(0), at(2)), due(one, at(0), at(2), unfinished=ONE)
-    full = due(one, at(0), at(0), unfinished=IN_LINE)
-
-    assert (runs(free), waits(free), skips(free)) == (
-        [at(0), at(1)],
-        [False, True],
-        [(at(2), at(2), 1)],
-    )
-    assert (runs(beside), waits(beside), len(beside.skips)) == ([at(0)], [True], 2)
-    assert [skip.reason for skip in full.skips] == [
-        "overlap: execution 100 waits already (overlap policy queue_one)"
-    ]
-
-
-def test_all_runs_wait_up_to_a_bound() -> None:
-    all_ = schedule(overlap=OverlapPolicy.QUEUE_ALL, misfire=misfire("all"))
-    nearly_full = Unfinished(active=99, waiting=100, count=MOST_WAITING - 1)
-
-    free, beside = due(all_, at(0), at(2)), due(all_, at(0), at(2), unfinished=nearly_full)
-
-    assert (runs(free), waits(free)) == ([at(0), at(1), at(2)], [False, True, True])
-    assert (runs(beside), waits(beside)) == ([at(0)], [True])
-    assert beside.skips[0].reason == "overlap: 1,000 runs wait already (overlap policy queue_all)"
-
-
-def test_the_latest_run_takes_the_place_of_those_before_it() -> None:
-    latest = schedule(overlap=OverlapPolicy.CANCEL_PREVIOUS, misfire=misfire("all"))
-
-    free, beside = due(latest, at(0), at(1)), due(latest, at(0), at(1), unfinished=ONE)
-
-    assert (runs(free), waits(free), skips(free)) == ([at(1)], [False], [(at(0), at(0), 1)])
-    assert (runs(beside), waits(beside)) == ([at(1)], [True])
+    ran = {at(minute): wait for minute, wait in waits.items()}
+    assert {run.due: run.waits for run in decided.runs} == ran
+    left = [at(minute) for minute in range(until + 1) if minute not in waits]
+    assert skips(decided) == [(minute, minute, 1) for minute in left]
+    reason = f"overlap: {why} (overlap policy {policy})"
+    assert {skip.reason for skip in decided.skips} <= {reason}
+    assert decided.next_due == at(until + 1)
 
 
 # Jitter

@@ -70,30 +70,32 @@ def reasons(decided: Plan) -> list[tuple[int, str]]:
     return [(one.count, one.reason) for one in decided.skips]
 
 
-def test_a_holiday_is_skipped_by_its_name() -> None:
-    what = schedule(conditions=Conditions(skip_on=("de-holidays",)))
-
-    decided = decide(what, NOON, calendars={"de-holidays": HOLIDAYS})
-
-    assert (decided.runs, decided.next_due) == ((), NOON + HOUR)
-    assert reasons(decided) == [(1, "calendar de-holidays: Foundation Day")]
-
-
-def test_only_on_lets_it_run_in_those_windows_alone() -> None:
-    what = schedule(conditions=Conditions(only_on=("de-holidays",)))
-
-    inside = decide(what, NOON, calendars={"de-holidays": HOLIDAYS})
-    outside = decide(what, NOON + DAY, due=NOON + DAY, calendars={"de-holidays": HOLIDAYS})
-
-    assert len(inside.runs) == 1
-    assert reasons(outside) == [(1, "in no window of calendar de-holidays")]
-
-
-def test_a_blackout_is_in_the_schedules_own_zone() -> None:
+@pytest.mark.parametrize(
+    ("said", "now", "reason"),
+    [
+        ({"skip_on": ("de-holidays",)}, NOON, "calendar de-holidays: Foundation Day"),
+        ({"only_on": ("de-holidays",)}, NOON, None),
+        ({"only_on": ("de-holidays",)}, NOON + DAY, "in no window of calendar de-holidays"),
+        ({"blackout": ("13:00-14:00",)}, NOON, "blackout: 13:00-14:00"),  # its own zone's
+        ({"expires": 10 * MINUTE}, NOON + 10 * MINUTE, None),
+        (
+            {"expires": 10 * MINUTE},
+            NOON + 11 * MINUTE,
+            "expired: not started within 10m of its due instant",
+        ),
+    ],
+)
+def test_what_a_condition_keeps_from_running_is_skipped_with_its_reason(
+    said: dict[str, Any], now: datetime, reason: str | None
+) -> None:
     timing = Recurring(CronExpression.parse("0 * * * *"), BERLIN)
-    what = schedule(timing=timing, conditions=Conditions(blackout=("13:00-14:00",)))
+    what = schedule(timing=timing, conditions=Conditions(**said))
+    due = now.replace(minute=0)
 
-    assert reasons(decide(what, NOON)) == [(1, "blackout: 13:00-14:00")]
+    decided = decide(what, now, due=due, calendars={"de-holidays": HOLIDAYS})
+
+    assert (len(decided.runs), decided.next_due) == (reason is None, due + HOUR)
+    assert reasons(decided) == ([] if reason is None else [(1, reason)])
 
 
 def test_of_what_was_missed_a_skipped_day_is_not_the_one_that_is_caught_up() -> None:
@@ -103,16 +105,6 @@ def test_of_what_was_missed_a_skipped_day_is_not_the_one_that_is_caught_up() -> 
 
     assert [run.due for run in decided.runs] == [NOON + HOUR]
     assert reasons(decided)[0] == (2, "blackout: 14:00-16:00")
-
-
-def test_a_run_that_is_claimed_too_late_has_expired() -> None:
-    what = schedule(conditions=Conditions(expires=10 * MINUTE))
-
-    decided = decide(what, NOON + 11 * MINUTE)
-
-    assert decided.runs == ()
-    assert reasons(decided) == [(1, "expired: not started within 10m of its due instant")]
-    assert len(decide(what, NOON + 10 * MINUTE).runs) == 1
 
 
 def test_what_a_pause_that_is_over_has_covered_does_not_run_and_the_rest_is_missed() -> None:
