@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry, MetricsHandler, ProcessCollecto
 from cronhare.adapters.addresses import ListenAddress, meant_address
 from cronhare.adapters.prometheus import catalogue
 from cronhare.adapters.prometheus.metrics import Gauges, LedgerMeasuring
-from cronhare.application.administration.views.work import MetricsView
+from cronhare.application.administration.views.work import Measured
 
 from .vitals import HEALTH, METRICS, READINESS, Vitals
 
@@ -128,7 +128,7 @@ class _Handler(MetricsHandler):
             self.wfile.write(json.dumps(said).encode() + b"\n")
 
 
-def make_registry(vitals: Vitals, measure: Callable[[], MetricsView]) -> CollectorRegistry:
+def make_registry(vitals: Vitals, measure: Callable[[], Measured]) -> CollectorRegistry:
     """Give what a process is asked for, and what the ledger counts; counters join by themselves."""
     registry = CollectorRegistry(auto_describe=False)
     ProcessCollector(registry=registry)

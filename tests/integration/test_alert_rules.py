@@ -14,7 +14,6 @@ from prometheus_client import generate_latest
 
 from cronhare.adapters.prometheus.catalogue import CATALOGUE
 from cronhare.adapters.prometheus.metrics import PrometheusMetrics
-from cronhare.application.administration.views.work import MetricsView
 from cronhare.domain.execution import State
 from cronhare.domain.retries.outcome import Ending
 from cronhare.entrypoints.probes import make_registry
@@ -255,7 +254,7 @@ def test_the_dashboard_has_panels_beside_each_other_and_names_its_source() -> No
 def test_what_a_process_answers_is_as_prometheus_wants_it() -> None:
     registry = make_registry(
         Vitals(running=lambda: 1, slots=lambda: 8, clock_offset=lambda: 0.5, measures_ledger=True),
-        MetricsView,
+        dict,
     )
     metrics = PrometheusMetrics(registry, now=lambda: NOON)
     metrics.claimed([execution()], now=NOON)

@@ -8,7 +8,6 @@ from prometheus_client import CollectorRegistry
 
 from cronhare.adapters.prometheus.catalogue import CATALOGUE, Source
 from cronhare.adapters.prometheus.metrics import LedgerCollector, PrometheusMetrics
-from cronhare.application.administration.views.work import MetricsView
 from cronhare.entrypoints.probes import make_registry
 from cronhare.entrypoints.vitals import Vitals
 from tests.unit.executions import NOON
@@ -36,10 +35,10 @@ def test_the_page_lists_each_metric_as_the_code_describes_it() -> None:
 
 def test_what_is_described_is_exported_and_nothing_else() -> None:
     vitals = Vitals(running=lambda: 1, slots=lambda: 1, clock_offset=lambda: 0.0)
-    registry = make_registry(vitals, MetricsView)
+    registry = make_registry(vitals, dict)
     PrometheusMetrics(registry, now=lambda: NOON)
     ledgers = CollectorRegistry(auto_describe=False)
-    ledgers.register(LedgerCollector(MetricsView()))
+    ledgers.register(LedgerCollector({}))
 
     families = [*registry.collect(), *ledgers.collect()]
     exported = {

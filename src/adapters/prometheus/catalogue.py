@@ -4,17 +4,14 @@ docs/metrics.md is made of this.
 """
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 import attrs
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from cronhare.application.administration.views.work import MetricsView, Series
-
-Measured = float | Series
-Measure = Callable[[MetricsView], Measured]
+from cronhare.application.administration.views.work import Series
 
 
 class Kind(enum.StrEnum):
@@ -36,17 +33,13 @@ class Source(enum.StrEnum):
 
 @attrs.frozen(kw_only=True, eq=False)
 class Described:
-    """One metric; *name* is the exposed one, with its `_total`.
-
-    *measure* reads what the ledger counts from what was measured at one moment.
-    """
+    """One metric; *name* is the exposed one, with its `_total`."""
 
     name: str
     kind: Kind
     source: Source
     help: str
     labels: tuple[str, ...]
-    measure: Measure | None
 
     @property
     def family_name(self) -> str:
@@ -59,7 +52,7 @@ class Described:
             return [f"{self.name}{suffix}" for suffix in ("_bucket", "_count", "_sum")]
         return [self.name]
 
-    def family(self, measured: Measured) -> Metric:
+    def family(self, measured: float | Series) -> Metric:
         kind = CounterMetricFamily if self.kind is Kind.COUNTER else GaugeMetricFamily
         family = kind(self.family_name, self.help, labels=self.labels)
         series = measured if isinstance(measured, Mapping) else {(): measured}
@@ -71,20 +64,15 @@ class Described:
 _found: list[Described] = []
 
 
-def _metric(series: str, source: Source | Measure, help_: str, *, kind: Kind) -> Described:
-    """Describe a metric with its labels; in place of its source, one of the ledger has its measure.
-
-    *series* is like `cronhare_nodes{role, state}`.
-    """
+def _metric(series: str, source: Source, help_: str, *, kind: Kind) -> Described:
+    """Describe a metric with its labels: *series* is like `cronhare_nodes{role, state}`."""
     name, _, labels = series.removesuffix("}").partition("{")
-    where, measure = (source, None) if isinstance(source, Source) else (Source.LEDGER, source)
     found = Described(
         name=name,
         kind=kind,
-        source=where,
+        source=source,
         help=help_,
         labels=tuple(labels.split(", ")) if labels else (),
-        measure=measure,
     )
     _found.append(found)
     return found
@@ -93,7 +81,7 @@ def _metric(series: str, source: Source | Measure, help_: str, *, kind: Kind) ->
 _counter = partial(_metric, kind=Kind.COUNTER)
 _gauge = partial(_metric, kind=Kind.GAUGE)
 _histogram = partial(_metric, kind=Kind.HISTOGRAM)
-PROCESS, SCHEDULER, WORKER = Source.PROCESS, Source.SCHEDULER, Source.WORKER
+PROCESS, SCHEDULER, WORKER, LEDGER = Source
 
 # The process.
 BUILD = _gauge("cronhare_build_info{version}", PROCESS, "The release that runs, always 1")
@@ -183,83 +171,83 @@ QUARANTINED = _counter(
 # The ledger.
 _gauge(
     "cronhare_ledger_measured_timestamp_seconds",
-    lambda seen: seen.measured_at.timestamp(),
+    LEDGER,
     "When the ledger was counted for this answer",
 )
 _counter(
     "job_queue_dlq_jobs_total{source_queue, job_name}",
-    lambda seen: seen.dead_letters,
+    LEDGER,
     "Jobs moved to the dead letter queue that the archive has, resolved or not",
 )
 _gauge(
     "job_queue_dlq_depth",
-    lambda seen: seen.depth,
+    LEDGER,
     "Jobs in the dead letter queue: failures that are unresolved",
 )
 _gauge(
     "cronhare_executions_unfinished{queue, state}",
-    lambda seen: seen.unfinished,
+    LEDGER,
     "Executions that have not ended",
 )
 _counter(
     "app_schedule_job_no_listener_total{topic}",
-    lambda seen: seen.unheard,
+    LEDGER,
     "Events that were completed though no task listens to their topic",
 )
 _gauge(
     "cronhare_oldest_waiting_seconds{queue}",
-    lambda seen: seen.oldest_waiting,
+    LEDGER,
     "For how long the oldest execution has been due that waits for its first start",
 )
 _gauge(
     "cronhare_failures_unresolved{state}",
-    lambda seen: seen.unresolved,
+    LEDGER,
     "Failures in the archive that nobody has resolved: failed, quarantined",
 )
 _gauge(
     "cronhare_nodes{role, state}",
-    lambda seen: seen.nodes,
+    LEDGER,
     "Processes that reported themselves within the last hour, and whether in the last 45 s too",
 )
 _gauge(
     "cronhare_queue_workers{queue}",
-    lambda seen: seen.queue_workers,
+    LEDGER,
     "Processes that report themselves and serve a queue: not those drained, or cut off from the "
     "broker",
 )
 _gauge(
     "cronhare_retry_budget_limit{queue}",
-    lambda seen: seen.budget_limits,
+    LEDGER,
     "Retries that a window grants",
 )
 _gauge(
     "cronhare_retry_budget_remaining{queue}",
-    lambda seen: seen.budgets_left,
+    LEDGER,
     "Retries of a queue that can be granted now",
 )
 _gauge(
     "cronhare_breaker_open{task}",
-    lambda seen: seen.breakers_open,
+    LEDGER,
     "Whether the circuit breaker of a task is open, or half open",
 )
 _gauge(
     "cronhare_schedule_last_success_timestamp_seconds{schedule}",
-    lambda seen: seen.last_successes,
+    LEDGER,
     "When a run of the schedule last succeeded; 0 if none has that the ledger keeps",
 )
 _gauge(
     "cronhare_schedule_last_failure_timestamp_seconds{schedule}",
-    lambda seen: seen.last_failures,
+    LEDGER,
     "When a run of the schedule last failed for good; 0 if none has that the ledger keeps",
 )
 _gauge(
     "cronhare_schedules_without_series",
-    lambda seen: seen.schedules_left_out,
+    LEDGER,
     "Enabled schedules beyond CRON_METRICS_SCHEDULES, which have no series of their own",
 )
 _gauge(
     "cronhare_ledger_rows{table}",
-    lambda seen: seen.rows,
+    LEDGER,
     "Rows of a table of the ledger, at most: the span of their ids",
 )
 

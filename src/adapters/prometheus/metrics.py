@@ -23,7 +23,7 @@ from prometheus_client import (
 )
 from prometheus_client.core import HistogramMetricFamily, Metric
 
-from cronhare.application.administration.views.work import MetricsView
+from cronhare.application.administration.views.work import Measured, Series
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.schedules.skips import SkipKind
@@ -31,7 +31,7 @@ from cronhare.ports import LedgerUnavailable
 from cronhare.ports.broker import Published
 
 from . import catalogue as all_of
-from .catalogue import CATALOGUE, Described, Kind, Measured
+from .catalogue import CATALOGUE, Described, Kind, Source
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class PrometheusMetrics:
         self._of = {
             one: Counter(one.family_name, one.help, one.labels, registry=registry)
             for one in CATALOGUE
-            if one.kind is Kind.COUNTER and one.measure is None
+            if one.kind is Kind.COUNTER and one.source is not Source.LEDGER
         }
         # A rate begins before the first event does.
         for outcome in Published:
@@ -161,11 +161,11 @@ class PrometheusMetrics:
             self._lateness.observe(stage, (now - due_at).total_seconds(), count)
 
 
-def exposition(measured: MetricsView) -> str:
+def exposition(measured: Measured) -> str:
     return generate_latest(_registry(measured)).decode()
 
 
-def write_textfile(measured: MetricsView, path: Path) -> None:
+def write_textfile(measured: Measured, path: Path) -> None:
     """Write metrics into a file, whole or not at all: whoever reads it sees no half of it.
 
     Raises:
@@ -174,7 +174,7 @@ def write_textfile(measured: MetricsView, path: Path) -> None:
     write_to_textfile(str(path), _registry(measured))
 
 
-def _registry(measured: MetricsView) -> CollectorRegistry:
+def _registry(measured: Measured) -> CollectorRegistry:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(LedgerCollector(measured))
     return registry
@@ -184,19 +184,19 @@ def _registry(measured: MetricsView) -> CollectorRegistry:
 class LedgerCollector:
     """The families of what was measured at one moment."""
 
-    _measured: MetricsView
+    _measured: Measured
 
     def collect(self) -> Iterator[Metric]:
         for described in CATALOGUE:
-            if described.measure is not None:
-                yield described.family(described.measure(self._measured))
+            if described.source is Source.LEDGER:
+                yield described.family(self._measured.get(described.name, {}))
 
 
 @attrs.frozen(eq=False)
 class Gauges:
     """Gauges that are read when they are asked for; None where there is nothing to read."""
 
-    _measures: Mapping[Described, Callable[[], Measured | None]]
+    _measures: Mapping[Described, Callable[[], float | Series | None]]
 
     def collect(self) -> Iterator[Metric]:
         for described, measure in self._measures.items():
@@ -219,7 +219,7 @@ class LedgerMeasuring:
 
     def __init__(
         self,
-        measure: Callable[[], MetricsView],
+        measure: Callable[[], Measured],
         *,
         is_wanted: Callable[[], bool],
         monotonic: Callable[[], float] = time.monotonic,
@@ -231,7 +231,7 @@ class LedgerMeasuring:
         self._lock = threading.Lock()
         self._counting: threading.Thread | None = None
         self._asked_at = -math.inf
-        self._last: tuple[float, MetricsView] | None = None
+        self._last: tuple[float, Measured] | None = None
 
     def collect(self) -> Iterator[Metric]:
         counting = self._begin()

@@ -38,7 +38,6 @@ def values_of(draft: ScheduleDraft | None) -> dict[str, Any] | None:
 def differing(
     before: ScheduleDraft | None, after: ScheduleDraft
 ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """Give the fields of two drafts that differ, before and after."""
     if before is None:
         return None, values_of(after)
     old, new = dict[str, Any](), dict[str, Any]()
@@ -74,7 +73,6 @@ def names_of(changes: Sequence[ScheduleChange], which: Change) -> list[str]:
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - a value of a view
-    """Make a JSON value of a view."""
     return msgspec.to_builtins(value, enc_hook=str, str_keys=True)
 
 
@@ -95,7 +93,6 @@ class Note:
     problem: str | None = None
 
     def unless(self, *, changed: bool) -> None:
-        """Say that nothing was to be changed, if nothing was."""
         if not changed:
             self.outcome = AuditOutcome.UNCHANGED
 

@@ -140,7 +140,6 @@ class Explanations:
     def _without_times(
         self, stored: StoredSchedule, last: Execution | None, now: datetime
     ) -> Explanation:
-        """Explain the last run of a schedule that is never due, or why there is none."""
         nodes = self._nodes.nodes(now=now, limit=MOST_REPORTS).reports
         begins = tuple(who_begins_it(stored, nodes, now=now))
         if last is None:
@@ -227,7 +226,6 @@ class Explanations:
                 yield f"{before} has not ended: it is {other.state}."
 
     def _left_of(self, name: str) -> str:
-        """Say what the archive knows of a schedule that is gone."""
         try:
             which = FailureFilter(schedule=name, unresolved=False)
         except Invalid:  # no name that a schedule can have
@@ -239,7 +237,6 @@ class Explanations:
 
 
 def unless_unheard(found: Explanation, records: RecordsPort) -> Explanation:
-    """Correct the explanation of a success if it was an event, and nothing was run."""
     execution = found.execution
     if execution is None or execution.state is not State.SUCCEEDED or not found.attempts:
         return found
@@ -319,7 +316,6 @@ def _without_record(
     last: Callable[[], LastClaim | None],
     now: datetime,
 ) -> Explanation:
-    """Explain an instant that has no row; *why* is what keeps it from running, if known."""
     if schedule.timing.next(due - timedelta(microseconds=1)) != due:
         neighbours = tuple(_neighbours(schedule, due))
         return Explanation(ran=False, answer="It was not due then", because=neighbours)
@@ -391,7 +387,6 @@ def _neighbours(schedule: Schedule, instant: datetime) -> Iterator[str]:
 
 
 def _future(schedule: Schedule, stored: StoredSchedule, why: str | None) -> Explanation:
-    """Say whether an instant that is still to come will run, as far as that is known."""
     answer, because = "It is due then", tuple[str, ...]()
     if not schedule.enabled:
         said = "But the schedule is disabled: unless that changes, it will not run."
@@ -407,7 +402,6 @@ def _future(schedule: Schedule, stored: StoredSchedule, why: str | None) -> Expl
 def _never(
     schedule: Schedule, stored: StoredSchedule, instant: datetime, why: str | None
 ) -> str | None:
-    """Say why it will not be run any more, as far as that is known."""
     idle = stored.idle
     if not schedule.enabled and idle is not None and instant >= idle.since:
         return f"the schedule is disabled, and was when {say_moment(idle.since)} came"
@@ -587,5 +581,4 @@ def _what_hinders(stored: StoredSchedule, now: datetime) -> Iterator[str]:
 
 
 def came_of(execution: Execution) -> str:
-    """Say what a run came of: the beginning of a sentence."""
     return _CAME_OF[trigger_of(execution.key)]

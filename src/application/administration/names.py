@@ -65,11 +65,9 @@ class Names:
         return self._filled(found, lambda one: one.task, replace)
 
     def named_failures(self, found: "Sequence[Archived]") -> "Sequence[Archived]":
-        """Add them to rows of the archive: see `named`."""
         return self._filled(found, lambda one: TaskRef(one.task_type, one.task_id), attrs.evolve)
 
     def named_schedules(self, found: "Sequence[ScheduleView]") -> "Sequence[ScheduleView]":
-        """Add them to schedules: see `named`."""
         return self._filled(found, lambda one: one.task, attrs.evolve)
 
     def _filled(

@@ -108,7 +108,6 @@ class Seen:
 
     @property
     def schedules(self) -> Sequence[ScheduleFacts] | None:
-        """The schedules; None if the ledger does not tell."""
         return self.ledger.schedules if isinstance(self.ledger, LedgerFacts) else None
 
     @property
@@ -162,8 +161,6 @@ class Rules:
         self._rules = list[tuple[str, Rule]]()
 
     def rule(self, subject: str) -> Callable[[Rule], Rule]:
-        """Add a function as a rule about *subject*."""
-
         def add(rule: Rule) -> Rule:
             self._rules.append((subject, rule))
             return rule

@@ -33,7 +33,6 @@ def _start(seen: Seen) -> str:
 
 
 def _said(late: Sequence[Late], was: str, done: str) -> str:
-    """Say of schedules that are late, the earliest first, what they were and what is not done."""
     names, first = named([each.name for each in late]), say_moment(late[0].since)
     if len(late) == 1:
         return f"{names} was {was} at {first} and is not {done}"

@@ -109,7 +109,6 @@ def different(seen: Seen) -> Said:
 
 
 def _kept(seen: Seen, queue: str) -> Iterator[tuple[str, Thing]]:
-    """Find the messages of a queue of ours that holds some."""
     for thing in seen.broker_facts.things:
         if thing.name == queue and thing.messages:
             yield f"{counted(thing.messages, 'message')} in {queue}", thing

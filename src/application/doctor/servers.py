@@ -151,7 +151,6 @@ def version_of(text: str) -> tuple[int, ...]:
 
 
 def _link(link: Link | None, server: Server) -> Said:
-    """Say who could read along with us, or stand in between."""
     if link is None:
         return
     if link.tls is not None:  # that of another host is verified, or there is none

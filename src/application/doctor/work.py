@@ -34,7 +34,6 @@ SCHEDULES, RUNS, TARGETS = Rules(), Rules(), Rules()
 
 
 def count_of(schedules: Iterable[ScheduleFacts]) -> int:
-    """Count the rows."""
     return sum(each.count for each in schedules)
 
 
@@ -83,7 +82,6 @@ def _enabled(seen: Seen) -> Sequence[ScheduleFacts]:
 
 
 def _found(seen: Seen) -> Iterator[tuple[ScheduleFacts, Task | MissingTask]]:
-    """Find the tasks of schedules as a worker would."""
     if seen.tasks is None:
         raise NotSeenError
     catalog = Catalog(seen.tasks)
@@ -96,7 +94,6 @@ def _found(seen: Seen) -> Iterator[tuple[ScheduleFacts, Task | MissingTask]]:
 
 
 def _missing(seen: Seen, kind: MissingKind) -> Mapping[MissingTask, Sequence[ScheduleFacts]]:
-    """Find the schedules whose tasks are missing so."""
     found = defaultdict[MissingTask, list[ScheduleFacts]](list)
     for schedule, task in _found(seen):
         if isinstance(task, MissingTask) and task.kind is kind:

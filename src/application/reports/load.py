@@ -35,22 +35,18 @@ class Curve:
 
     @property
     def total(self) -> float:
-        """How many begin in the day."""
         return sum(self.minutes)
 
     @property
     def mean(self) -> float:
-        """How many begin in a minute, on average."""
         return self.total / len(self.minutes)
 
     @property
     def peak(self) -> float:
-        """How many begin in the busiest minute."""
         return max(self.minutes)
 
     @property
     def peak_at(self) -> datetime:
-        """The busiest minute, the first of several."""
         return moment_of(minute_of(self.begin) + self.minutes.index(self.peak))
 
     @property
@@ -171,7 +167,6 @@ def _makers(groups: Iterable[SameTiming], minute: int) -> Sequence[Maker]:
 
 
 def _jitter_of(group: SameTiming) -> int:
-    """Over how many minutes a run is spread, its own included: 1 without jitter."""
     return min(max(-(-group.jitter // MINUTE), 1), _LONGEST_JITTER)
 
 
@@ -184,7 +179,6 @@ def _literal_of(group: SameTiming) -> int | None:
 
 
 def _due(group: SameTiming, first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Give the minutes in which each is due, from *first* to before *last*, and how often."""
     if group.starts_at is not None:
         first = max(first, minute_of(group.starts_at - _MOMENT) + 1)
     if group.ends_at is not None:
@@ -201,7 +195,6 @@ def _due(group: SameTiming, first: int, last: int) -> Iterator[tuple[int, int]]:
 
 
 def _ticks(seconds: int, first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Count the ticks of each minute that has any."""
     if seconds >= _SECONDS:
         for tick in range(-(-first * _SECONDS // seconds) * seconds, last * _SECONDS, seconds):
             yield tick // _SECONDS, 1

@@ -144,8 +144,6 @@ def overlaps(
 
 @attrs.frozen
 class _Piece:
-    """The part of an attempt that lies in the window."""
-
     ran: Ran
     since: datetime
     until: datetime
@@ -220,7 +218,6 @@ def _levels(pieces: Iterable[_Piece]) -> Sequence[tuple[datetime, int]]:
 def _highest(
     levels: Sequence[tuple[datetime, int]], since: datetime, step: timedelta
 ) -> Sequence[int]:
-    """Give the highest level of each step, also if it was reached before."""
     steps = [0] * STEPS
     place, level = 0, 0
     for at, following in levels:

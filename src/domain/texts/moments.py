@@ -46,7 +46,6 @@ def parse_duration(text: str) -> timedelta:
 
 
 def as_span(span: timedelta | str | float) -> timedelta:
-    """Read a span that may be its text, or seconds."""
     if isinstance(span, str):
         return parse_duration(span)
     return span if isinstance(span, timedelta) else timedelta(seconds=span)

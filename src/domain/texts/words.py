@@ -48,7 +48,6 @@ def counted(number: int, noun: str) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """Give the singular or plural of a regular noun."""
     return noun if number == 1 else f"{noun}es" if noun.endswith("s") else f"{noun}s"
 
 
@@ -93,7 +92,6 @@ def meant(name: str, known: Sequence[str]) -> str | None:
 
 
 def ended(text: str) -> str:
-    """End a text with a full stop, unless it asks something."""
     return text if text.endswith("?") else f"{text}."
 
 

@@ -12,7 +12,7 @@ from cronhare.application.administration.reading.measures import (
     dead_letters,
     unfinished,
 )
-from cronhare.application.administration.views.work import MetricsView
+from cronhare.application.administration.views.work import Measured
 from cronhare.domain.execution import State
 from cronhare.ports.records import QueueLoad
 from cronhare.ports.statistics import By, FailureCount
@@ -44,11 +44,13 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
 
 
 def test_the_metrics_have_the_original_names_and_labels() -> None:
-    view = MetricsView(
-        dead_letters=dead_letters([count("cron_scheduler", "report 25", 3)], total=3),
-        depth=2,
-        unfinished=unfinished([load("mails", 4)]),
-    )
+    view: Measured = {
+        "job_queue_dlq_jobs_total": dead_letters(
+            [count("cron_scheduler", "report 25", 3)], total=3
+        ),
+        "job_queue_dlq_depth": {(): 2},
+        "cronhare_executions_unfinished": unfinished([load("mails", 4)]),
+    }
 
     text = exposition(view)
 
@@ -62,24 +64,22 @@ def test_the_metrics_have_the_original_names_and_labels() -> None:
     "name", ['a"b\\c', "two\nlines", "}", "\x1b[31m", "\ud800", "ß" * 1_000, "# HELP x", ""]
 )
 def test_a_name_is_one_label_whatever_it_holds(name: str) -> None:
-    view = MetricsView(dead_letters=dead_letters([count(name, name, 1)], total=1))
+    view: Measured = {"job_queue_dlq_jobs_total": dead_letters([count(name, name, 1)], total=1)}
 
     text = exposition(view)
     found = samples(text)
 
     assert text.replace("\n", "").isprintable()
-    assert [key[0] for key in found if key[0].startswith("job")] == [
-        "job_queue_dlq_jobs_total",
-        "job_queue_dlq_depth",
-    ]
+    assert [key[0] for key in found if key[0].startswith("job")] == ["job_queue_dlq_jobs_total"]
     assert all(len(label) <= 255 for key in found for label in key)
 
 
 def test_what_has_no_series_of_its_own_is_counted_with_the_others() -> None:
     loads = [load(f"queue-{n}", 1) for n in range(MOST_SERIES + 5)]
-    view = MetricsView(
-        dead_letters=dead_letters([count("q", "job", 7)], total=10), unfinished=unfinished(loads)
-    )
+    view: Measured = {
+        "job_queue_dlq_jobs_total": dead_letters([count("q", "job", 7)], total=10),
+        "cronhare_executions_unfinished": unfinished(loads),
+    }
 
     found = samples(exposition(view))
 
@@ -93,13 +93,13 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     path = tmp_path / "cronhare.prom"
     path.write_text("old\n" * 10_000)
 
-    write_textfile(MetricsView(depth=1), path)
+    write_textfile({"job_queue_dlq_depth": {(): 1}}, path)
 
     assert samples(path.read_text())["job_queue_dlq_depth",] == 1
     assert [each.name for each in tmp_path.iterdir()] == ["cronhare.prom"]
 
 
 def test_events_that_nobody_heard_are_counted_by_topic() -> None:
-    view = MetricsView(unheard={("user.created",): 3})
+    view: Measured = {"app_schedule_job_no_listener_total": {("user.created",): 3}}
 
     assert samples(exposition(view))["app_schedule_job_no_listener_total", "user.created"] == 3

@@ -1,11 +1,15 @@
-"""What the metrics say of the nodes."""
+"""What the metrics measure, and what they say of the nodes."""
 
 from datetime import timedelta
 
 import attrs
 
-from cronhare.application.administration.reading.measures import at_work
+from cronhare.adapters.prometheus.catalogue import CATALOGUE, Source
+from cronhare.application.administration.reading.limits import LimitViews
+from cronhare.application.administration.reading.measures import Metrics, at_work
 from cronhare.domain.nodes import DISCONNECTED_AFTER, PRESUMED_DEAD_AFTER, NodeReport
+from tests.frozen_clock import FrozenClock
+from tests.integration.ledgers import memory_ledger
 from tests.unit.executions import NOON
 
 
@@ -40,3 +44,18 @@ def test_a_worker_that_is_cut_off_from_its_broker_serves_no_queue() -> None:
 
     assert nodes == {("worker", "alive"): 2}
     assert workers == {("mails",): 1}
+
+
+def test_all_that_is_described_as_the_ledgers_is_measured() -> None:
+    ledger = memory_ledger(FrozenClock(NOON))
+    metrics = Metrics(
+        statistics=ledger.statistics,
+        records=ledger.records,
+        nodes=ledger.nodes,
+        limits=LimitViews(limits=ledger.limits, now=ledger.clock.now),
+        now=ledger.clock.now,
+        schedules=9,
+    )
+
+    described = {one.name for one in CATALOGUE if one.source is Source.LEDGER}
+    assert metrics.measure().keys() == described

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from cronhare.adapters.addresses import ListenAddress
 from cronhare.adapters.prometheus.metrics import COUNT_EVERY, STALE, LedgerMeasuring
-from cronhare.application.administration.views.work import MetricsView
+from cronhare.application.administration.views.work import Measured
 from cronhare.entrypoints import vitals as turns
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.probes import ProbeServer
@@ -251,8 +251,8 @@ def test_those_who_say_nothing_keep_nobody_from_an_answer_and_are_cut_off(
         assert [link.recv(1) for link in links] == [b""] * 20
 
 
-def view(depth: int) -> MetricsView:
-    return MetricsView(depth=depth)
+def view(depth: int) -> Measured:
+    return {"job_queue_dlq_depth": {(): depth}}
 
 
 def depth_in(measuring: LedgerMeasuring) -> float | None:
@@ -280,7 +280,7 @@ def test_a_process_has_the_ledger_counted_while_that_is_proven_and_if_it_is_to(
 def test_the_ledger_is_counted_seldom_and_not_while_it_is_away(watch: Stopwatch) -> None:
     asked, up = [], True
 
-    def measure() -> MetricsView:
+    def measure() -> Measured:
         asked.append(watch.seconds)
         return view(len(asked))
 
@@ -302,7 +302,7 @@ def test_a_slow_or_broken_count_leaves_the_scrape_its_answer(
     monkeypatch.setattr("cronhare.adapters.prometheus.metrics.WAIT", 0.05)
     go_on = threading.Event()
 
-    def measure() -> MetricsView:
+    def measure() -> Measured:
         assert go_on.wait(10)
         return view(7)
 
@@ -313,7 +313,7 @@ def test_a_slow_or_broken_count_leaves_the_scrape_its_answer(
     while depth_in(measuring) != 7:
         time.sleep(0.01)
 
-    def away() -> MetricsView:
+    def away() -> Measured:
         raise LedgerUnavailable("away")
 
     assert depth_in(LedgerMeasuring(away, is_wanted=lambda: True, monotonic=watch)) is None

@@ -92,7 +92,6 @@ class Admission:
         return SignedIn(secret=cookie, seconds=int((ends - now).total_seconds()))
 
     def sign_out(self, cookie: str, *, actor: Actor) -> None:
-        """End a session, here and not in the browser alone."""
         with self._trail.change(actor, Action.SIGN_OUT, actor.name):
             self._access.end(digest_of(cookie))
 

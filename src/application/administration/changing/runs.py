@@ -118,12 +118,7 @@ class Administrator:
         return began
 
     def run_at_start(self, name: str, *, now: datetime) -> Execution:
-        """Begin the run of a schedule at a start of `cronhare up`.
-
-        Raises:
-            NotFound: there is no such schedule.
-            CannotRun: see `run_at_boot`.
-        """
+        """Begin the run of a schedule at a start of `cronhare up`; raises as `run_at_boot`."""
         schedule = self._may_begin_by_itself(name, now)
         return self._begin(schedule, key=start_key(self._uuid()), params=None, now=now)
 
@@ -156,11 +151,9 @@ class Administrator:
         now: datetime,
         head_start: timedelta = timedelta(0),
     ) -> Execution:
-        name = schedule.name
+        cannot = f"schedule {schedule.name!r} cannot be run"
         if schedule.draft is None:
-            raise CannotRun(
-                f"schedule {name!r} cannot be run, its row is broken: {schedule.problem}"
-            )
+            raise CannotRun(f"{cannot}, its row is broken: {schedule.problem}")
         try:
             return self._records.run_now(
                 schedule.id,
@@ -171,7 +164,7 @@ class Administrator:
                 head_start=head_start,
             )
         except (NotToBeRun, LedgerRefused) as error:
-            raise CannotRun(f"schedule {name!r} cannot be run: {error}") from error
+            raise CannotRun(f"{cannot}: {error}") from error
 
     def switch(self, names: Sequence[str], *, on: bool, actor: Actor) -> Sequence[Switched]:
         """Enable or disable schedules, all or none; what runs goes on."""
@@ -240,12 +233,12 @@ class Administrator:
 
         What was due meanwhile is not run: `backfill` does that, on request.
         """
-        resumed, now = {}, self._trail.now()
+        resumed = {}
         for schedule in find_schedules(self._schedules, names):
-            was_on = schedule.pause is not None and schedule.pause.is_on(now)
             was = plain(schedule.pause)
             with self._trail.change(actor, Action.RESUME, schedule.name, before=was) as note:
-                ended = self._schedules.resume(schedule.name, now=now)
+                was_on = schedule.pause is not None and schedule.pause.is_on(note.at)
+                ended = self._schedules.resume(schedule.name, now=note.at)
                 note.after = plain(ended)
                 note.unless(changed=was_on)
             resumed[schedule.name] = ended, was_on
@@ -264,7 +257,6 @@ class Administrator:
         return state
 
     def archived(self, ids: Collection[int]) -> Sequence[Archived]:
-        """Find all of these rows of the archive."""
         found = self._records.archived(ids)
         missing = sorted(set(ids) - {archived.id for archived in found})
         if missing:
@@ -363,7 +355,6 @@ def _named(rows: Sequence[Archived]) -> str:
 
 
 def _told(rows: Sequence[Archived]) -> dict[str, object]:
-    """Say which failures a change is about."""
     schedules = dict.fromkeys(row.schedule_name for row in rows)
     return {"failures": sorted(row.id for row in rows), "schedules": list(schedules)}
 

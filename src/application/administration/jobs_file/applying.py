@@ -60,7 +60,6 @@ class JobsFileApplier:
         return self._difference(file)
 
     def why_not(self, file: FileContent) -> CannotApply | None:
-        """Find what keeps a file from being applied."""
         stored, calendars = self._schedules.schedules(), self._schedules.calendars()
         clashes = [*_clashes(file, stored), *_calendar_clashes(file, calendars)]
         missing = [*islice(_calendar_faults(file, stored, calendars), MOST_FAULTS)]
@@ -220,7 +219,6 @@ def _clashes(file: FileContent, stored: Sequence[StoredSchedule]) -> Iterator[Cl
 def _run_by_others(
     stored: Sequence[StoredSchedule], source: str
 ) -> Iterator[tuple[str, ScheduleDraft]]:
-    """List the schedules of other sources that are on, with these."""
     for each in stored:
         if each.source and each.source != source and each.draft and each.draft.status:
             yield each.source, each.draft

@@ -39,7 +39,6 @@ class Note:
 
 
 def notes_on(file: FileContent, *, now: datetime) -> Iterator[Note]:
-    """Note what is probably not meant in a file by itself."""
     if not file.tasks:
         text = "it has no task at all: no worker starts with it, nor does `cronhare up`"
         yield Note(text)
@@ -178,7 +177,6 @@ def notes_on_served(
 
 
 def _queue_of(draft: ScheduleDraft) -> str | None:
-    """Give the queue of a draft, if somebody has named it."""
     return None if draft.stay_alive or draft.queue == MAIN_QUEUE else draft.queue
 
 
@@ -228,7 +226,6 @@ def notes_on_targets(subscriptions: Subscriptions, *, has_mail: bool) -> Iterato
 
 
 def notes_on_queues(shared: Mapping[str, Sequence[str]]) -> Iterator[Note]:
-    """Note the queues that several files have schedules on; see `shared_queues`."""
     for queue, sources in shared.items():
         text = f"{say_shared(queue, sources)}: {ONE_FILE_EACH}"
         yield Note(text)

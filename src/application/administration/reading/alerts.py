@@ -82,14 +82,12 @@ class AlertDesk:
         return AlertPage(alerts=shown, after=after, judged_at=judged_at, unjudged=unjudged)
 
     def _expect(self, schedule: str) -> None:
-        """Refuse a name that no schedule has, and that no alert is left of."""
         any_of_it = AlertFilter(schedule=schedule, cleared=True)
         found, _ = self._alerts.page(any_of_it, after=None, limit=1)
         if not found:
             self._names.expect_schedule(schedule)
 
     def _told(self, found: Sequence[Alert]) -> Mapping[str, Sequence[OutboxRow]]:
-        """Find who was told of alerts, by how the keys of their events begin."""
         told = defaultdict[str, list[OutboxRow]](list)
         begins = f"{EventKind.ALERT}:"
         for row in self._events.deliveries([f"{begins}{alert.event_key}" for alert in found]):

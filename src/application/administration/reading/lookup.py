@@ -85,7 +85,6 @@ def zone_of(stored: StoredSchedule) -> str:
 def find_calendars(
     schedules: ScheduleStorePort, stored: StoredSchedule
 ) -> Mapping[str, FoundCalendar]:
-    """Find the calendars that a schedule names, as far as there are any."""
     if stored.draft is None or stored.draft.conditions is None:
         return {}
     names = stored.draft.conditions.calendars

@@ -19,7 +19,7 @@ from cronhare.ports.statistics import By, FailureCount, StatisticsPort
 from ..names import Names
 from ..views.access import AuditView
 from ..views.failures import ExecutionCountView, FailureCountView
-from ..views.work import MetricsView, Series
+from ..views.work import Measured, Series
 from .limits import LimitViews
 
 #: The most series of a metric, and characters of a label's value: each series costs whoever keeps
@@ -48,45 +48,50 @@ class Metrics:
     _now: Callable[[], datetime]
     _schedules: int
 
-    def measure(self) -> MetricsView:
+    def measure(self) -> Measured:
+        """Measure what `adapters/prometheus/catalogue.py` describes as the ledger's."""
         now, loads = self._now(), self._records.queues()
         jobs = self._statistics.failures(EVERY_FAILURE, by=(By.QUEUE, By.TASK), limit=MOST_SERIES)
         unresolved = self._unresolved()
         reports = self._nodes.nodes(now=now, limit=MOST_REPORTS).reports
         nodes, workers = at_work(reports, now, waited_for={load.queue for load in loads})
         budgets, breakers = self._limits.budgets(), self._limits.breakers()
+        not_closed = {one.called: one.state != BreakerState.CLOSED.value for one in breakers}
         last = self._statistics.last_results(limit=self._schedules)
+        ever = self._records.count_failures(EVERY_FAILURE)
         unheard = self._records.unheard(limit=MOST_SERIES)
-        return MetricsView(
-            measured_at=now,
-            dead_letters=dead_letters(jobs, total=self._records.count_failures(EVERY_FAILURE)),
-            depth=sum(unresolved.values()),
-            unfinished=unfinished(loads),
-            unheard=_summed((one.topic, one.count) for one in unheard),
-            oldest_waiting=_oldest_waiting(loads, now),
-            unresolved={(state.value,): count for state, count in unresolved.items()},
-            nodes=nodes,
-            queue_workers=workers,
-            budget_limits=_bounded(_labelled({one.queue: one.limit for one in budgets})),
-            budgets_left=_bounded(_labelled({one.queue: one.remaining for one in budgets})),
-            breakers_open=_bounded(
-                _labelled({one.called: one.state != BreakerState.CLOSED.value for one in breakers})
+        return {
+            "cronhare_ledger_measured_timestamp_seconds": {(): now.timestamp()},
+            "job_queue_dlq_jobs_total": dead_letters(jobs, total=ever),
+            "job_queue_dlq_depth": {(): sum(unresolved.values())},
+            "cronhare_executions_unfinished": unfinished(loads),
+            "app_schedule_job_no_listener_total": _summed(
+                (one.topic, one.count) for one in unheard
             ),
-            last_successes=_labelled(
+            "cronhare_oldest_waiting_seconds": _oldest_waiting(loads, now),
+            "cronhare_failures_unresolved": unresolved,
+            "cronhare_nodes": nodes,
+            "cronhare_queue_workers": workers,
+            "cronhare_retry_budget_limit": _labelled({one.queue: one.limit for one in budgets}),
+            "cronhare_retry_budget_remaining": _labelled(
+                {one.queue: one.remaining for one in budgets}
+            ),
+            "cronhare_breaker_open": _labelled(not_closed),
+            "cronhare_schedule_last_success_timestamp_seconds": _labelled(
                 {one.schedule: _seconds(one.succeeded_at) for one in last.results}
             ),
-            last_failures=_labelled(
+            "cronhare_schedule_last_failure_timestamp_seconds": _labelled(
                 {one.schedule: _seconds(one.failed_at) for one in last.results}
             ),
-            rows=_labelled(self._statistics.rows()),
-            schedules_left_out=last.unread,
-        )
+            "cronhare_schedules_without_series": {(): last.unread},
+            "cronhare_ledger_rows": _labelled(self._statistics.rows()),
+        }
 
-    def _unresolved(self) -> Mapping[State, int]:
+    def _unresolved(self) -> Series:
         found = self._statistics.failures(UNRESOLVED, by=(By.TYPE,), limit=MOST_SERIES)
         quarantined = sum(each.quarantined for each in found)
         failed = self._records.count_failures(UNRESOLVED) - quarantined
-        return {State.FAILED: failed, State.QUARANTINED: quarantined}
+        return {(State.FAILED.value,): failed, (State.QUARANTINED.value,): quarantined}
 
 
 def dead_letters(failures: Iterable[FailureCount], *, total: int) -> Series:
@@ -176,7 +181,6 @@ class Statistics:
     def executions(
         self, *, since: datetime, until: datetime | None, by: Sequence[By], limit: int
     ) -> Sequence[ExecutionCountView]:
-        """Count the executions that were claimed from *since* on, before *until*."""
         found = self._statistics.executions(since=since, until=until, by=by, limit=limit)
         return [ExecutionCountView.of(each) for each in found]
 

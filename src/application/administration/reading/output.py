@@ -214,7 +214,6 @@ class Following:
         self._told = now
 
     def _written(self, running: int | None) -> Iterator[Followed]:
-        """Give what was written, of the attempt that is *running* whole lines alone."""
         marks = {
             reported.attempt: _mark(reported, is_over=reported.attempt != running)
             for reported in self._records.reported([self._execution_id])

@@ -119,7 +119,6 @@ class Queries:
         )
 
     def _reports_of_running(self, found: Sequence[Execution]) -> Mapping[int, TaskReport]:
-        """Find what those that run have reported; nothing is asked where none does."""
         running = {one.id: one.attempt for one in found if one.state is State.RUNNING}
         if not running:
             return {}
@@ -231,7 +230,6 @@ class Queries:
         return watch(look, stand=lambda one: one.resolution, pause=pause)
 
     def failure(self, archived_id: int) -> FailureWithDetails:
-        """Show a row of the archive, with all that is left of its execution."""
         for archived in self._names.named_failures(self._records.archived([archived_id])):
             execution_id, last = archived.execution_id, archived.attempts
             outputs = self._records.output(execution_id)
@@ -261,7 +259,6 @@ class Queries:
         )
 
     def queues(self) -> Sequence[QueueView]:
-        """List the task queues that schedules name, or executions wait for."""
         loads = self._records.queues()
         named = self._schedules.on_queues()
         queues = sorted({*named, *(load.queue for load in loads)})
@@ -272,7 +269,6 @@ class Queries:
         ]
 
     def nodes(self) -> NodesView:
-        """List the processes that work on the ledger, and those that have ended of late."""
         now = self._now()
         found = NodesView.of(self._nodes.nodes(now=now, limit=MOST_REPORTS), now=now)
         if not any(node.silent for node in found.nodes):
@@ -281,7 +277,6 @@ class Queries:
         return found.with_runs(self._records.executions(running))
 
     def _things(self, queues: Collection[str]) -> Mapping[str, Thing]:
-        """Ask the broker for those queues, as far as it can be asked."""
         usable = [queue for queue in queues if is_a_queue(queue)]
         wanted = topology(retry_delay=self._retry_delay, queues=usable)
         facts = self._broker.inspect(wanted)

@@ -36,7 +36,6 @@ class ToldView:
 
     @property
     def is_given_up(self) -> bool:
-        """Whether it will not be told any more."""
         return self.state in UNTOLD
 
     @classmethod

@@ -91,7 +91,6 @@ class FailureView:
 
     @property
     def called(self) -> str:
-        """What people call its task."""
         return called(self.task, name=self.task_name, topic=self.topic)
 
     @classmethod

@@ -1,8 +1,8 @@
 """Queues, nodes, budgets, breakers and what monitoring reads, as people see them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Self
+from datetime import datetime
+from typing import Self, TypeAlias
 
 import attrs
 
@@ -210,36 +210,6 @@ class BreakerView:
         return cls(**same(cls, breaker) | new)
 
 
-Series = Mapping[tuple[str, ...], float]
-
-
-def _no_series() -> Series:
-    return {}
-
-
-@attrs.frozen(kw_only=True)
-class MetricsView:
-    """What is measured at one moment, by labels.
-
-    *dead_letters* counts by queue and job what ever failed for good, as long as the archive has it;
-    *depth* what of it is unresolved, and *unresolved* that by its kind. *unfinished* counts
-    executions by queue and state, *unheard* events by topic that were completed though nobody
-    listened. *oldest_waiting* is in seconds, *last_successes* and *last_failures* since 1970.
-    """
-
-    measured_at: datetime = datetime(1970, 1, 1, tzinfo=UTC)
-    dead_letters: Series = attrs.field(factory=_no_series)
-    depth: int = 0
-    unfinished: Series = attrs.field(factory=_no_series)
-    unheard: Series = attrs.field(factory=_no_series)
-    oldest_waiting: Series = attrs.field(factory=_no_series)
-    unresolved: Series = attrs.field(factory=_no_series)
-    nodes: Series = attrs.field(factory=_no_series)
-    queue_workers: Series = attrs.field(factory=_no_series)
-    budget_limits: Series = attrs.field(factory=_no_series)
-    budgets_left: Series = attrs.field(factory=_no_series)
-    breakers_open: Series = attrs.field(factory=_no_series)
-    last_successes: Series = attrs.field(factory=_no_series)
-    last_failures: Series = attrs.field(factory=_no_series)
-    rows: Series = attrs.field(factory=_no_series)
-    schedules_left_out: int = 0
+#: Values of a metric by its labels, and all of one moment by the metric's name.
+Series: TypeAlias = Mapping[tuple[str, ...], float]
+Measured: TypeAlias = Mapping[str, Series]
