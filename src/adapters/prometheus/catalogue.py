@@ -4,7 +4,7 @@ docs/metrics.md is made of this.
 """
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
