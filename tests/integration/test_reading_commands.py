@@ -2,24 +2,15 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from string import ascii_lowercase
 
-import attrs
 import pytest
 
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.events.alerts import SqlAlertStore
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.events.judging import alert
-from cronhare.domain.events.outbox import OutboxRow
 from cronhare.domain.events.rules import Rule
-from cronhare.domain.texts.moments import say_moment
-from cronhare.entrypoints.cli.commands import alerts as commands
-from cronhare.entrypoints.container import Container
-from cronhare.entrypoints.settings.settings import Settings
-from tests.frozen_clock import FrozenClock
 from tests.integration.shell import Shell
-from tests.trial_event import trial
 
 pytestmark = pytest.mark.integration
 
@@ -78,6 +69,7 @@ def test_to_read_creates_no_file(command: str, tmp_path: Path) -> None:
 
     assert "Traceback" not in said.err
     assert said.status in {0, 2, 3}
+    assert (said.status == 3) == ("cronhare db upgrade" in said.err) or command == "doctor"
     assert [*tmp_path.rglob("*")] == []
 
 
@@ -103,7 +95,7 @@ def test_a_list_without_what_is_asked_for_says_no_more_than_that(tmp_path: Path)
     assert "no type of tasks 'wroker'" in shell("failed", "list", "--type", "wroker").err
 
 
-def test_alerts_are_chosen_by_what_they_are_and_say_first_how_bad(tmp_path: Path) -> None:
+def test_alerts_are_chosen_by_what_they_are_and_shown_in_full(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     assert shell("db", "upgrade").status == 0
     engine = open_engine(f"sqlite:///{tmp_path}/cronhare.sqlite3")
@@ -116,53 +108,17 @@ def test_alerts_are_chosen_by_what_they_are_and_say_first_how_bad(tmp_path: Path
     def listed(*options: str) -> list[object]:
         return [each["rule"] for each in shell("alerts", "list", "--json", *options).json()]
 
-    whole = shell("alerts", "list").out
-    other = shell("alerts", "list", "--rule", "unsent").out
-    full, none = shell("alerts", "show", "node").out, shell("alerts", "show", "x")
-    long = shell("alerts", "show", "x" * 100_000)
+    whole, other = shell("alerts", "list").out, shell("alerts", "list", "--rule", "unsent").out
+    full, none = shell("alerts", "show", "node").out, shell("alerts", "show", "x" * 100_000)
 
     assert whole.split()[:5] == ["SEVERITY", "ALERT", "ABOUT", "SINCE", "WHAT"]
     assert "OVER" in shell("alerts", "list", "--cleared").out
     assert (listed("--rule", "node"), listed("--severity", "critical")) == (["node"], ["queue"])
-    assert ("A node is silent" in full, "1m" in full, "No worker serves" in full) == (
-        True,
-        True,
-        False,
-    )
-    assert {line[:1] for line in full.splitlines()} <= {*ascii_lowercase}, "as each other show"
-    assert (none.status, "there is no alert 'x'; there are: node, queue" in none.err) == (2, True)
-    assert "xxx...'; there are: node, queue" in long.err
-    assert len(long.err) < 300
+    assert "A node is silent" in full
+    assert "No worker serves" not in full
+    assert (none.status, "xxx...'; there are: node, queue" in none.err) == (2, True)
+    assert len(none.err) < 300
     assert other.startswith("No alert is like that.\nJudged last at ")
-
-
-@pytest.mark.parametrize("ahead", [timedelta(hours=-3), timedelta(hours=3)])
-def test_the_next_try_of_an_event_is_told_by_the_clock_of_the_ledger(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    ahead: timedelta,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-    assert Shell(tmp_path)("db", "upgrade").status == 0
-    container, now = Container(settings=Settings.read()), datetime.now(UTC) + ahead
-    container.clock.override(FrozenClock(now))  # the clock of SQLite's ledger
-    event = trial("ops", now=now, id_="1")
-    for target, later in (("soon", timedelta(hours=1)), ("late", timedelta(hours=-1))):
-        row = OutboxRow.of(event, target, source="jobs.toml", now=now)
-        at = now + later
-        row = attrs.evolve(row, next_try_at=at, tries=3, last_error="exit code 1")
-        container.events().add([row], now=now)
-    monkeypatch.setattr(commands, "open_ledger", lambda: container)
-
-    commands.events()
-
-    container.engine().dispose()
-    found = " ".join(capsys.readouterr().out.split())
-    soon = say_moment(now + timedelta(hours=1))
-    assert f"exit code 1; tried 3 times; next try at {soon}" in found
-    assert "exit code 1; tried 3 times; the next try is due" in found
 
 
 def test_a_list_of_schedules_ends_at_its_limit_and_says_so(tmp_path: Path) -> None:

@@ -47,10 +47,7 @@ class Refusal(Exception):
     """Wrong input. *details* are its faults, *advice* says what to do next."""
 
     def __init__(self, what: str, details: Sequence[str] = (), advice: str = "") -> None:
-        """Keep the parts for `report`."""
-        self.what = what
-        self.details = tuple(details)
-        self.advice = advice
+        self.what, self.details, self.advice = what, tuple(details), advice
         super().__init__(what)
 
 
@@ -58,7 +55,6 @@ class Refusals(Exception):
     """Several inputs are wrong, each by itself."""
 
     def __init__(self, each: Sequence[Refusal]) -> None:
-        """Keep them for `report`."""
         self.each = tuple(each)
         super().__init__("; ".join(refusal.what for refusal in each))
 
@@ -112,16 +108,16 @@ def report(error: BaseException) -> int:
             return NO_READER
         case OutputLost():
             _print(f"{error}; what was asked for may be done, but not all was told")
-            return Status.WRONG_INPUT
         case TyperException():
             _print_usage(error)
-            return Status.WRONG_INPUT
         case Refusal():
             _print(error.what, error.details, error.advice)
-            return Status.WRONG_INPUT
         case Refusals():
-            return max(report(refusal) for refusal in error.each)
-    return _report_of_inside(error)
+            for refusal in error.each:
+                report(refusal)
+        case _:
+            return _report_of_inside(error)
+    return Status.WRONG_INPUT
 
 
 def _report_of_inside(error: BaseException) -> int:
@@ -130,8 +126,7 @@ def _report_of_inside(error: BaseException) -> int:
 
     if isinstance(error, SettingsInvalid):  # before there was a use case
         advice = "Nothing was started. See docs/reference/settings.md."
-        _print("there are settings that cannot be used", error.faults, advice)
-        return Status.WRONG_INPUT
+        return report(Refusal("there are settings that cannot be used", error.faults, advice))
     from cronhare.application.administration.changing.runs import CannotPause, CannotRun  # noqa: PLC0415
     from cronhare.application.administration.changing.schedules import CannotEdit  # noqa: PLC0415
     from cronhare.application.administration.changing.work import NotDrainable  # noqa: PLC0415
@@ -140,24 +135,17 @@ def _report_of_inside(error: BaseException) -> int:
     from cronhare.ports import LedgerRefused, LedgerUnavailable  # noqa: PLC0415
     from cronhare.ports.broker import BrokerUnavailable  # noqa: PLC0415
 
+    refused = (NotFound, NotDrainable, CannotPause, CannotRun, CannotEdit, LedgerRefused)
     match error:
         case CannotApply():
             found = [clash_refusal(error.clashes)] if error.clashes else []
             found += [calendar_refusal(error.calendars)] if error.calendars else []
             return report(Refusals(found))
-        case (
-            NotFound()
-            | NotDrainable()
-            | CannotPause()
-            | CannotRun()
-            | CannotEdit()
-            | LedgerRefused()
-        ):
-            _print(str(error))
-            return Status.WRONG_INPUT
         case LedgerUnavailable() | BrokerUnavailable():
             _print(str(error))
             return Status.UNREACHABLE
+        case _ if isinstance(error, refused):
+            return report(Refusal(str(error)))
     _write("".join(traceback.format_exception(error)).splitlines())
     _print("this is a fault of ours; please report it with the lines above")
     return Status.OUR_BUG
@@ -168,13 +156,11 @@ def _print(what: str, details: Sequence[str] = (), advice: str = "") -> None:
 
 
 def _print_usage(error: TyperException) -> None:
-    """Print what typer has to say of arguments, with these escaped in it."""
     said = io.StringIO()
-    show = getattr(error, "show", None)
-    if show is None:
-        said.write(f"Error: {error.format_message()}")
-    else:
+    if show := getattr(error, "show", None):
         show(said)
+    else:
+        said.write(f"Error: {error.format_message()}")
     if (option := getattr(error, "option_name", None)) in BEFORE_THE_COMMAND:
         said.write(f"{option} stands before the command: cronhare {option} … COMMAND\n")
     _write(said.getvalue().replace(_PREFIX, "").splitlines())

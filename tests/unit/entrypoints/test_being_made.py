@@ -39,19 +39,18 @@ def test_what_is_made_and_filled_meanwhile_is_waited_for(
     )
 
 
-def test_what_nobody_makes_is_told_in_the_end() -> None:
-    ledger = Ledger(made=None)
-
-    with pytest.raises(LedgerUnmade):
+@pytest.mark.parametrize(
+    ("ledger", "error", "waited"),
+    [
+        (Ledger(made=None), LedgerUnmade, MOST_WAITED),
+        (Ledger(made=2, found=None), NotFound, MOST_WAITED),
+        (Ledger(made=0, found=None), NotFound, 0),  # the ledger was there
+    ],
+)
+def test_what_does_not_come_is_told_in_the_end(
+    ledger: Ledger, error: type[Exception], waited: float
+) -> None:
+    with pytest.raises(error):
         ledger.once_made()
 
-    assert ledger.clock == MOST_WAITED
-
-
-def test_a_name_that_is_not_in_a_ledger_that_is_there_is_told_at_once() -> None:
-    ledger = Ledger(made=0, found=None)
-
-    with pytest.raises(NotFound):
-        ledger.once_made()
-
-    assert ledger.clock == 0
+    assert abs(ledger.clock - waited) <= 1

@@ -9,7 +9,6 @@ import pytest
 
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations.upgrade import upgrade
-from cronhare.adapters.sql.records.known_names import known_names
 from cronhare.entrypoints.cli import completion
 from tests.unit.entrypoints.test_commands_on_demand import HEAVY
 
@@ -44,30 +43,23 @@ def made_ledger(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def ledger(made_ledger: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def ledger(made_ledger: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CRON_DATABASE_URL", made_ledger)
-    return made_ledger
 
 
-def test_names_are_those_that_begin_so_letter_for_letter(ledger: str) -> None:
-    assert known_names(ledger, "schedules", "sales_") == [("sales_other", "")]
-    assert [name for name, _ in known_names(ledger, "queues", "")] == ["cron_scheduler", "reports"]
-    assert [name for name, _ in known_names(ledger, "tasks", "s")] == ["sales"]
-
-
-def test_our_own_schedules_are_no_names_to_type(ledger: str) -> None:
-    assert [name for name, _ in known_names(ledger, "schedules", "")] == [
+@pytest.mark.usefixtures("ledger")
+def test_names_of_the_settings_ledger_are_completed_letter_for_letter() -> None:
+    assert completion.SCHEDULES("sales_") == [("sales_other", "")]
+    assert completion.runs("sales-") == [("sales-report", "")]
+    assert [name for name, _ in completion.QUEUES("")] == ["cron_scheduler", "reports"]
+    assert [name for name, _ in completion.TASKS("s")] == ["sales"]
+    # None of ours, such as the daily cleanup.
+    assert [name for name, _ in completion.SCHEDULES("")] == [
         "back-up",
         "sales-report",
         "sales_other",
     ]
-
-
-@pytest.mark.usefixtures("ledger")
-def test_the_ledger_is_the_one_of_the_settings() -> None:
-    assert [name for name, _ in completion.SCHEDULES("b")] == ["back-up"]
-    assert completion.runs("sales-") == [("sales-report", "")]
 
 
 @pytest.mark.parametrize(

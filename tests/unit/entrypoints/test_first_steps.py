@@ -38,27 +38,19 @@ def test_the_first_jobs_file_can_be_used_and_so_can_all_that_it_has_as_comments(
     assert everything.tasks[0].user == "nobody"
 
 
-def test_a_jobs_file_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
-    jobs = tmp_path / "jobs.toml"
-    jobs.write_text("mine")
-
-    with pytest.raises(Refusal, match="is there already"):
-        init(jobs)
-
-    assert jobs.read_text() == "mine"
-
-
-def test_the_commands_to_run_next_can_be_copied_whatever_the_file_is_called(
+def test_a_jobs_file_that_is_there_stays_and_what_to_run_next_can_be_copied(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     jobs = tmp_path / "my jobs; $(true).toml"
 
     init(jobs)
-    with pytest.raises(Refusal) as refused:
+    first = jobs.read_text()
+    with pytest.raises(Refusal, match="is there already") as refused:
         init(jobs)
 
+    assert jobs.read_text() == first
     assert f"  cronhare up --jobs '{jobs}'\n" in capsys.readouterr().out
-    assert f"cronhare check '{jobs}'" in str(refused.value.advice)
+    assert f"cronhare check '{jobs}'" in refused.value.advice
 
 
 def install_in(root: Path, *processes: Process, force: bool = False) -> None:
