@@ -445,7 +445,7 @@ RELEASES = (("quarantine", "release"), ("failed", "replay"))
 
 
 def test_what_is_quarantined_is_listed_shown_and_discarded_by_a_filter(shell: Shell) -> None:
-    crashed = {"crash_count": 3, "first_crash_at": "2026-03-02 11:58:00.000000"}
+    crashed: dict[str, object] = {"crash_count": 3, "first_crash_at": "2026-03-02 11:58:00.000000"}
     pill = crashed | {"kind": "quarantined"}
     add_failures(
         shell,
