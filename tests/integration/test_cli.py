@@ -329,7 +329,7 @@ def add_failures(shell: Shell, *failures: Mapping[str, object]) -> None:
     }
     with closing(sqlite3.connect(shell.folder / "cronhare.sqlite3")) as ledger, ledger:
         for failure in failures:
-            row = usual | failure
+            row = {**usual, **failure}
             marks = ", ".join("?" * len(row))
             sql = f"INSERT INTO FailedTask ({', '.join(row)}) VALUES ({marks})"
             ledger.execute(sql, [*row.values()])
