@@ -167,16 +167,6 @@ def test_an_app_that_cannot_be_read_is_refused_with_its_place_and_nothing_is_app
     assert schedules(shell) == {}
 
 
-def test_all_faults_of_an_app_are_told_at_once(shell: Shell) -> None:
-    wrong = SHOP.replace(', tz="', ', jitter="never", tz="').replace('"30s"', '"nothing"')
-    shell.write(wrong.replace('"5m"', '"soon"'), "bad.py")
-
-    told = shell("check", "--app", "bad:app").err
-
-    for place in ("tasks.refresh: timeout: ", "schedules.refresh-eu: ", "refresh-us: every"):
-        assert place in told
-
-
 def test_an_app_that_enqueues_into_another_ledger_is_warned_of(shell: Shell) -> None:
     shell.write(SHOP.replace('"shop")', '"shop", ledger="sqlite:///other.sqlite3")'), "far.py")
     shell.write(SHOP.replace('"shop")', '"shop", ledger="oracle://u:secret@host/x")'), "bad.py")

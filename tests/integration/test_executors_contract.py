@@ -368,12 +368,6 @@ async def test_what_stops_it_costs_nobody_anything(
     assert [ran.outcome.ending for ran in rans] == [Ending.SUCCEEDED] * 2
 
 
-async def test_many_run_at_once_and_each_has_its_own_end(runner: PythonRunner, call: Call) -> None:
-    ran = await asyncio.gather(*(runner.run(call("exits", code=n, by_os=False)) for n in range(10)))
-
-    assert [each.outcome.exit_code for each in ran] == list(range(10))
-
-
 async def test_no_descriptor_is_left_after_many_runs(runner: PythonRunner, call: Call) -> None:
     counts = []
     for _ in range(2):

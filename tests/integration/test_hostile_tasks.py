@@ -61,36 +61,6 @@ async def test_no_number_on_the_pipe_hangs_an_attempt_or_its_neighbour(
     assert rans[1].outcome.ending is Ending.SUCCEEDED
 
 
-@pytest.mark.parametrize("name", ["HUP", "TERM", "ABRT"])
-async def test_no_signal_but_kill_and_stop_reaches_the_warden(
-    runner: ProcessRunner, name: str
-) -> None:
-    async with asyncio.timeout(60):
-        sends, innocent = await asyncio.gather(
-            runner.run(shell(f"kill -{name} $PPID; sleep 0.2")), runner.run(shell("sleep 0.3"))
-        )
-
-    assert sends.outcome.ending is Ending.SUCCEEDED
-    assert innocent.outcome.ending is Ending.SUCCEEDED
-
-
-async def test_a_task_that_stops_the_warden_costs_nobody_anything(
-    runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(link, "EVERY", 0.2)
-    async with asyncio.timeout(60):
-        stops = asyncio.create_task(
-            runner.run(shell("kill -STOP $PPID; exec sleep 300", timeout=1))
-        )
-        innocent = await runner.run(shell("sleep 0.5"))
-        while "stands still" not in caplog.text:  # noqa: ASYNC110 - a timer says it
-            await asyncio.sleep(0.05)
-        late = await runner.run(invocation("true"))
-
-    assert (await stops).outcome.ending is Ending.TIMED_OUT
-    assert innocent.outcome.ending is late.outcome.ending is Ending.SUCCEEDED
-
-
 async def test_what_hangs_after_its_kill_gives_its_place_away(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -179,53 +179,6 @@ def test_check_refuses_a_user_that_this_host_has_not(tmp_path: Path) -> None:
     assert "tasks.look: user: this host has no user no-such-user" in done.stderr
 
 
-#: Somebody who is not root, and becomes private as a worker does; or lets himself be seen.
-PRIVATE = """
-import ctypes, os, sys, time
-from cronhare.adapters.system.host import be_private
-if os.geteuid() == 0:
-    os.setgroups([])
-    os.setresgid(65534, 65534, 65534)
-    os.setresuid(65534, 65534, 65534)
-    ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # as after an exec
-if sys.argv[1] == "private":
-    be_private()
-print("ready", flush=True)
-time.sleep(60)
-"""
-LOOK = """
-import os, sys
-if os.geteuid() == 0:
-    os.setgroups([])
-    os.setresgid(65534, 65534, 65534)
-    os.setresuid(65534, 65534, 65534)
-try:
-    print("canary" in open(f"/proc/{sys.argv[1]}/environ").read())
-except PermissionError:
-    print("refused")
-"""
-
-
-@pytest.mark.parametrize(("how", "seen"), [("plain", "True"), ("private", "refused")])
-def test_nobody_of_our_user_reads_the_environment_of_a_worker(how: str, seen: str) -> None:
-    environment = clean_environment() | {"CRON_BROKER_URL": "amqp://u:canary@h"}
-    with subprocess.Popen(
-        [sys.executable, "-c", PRIVATE, how], env=environment, stdout=subprocess.PIPE, text=True
-    ) as worker:
-        assert worker.stdout is not None
-        worker.stdout.readline()
-        looked = subprocess.run(
-            [sys.executable, "-c", LOOK, str(worker.pid)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        worker.kill()
-
-    assert looked.stdout.strip() == seen
-
-
 #: What `up`, `scheduler` and `worker` are before anything of theirs begins.
 BEGINS = """
 import asyncio, ctypes

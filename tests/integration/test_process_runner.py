@@ -4,25 +4,20 @@ import asyncio
 import json
 import logging
 import os
-import sys
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from cronhare.adapters.process import attempt
-from cronhare.adapters.process.attempt import GRACE
 from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.domain.retries.outcome import Ending, ErrorClass, TaskError
 from cronhare.ports.runner import Captured, StopReason
 from tests.integration.invocations import (
     HANGS,
-    ClockPutForward,
     alive,
     exists,
     invocation,
-    open_descriptors,
     shell,
     sleepers,
     unique_sleep,
@@ -99,12 +94,6 @@ async def test_a_missing_working_directory_is_named(runner: ProcessRunner, tmp_p
     )
 
 
-async def test_a_task_runs_in_its_working_directory(runner: ProcessRunner, tmp_path: Path) -> None:
-    ran = await runner.run(invocation("pwd", cwd=tmp_path))
-
-    assert ran.stdout.head == f"{tmp_path}\n"
-
-
 async def test_arguments_arrive_untouched(runner: ProcessRunner) -> None:
     arguments = ["two words", "it's", '"quoted"', "$HOME", "*", "", "ünï", "new\nline", "--", "-n"]
     echo = "import json, sys; print(json.dumps(sys.argv[1:]))"
@@ -112,12 +101,6 @@ async def test_arguments_arrive_untouched(runner: ProcessRunner) -> None:
     ran = await runner.run(invocation("python", "-c", echo, *arguments))
 
     assert json.loads(ran.stdout.head) == arguments
-
-
-async def test_python_is_the_one_that_cronhare_runs_on(runner: ProcessRunner) -> None:
-    ran = await runner.run(invocation("python", "-c", "import sys; print(sys.executable)"))
-
-    assert ran.stdout.head.strip() == sys.executable
 
 
 async def test_signals_begin_at_their_defaults(runner: ProcessRunner) -> None:
@@ -175,22 +158,6 @@ async def test_a_runner_leaves_no_parameters_behind(runner: ProcessRunner) -> No
     assert not exists(ran.stdout.head.strip())
 
 
-async def test_a_task_is_told_which_attempt_of_which_execution_it_is(
-    runner: ProcessRunner,
-) -> None:
-    told = invocation("env", attempt=3, deaths=2)
-
-    ran = await runner.run(told)
-
-    env = dict(line.split("=", 1) for line in ran.stdout.head.splitlines())
-    assert env["CRON_EXECUTION_ID"] == str(told.execution_id)
-    assert env["CRON_EXECUTION_KEY"] == "cron-2025-12-12-8-0"
-    assert env["CRON_SCHEDULER_ID"] == "16"
-    assert env["CRON_ATTEMPT"] == "3"
-    assert env["RETRY_COUNT"] == "2"
-    assert env["CRON_FENCE"] == str(told.fence)
-
-
 async def test_our_secrets_stay_ours(runner: ProcessRunner) -> None:
     names = ("API_TOKEN", "CRON_DATABASE_URL", "CRON_BROKER_URL", "ABSENT")
 
@@ -209,46 +176,6 @@ async def test_the_wardens_environment_holds_no_secret(runner: ProcessRunner) ->
 
 
 # Output
-
-
-async def test_endless_output_is_drained_and_kept_at_both_ends(runner: ProcessRunner) -> None:
-    logging.getLogger("cronhare.task").setLevel(logging.WARNING)
-    try:
-        ran = await runner.run(
-            shell("echo first; head -c 50000000 /dev/zero; echo; echo last", timeout=60)
-        )
-    finally:
-        logging.getLogger("cronhare.task").setLevel(logging.NOTSET)
-
-    assert ran.outcome.ending is Ending.SUCCEEDED
-    assert ran.stdout.bytes == 50_000_000 + len("first\n\nlast\n")
-    assert ran.stdout.head.startswith("first\n\0")
-    assert ran.stdout.tail.endswith("\0\nlast\n")
-    assert len(ran.stdout.head) == len(ran.stdout.tail) == 64 * 1024
-
-
-async def test_a_task_that_babbles_is_ended_and_does_not_hold_up_the_loop(
-    runner: ProcessRunner, caplog: pytest.LogCaptureFixture
-) -> None:
-    """In CPU time of our own thread, which no other load on the machine makes longer."""
-    caplog.set_level(logging.INFO, logger="cronhare.task")
-    running = asyncio.create_task(runner.run(invocation("yes", timeout=0.5)))
-    longest = 0.0
-
-    while not running.done():
-        before = time.thread_time()
-        await asyncio.sleep(0.001)
-        longest = max(longest, time.thread_time() - before)
-
-    assert (await running).outcome.ending is Ending.TIMED_OUT
-    assert longest < 1.0
-
-
-async def test_bytes_that_are_not_utf_8_are_replaced(runner: ProcessRunner) -> None:
-    ran = await runner.run(shell(r"printf 'a\377b'"))
-
-    assert ran.stdout.head == "a\N{REPLACEMENT CHARACTER}b"
-    assert ran.stdout.bytes == 3
 
 
 async def test_a_task_may_close_its_output_and_go_on(runner: ProcessRunner) -> None:
@@ -301,18 +228,6 @@ async def test_an_end_by_the_kernel_is_a_crash_and_says_why(
     assert outcome.ending is Ending.CRASHED
     assert outcome.error is not None
     assert outcome.error.message == f"killed by signal {reason}"
-
-
-async def test_broken_ipc_messages_are_complained_of_and_ignored(
-    runner: ProcessRunner, caplog: pytest.LogCaptureFixture
-) -> None:
-    ran = await runner.run(
-        shell("echo nonsense >&3; head -c 100000 /dev/zero >&3; echo >&3; yes | head -99 >&3")
-    )
-
-    assert ran.outcome.ending is Ending.SUCCEEDED
-    assert len(caplog.records) == 10
-    assert "longer than 65 KiB" in caplog.text
 
 
 async def test_the_last_of_what_a_task_reports_is_told_with_its_end(
@@ -368,30 +283,6 @@ async def test_a_failure_that_the_task_reports_outweighs_finish_and_exit_code_0(
     )
 
 
-async def test_a_task_is_ended_at_its_timeout(runner: ProcessRunner) -> None:
-    ran = await runner.run(shell("echo begun; sleep 300", timeout=1))
-
-    assert ran.outcome.ending is Ending.TIMED_OUT
-    assert ran.outcome.error == TaskError(message="timed out after 1 s")
-    assert ran.stdout.head == "begun\n"
-
-
-async def test_progress_starts_the_timeout_anew(
-    runner: ProcessRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = ClockPutForward(monkeypatch)
-    script = f"""
-        until [ -e {tmp_path}/on ]; do sleep 0.05; done; echo '{{"progress": 0.5}}' >&3
-        until [ -e {tmp_path}/end ]; do sleep 0.05; done"""
-    running = asyncio.create_task(runner.run(shell(script, timeout=1_000)))
-
-    for following in ("on", "end"):
-        await clock.leap_once_begun(600)
-        (tmp_path / following).touch()
-
-    assert (await running).outcome.ending is Ending.SUCCEEDED
-
-
 async def test_a_lost_lease_overrides_every_other_reason(
     runner: ProcessRunner, tmp_path: Path
 ) -> None:
@@ -423,33 +314,6 @@ async def test_what_winds_down_is_killed_only_when_another_reason_follows(
     runner.stop(slow.execution_id, StopReason.INTERRUPTED)
 
     assert (await running).outcome.ending is Ending.INTERRUPTED
-
-
-async def test_a_task_that_ignores_term_is_killed_after_its_grace(runner: ProcessRunner) -> None:
-    stubborn = shell("trap '' TERM; while :; do sleep 0.1; done", timeout=1)
-
-    before = time.monotonic()
-    ran = await runner.run(stubborn)  # which never ends by itself
-
-    assert ran.outcome.ending is Ending.TIMED_OUT
-    assert ran.outcome.signal == 9
-    assert time.monotonic() - before > GRACE
-
-
-async def test_a_lost_lease_knows_no_grace(
-    runner: ProcessRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(attempt, "GRACE", 10 * HANGS)
-    ready = tmp_path / "ready"
-    stubborn = shell(f"trap '' TERM; echo 1 >{ready}; while :; do sleep 0.1; done")
-    running = asyncio.create_task(runner.run(stubborn))
-    await until_file(ready)
-
-    runner.stop(stubborn.execution_id, StopReason.LEASE_LOST)
-    async with asyncio.timeout(HANGS):
-        ran = await running
-
-    assert ran.outcome.ending is Ending.LOST
 
 
 async def test_memory_and_cpu_time_are_recorded(runner: ProcessRunner) -> None:
@@ -529,13 +393,3 @@ async def test_a_cancelled_run_leaves_nothing(runner: ProcessRunner, tmp_path: P
         await running
 
     assert not alive(pid)
-
-
-async def test_no_descriptor_is_left_after_many_runs(runner: ProcessRunner) -> None:
-    await runner.run(invocation("true"))
-    before = open_descriptors()
-
-    await asyncio.gather(*(runner.run(invocation("true")) for _ in range(50)))
-    await runner.run(invocation("no-such-command"))
-
-    assert open_descriptors() == before

@@ -10,7 +10,6 @@ import pytest
 from cronhare.adapters.jobs.apps import read_app
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, stamp_of
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.python_call import Executor
 from tests.integration.invocations import alive
 from tests.integration.test_apps_in_commands import SHOP
 from tests.services.finding import wait_until
@@ -30,17 +29,6 @@ def read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Read:
         return read_app("shop:app", policy=RetryPolicy(), environment=os.environ, timeout=seconds)
 
     return reading
-
-
-def test_an_app_says_what_a_jobs_file_would_say(read: Read) -> None:
-    file = read(SHOP)
-
-    [task] = file.tasks
-    assert (task.name, task.source, task.timeout.total_seconds()) == ("refresh", "shop", 300)
-    assert task.python is not None
-    assert (task.python.app, task.python.executor) == ("shop:app", Executor.FORK)
-    assert [draft.name for draft in file.drafts] == ["refresh-eu", "refresh-us", "shop:refresh"]
-    assert str(file.path) == "shop:app"
 
 
 def test_an_import_that_hangs_is_ended_with_what_it_has_begun(read: Read) -> None:

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -73,31 +72,6 @@ def test_functions_run_beside_the_commands_of_a_file(start: Starter, shell: Shel
     assert "has schedules of jobs.toml and shop" not in up.log
     assert up.end(signal.SIGINT) == 0
     assert up.log.rstrip().endswith("[INFO] Shutdown complete")
-
-
-def has_text(path: Path) -> bool:
-    return path.exists() and bool(path.read_text())
-
-
-def test_each_source_tells_its_own_targets_of_its_own_failures(
-    start: Starter, shell: Shell
-) -> None:
-    shell.write(
-        JOBS.replace('"echo", "tidied"', '"false"')
-        + "retry = {attempts = 1}\n"
-        + 'notify = ["ops"]\n[notify.ops]\ncommand = ["sh", "-c", "cat >> told-of-file"]\n'
-    )
-    failing = SHOP.format(seconds=0).replace("time.sleep", "1 / ")
-    told = failing.replace('overlap="skip"', 'notify=["ops"], retry={"attempts": 1}')
-    target = 'app.notify("ops", command=["sh", "-c", "cat >> told-of-app"])'
-    shell.write(f"{told}\n{target}", "shop.py")
-
-    up = start(Path("jobs.toml"), "--app", "shop:app")
-    for name, schedule in (("told-of-file", "tidy"), ("told-of-app", "greet-ann")):
-        path = shell.folder / name
-        wait_until(partial(has_text, path), seconds=60, what=name)
-        assert f'"schedule":"{schedule}"' in path.read_text().replace(" ", "")
-    assert up.end() == 0
 
 
 def test_a_kill_loses_no_run_of_a_function(start: Starter, shell: Shell) -> None:

@@ -82,22 +82,15 @@ def test_a_script_is_started_as_its_interpreter_allows(
         os.waitpid(pid, 0)
 
 
-def test_a_program_that_is_gone_takes_a_fork_which_says_so(tmp_path: Path, fds: list[int]) -> None:
+@pytest.mark.parametrize("becomes", [None, "no program"])
+def test_a_program_that_is_gone_or_none_any_more_takes_a_fork_which_says_so(
+    tmp_path: Path, fds: list[int], becomes: str | None
+) -> None:
     program = tmp_path / "program"
     program.write_bytes(Path("/bin/true").read_bytes())
     program.chmod(0o755)
     vfork = learnt(str(program))
-    program.unlink()
-
-    assert vfork.start(task(str(program)), fds) == 0
-
-
-def test_a_program_that_is_none_any_more_takes_a_fork(tmp_path: Path, fds: list[int]) -> None:
-    program = tmp_path / "program"
-    program.write_bytes(Path("/bin/true").read_bytes())
-    program.chmod(0o755)
-    vfork = learnt(str(program))
-    program.write_text("no program")
+    program.unlink() if becomes is None else program.write_text(becomes)
 
     assert vfork.start(task(str(program)), fds) == 0
 

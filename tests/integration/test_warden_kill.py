@@ -5,18 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.process.runner import ProcessRunner
-from cronhare.domain.retries.outcome import Ending
 from tests.integration.invocations import (
     alive,
-    exists,
-    invocation,
-    shell,
     sleepers,
     unique_sleep,
     until_asleep,
@@ -37,13 +32,6 @@ async def main():
 asyncio.run(main())
 """
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-async def runner() -> AsyncIterator[ProcessRunner]:
-    runner = ProcessRunner()
-    yield runner
-    await runner.close()
 
 
 def family(seconds: str, ready: Path) -> str:
@@ -77,22 +65,6 @@ def worker() -> Callable[[str], "subprocess.Popen[bytes]"]:
         )
 
     return start
-
-
-async def test_a_killed_worker_leaves_no_process_and_no_file(
-    worker: Callable[[str], "subprocess.Popen[bytes]"], tmp_path: Path
-) -> None:
-    seconds, ready = unique_sleep(), tmp_path / "ready"
-    with worker(family(seconds, ready)) as process:
-        task, warden, params_file = (await until_file(ready)).split()
-
-        process.kill()
-
-    assert await eventually(lambda: not alive(int(warden)))
-    assert not alive(int(task))
-    assert sleepers(seconds) == set()
-    folder = params_file.rpartition("/")[0]
-    assert await eventually(lambda: not exists(folder))
 
 
 async def test_a_task_dies_with_its_warden_even_if_no_worker_can_see_to_it(
@@ -147,60 +119,3 @@ async def test_a_ctrl_c_at_the_terminal_is_for_the_worker_alone(
         process.kill()
 
     assert sessions == {process.pid, warden, task}
-
-
-async def test_a_warden_stays_when_a_whole_service_is_told_to_stop(
-    runner: ProcessRunner, tmp_path: Path
-) -> None:
-    ready, go = tmp_path / "ready", tmp_path / "go"
-    script = f"echo $PPID >{ready}; while ! test -e {go}; do sleep 0.01; done"
-    running = asyncio.create_task(runner.run(shell(script)))
-    warden = int(await until_file(ready))
-
-    os.kill(warden, signal.SIGTERM)
-    os.kill(warden, signal.SIGINT)
-    go.touch()
-
-    assert (await running).outcome.ending is Ending.SUCCEEDED
-
-
-async def test_a_killed_warden_takes_its_tasks_along_and_they_are_lost(
-    runner: ProcessRunner, tmp_path: Path
-) -> None:
-    seconds, ready = unique_sleep(), tmp_path / "ready"
-    running = asyncio.create_task(runner.run(shell(f"echo begun\n{family(seconds, ready)}")))
-    task, warden, params_file = (await until_file(ready)).split()
-
-    os.kill(int(warden), signal.SIGKILL)
-    ran = await running
-
-    assert ran.outcome.ending is Ending.LOST
-    assert ran.outcome.error is not None
-    assert "warden" in ran.outcome.error.message
-    assert ran.stdout.head == "begun\n"
-    assert not alive(int(task))
-    assert sleepers(seconds) == set()
-    folder = params_file.rpartition("/")[0]
-    assert await eventually(lambda: not exists(folder))
-
-
-async def test_after_a_killed_warden_the_next_run_has_a_new_one(
-    runner: ProcessRunner, tmp_path: Path
-) -> None:
-    ready = tmp_path / "ready"
-    running = asyncio.create_task(runner.run(shell(f"echo $PPID >{ready}; sleep 300")))
-    os.kill(int(await until_file(ready)), signal.SIGKILL)
-    await running
-
-    ran = await runner.run(invocation("true"))
-
-    assert ran.outcome.ending is Ending.SUCCEEDED
-
-
-async def test_closing_a_runner_ends_its_warden(tmp_path: Path) -> None:
-    runner, ready = ProcessRunner(), tmp_path / "ready"
-    await runner.run(shell(f"echo $PPID >{ready}"))
-
-    await runner.close()
-
-    assert not alive(int(ready.read_text()))

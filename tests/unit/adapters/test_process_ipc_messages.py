@@ -19,7 +19,6 @@ from cronhare.domain.retries.outcome import (
     ErrorClass,
     TaskError,
 )
-from cronhare.ports.runner import LARGEST_RESULT
 
 
 def error(text: str) -> TaskError:
@@ -42,48 +41,33 @@ def test_a_snooze_is_a_number_of_seconds(wait: str) -> None:
         read_message(Line(b'{"snooze": ' + wait.encode() + b"}"))
 
 
-def test_an_error_may_be_a_sentence() -> None:
-    assert error('"no such table"') == TaskError(message="no such table")
-
-
-def test_an_error_tells_message_code_and_stack() -> None:
-    assert error('{"message": "down", "code": "ECONNREFUSED", "stack": "at x"}') == TaskError(
-        message="down", code="ECONNREFUSED", error_class=ErrorClass.TRANSIENT, stack="at x"
-    )
-
-
-def test_the_class_given_outweighs_the_code() -> None:
-    given_class = error('{"code": "ECONNREFUSED", "class": "permanent"}').error_class
-
-    assert given_class is ErrorClass.PERMANENT
-
-
-def test_a_class_that_nobody_knows_leaves_it_to_the_code() -> None:
-    assert error('{"code": "AUTH_INVALID", "class": "bad"}').error_class is ErrorClass.PERMANENT
-
-
-def test_a_wait_makes_a_rate_limit() -> None:
-    limited = error('{"message": "slow down", "retry_after_ms": 250}')
-
-    assert limited.error_class is ErrorClass.RATE_LIMITED
-    assert limited.retry_after == timedelta(milliseconds=250)
+TWO_MINUTES = {"error_class": ErrorClass.RATE_LIMITED, "retry_after": timedelta(minutes=2)}
 
 
 @pytest.mark.parametrize(
-    "asked", ['"retryAfterMs": 120000', '"retry_after": 120', '"retry_after": "120"']
+    ("said", "fields"),
+    [
+        ('"gone"', {"message": "gone"}),
+        ('{"stack": "at x"}', {"stack": "at x"}),
+        ('{"code": "ECONNREFUSED"}', {"code": "ECONNREFUSED", "error_class": ErrorClass.TRANSIENT}),
+        ('{"code": "ECONNREFUSED", "class": "permanent"}', {"error_class": ErrorClass.PERMANENT}),
+        ('{"code": "AUTH_INVALID", "class": "bad"}', {"error_class": ErrorClass.PERMANENT}),
+        ('{"retry_after_ms": 120000}', TWO_MINUTES),
+        ('{"retryAfterMs": 120000}', TWO_MINUTES),
+        ('{"retry_after": 120}', TWO_MINUTES),
+        ('{"retry_after": "120"}', TWO_MINUTES),
+        (
+            '{"retry_after": "Fri, 12 Dec 2025 08:00:00 GMT"}',
+            {"retry_at": datetime(2025, 12, 12, 8, tzinfo=UTC)},
+        ),
+    ],
 )
-def test_a_wait_has_several_forms(asked: str) -> None:
-    limited = error(f'{{"message": "slow down", {asked}}}')
+def test_an_error_is_a_sentence_or_tells_its_class_code_stack_and_wait(
+    said: str, fields: dict[str, object]
+) -> None:
+    told = error(said)
 
-    assert limited.error_class is ErrorClass.RATE_LIMITED
-    assert limited.retry_after == timedelta(minutes=2)
-
-
-def test_a_wait_may_be_a_date_of_http() -> None:
-    limited = error('{"message": "slow", "retry_after": "Fri, 12 Dec 2025 08:00:00 GMT"}')
-
-    assert limited.error_class is ErrorClass.RATE_LIMITED
-    assert limited.retry_at == datetime(2025, 12, 12, 8, tzinfo=UTC)
+    assert {name: getattr(told, name) for name in fields} == fields
 
 
 @pytest.mark.parametrize(
@@ -181,14 +165,6 @@ def test_a_result_that_cannot_be_kept_says_why(line: Line, why: str) -> None:
 
     assert isinstance(message, Reported)
     assert why in str(message.fields["result_problem"])
-
-
-def test_the_largest_result_is_kept() -> None:
-    text = '"' + "x" * (LARGEST_RESULT - 2) + '"'
-
-    assert read_message(Line(f'{{"result":{text}}}'.encode())) == Reported(
-        result=text, result_problem=None
-    )
 
 
 def test_the_text_of_a_progress_is_escaped_and_cut() -> None:

@@ -4,24 +4,13 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.adapters.process.attempt import ended_by_us, not_started, of_exit
-from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
+from cronhare.adapters.process.attempt import not_started, of_exit
+from cronhare.domain.retries.outcome import Ending, ErrorClass, TaskError
 from cronhare.domain.schedules.task import Task, TaskRef
 
 TASK = Task(name="report", ref=TaskRef("report", 25), command=("make-report",))
 REFUSED = TaskError(message="refused")
 EXIT_3 = 3 << 8  # as wait(2) tells an exit code
-
-
-def test_exit_code_0_is_success() -> None:
-    assert of_exit(0) == Outcome(ending=Ending.SUCCEEDED, exit_code=0)
-
-
-@pytest.mark.parametrize("status", [0, EXIT_3, signal.SIGSEGV])
-def test_what_the_task_says_of_itself_weighs_most(status: int) -> None:
-    outcome = of_exit(status, failed=REFUSED)
-
-    assert (outcome.ending, outcome.error) == (Ending.FAILED, REFUSED)
 
 
 @pytest.mark.parametrize(
@@ -39,20 +28,6 @@ def test_a_snooze_counts_if_the_task_then_ended_well(
     outcome = of_exit(status, failed=failed, snooze=timedelta(seconds=30))
 
     assert outcome.ending is ending
-
-
-def test_a_task_that_ended_by_our_signal_keeps_the_signal() -> None:
-    outcome = ended_by_us(Ending.TIMED_OUT, "timed out after 300 s", signal.SIGTERM)
-
-    assert outcome.ending is Ending.TIMED_OUT
-    assert (outcome.exit_code, outcome.signal) == (None, 15)
-    assert outcome.error == TaskError(message="timed out after 300 s")
-
-
-def test_a_task_that_left_politely_when_asked_keeps_its_exit_code() -> None:
-    outcome = ended_by_us(Ending.INTERRUPTED, "interrupted", 0)
-
-    assert (outcome.ending, outcome.exit_code) == (Ending.INTERRUPTED, 0)
 
 
 @pytest.mark.parametrize(

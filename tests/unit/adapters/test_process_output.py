@@ -31,16 +31,8 @@ def captured(*chunks: bytes, kept: int) -> Captured:
     return capture.result()
 
 
-def test_what_fits_is_kept_whole_in_the_head() -> None:
-    assert captured(b"ab", b"cd", kept=4) == Captured(head="abcd", tail="", bytes=4)
-
-
 def test_a_character_on_the_seam_is_not_torn() -> None:
     assert captured("abc\u20acd".encode(), kept=4) == Captured(head="abc", tail="\u20acd", bytes=7)
-
-
-def test_bytes_that_never_were_text_are_replaced() -> None:
-    assert captured(b"\xff\x80\x80\x80\x80", kept=8).head == "\N{REPLACEMENT CHARACTER}" * 5
 
 
 @given(st.lists(st.binary(max_size=40)), st.integers(1, 16))
@@ -74,23 +66,12 @@ def split(*chunks: bytes, limit: int = 8) -> list[Line]:
     return [*lines, *splitter.rest()]
 
 
-def test_a_line_is_given_when_it_ends() -> None:
-    splitter = LineSplitter(limit=8)
-
-    assert list(splitter.feed(b"a")) == []
-    assert list(splitter.feed(b"b\nc")) == [Line(b"ab")]
-
-
 def test_a_line_without_an_end_is_given_before_it_grows_for_ever() -> None:
     splitter = LineSplitter(limit=4)
 
     assert list(splitter.feed(b"abcde")) == [Line(b"abcd", cut=True)]
     assert list(splitter.feed(b"f" * 100)) == []
     assert list(splitter.feed(b"f\nnext\n")) == [Line(b"next")]
-
-
-def test_a_line_of_exactly_the_limit_is_not_cut() -> None:
-    assert split(b"abcd\n", limit=4) == [Line(b"abcd")]
 
 
 @given(st.lists(st.binary(max_size=8)))
@@ -131,17 +112,6 @@ def words(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records]
 
 
-def test_a_task_of_a_few_hundred_lines_is_logged_whole(
-    journal: AttemptLog, caplog: pytest.LogCaptureFixture
-) -> None:
-    output = Output(journal)
-
-    output.feed(b"line\n" * 400)
-    output.end()
-
-    assert words(caplog) == ["line"] * 400
-
-
 #: More than ten times what is logged of a burst, in each second.
 LINES = 1024
 
@@ -163,18 +133,6 @@ def test_a_task_that_writes_without_end_costs_a_burst_and_then_so_much_a_second(
     assert sum(left_out) + logged == 600 * LINES
 
 
-def test_long_lines_cost_what_they_are_long(
-    journal: AttemptLog, caplog: pytest.LogCaptureFixture
-) -> None:
-    output = Output(journal)
-
-    output.feed((b"x" * 4000 + b"\n") * 1000)
-    output.end()
-
-    assert sum(len(text) for text in words(caplog)) <= BURST + 100
-    assert "lines not logged" in words(caplog)[-1]
-
-
 def test_both_streams_of_an_attempt_share_its_budget(
     journal: AttemptLog, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -184,18 +142,6 @@ def test_both_streams_of_an_attempt_share_its_budget(
     err.feed(b"told\n")
 
     assert "told" not in words(caplog)
-
-
-def test_what_is_kept_of_the_output_knows_nothing_of_the_log(journal: AttemptLog) -> None:
-    output = Output(journal)
-
-    for _ in range(10):
-        output.feed(b"0123456789abcde\n" * 4096)
-    output.end()
-
-    kept = output.capture.result()
-    assert kept.bytes == 10 * 16 * 4096
-    assert len(kept.head) == len(kept.tail) == 64 * 1024
 
 
 def test_a_task_that_breaks_too_many_messages_is_not_listened_to_any_more(

@@ -119,6 +119,9 @@ def test_its_tables_are_those_of_a_jobs_file() -> None:
     [
         (every(timedelta(seconds=90)), {"every": "1m30s"}),
         (every("30s", jitter="5s"), {"every": "30s", "jitter": "5s"}),
+        (every(30.0), {"every": "30s"}),
+        # A moment within a minute is the next one, as no run is early.
+        (at(datetime(2026, 12, 1, 9, 0, 30, tzinfo=UTC)), "2026-12-01T09:01:00+00:00"),
         (at("2026-11-26 08:00", tz="Asia/Tokyo"), "2026-11-26 08:00"),
         (at(datetime(2026, 11, 26, 8, tzinfo=UTC)), "2026-11-26T08:00:00+00:00"),
     ],
@@ -192,12 +195,6 @@ def test_a_snooze_says_for_how_long(after: Any, seconds: float | None) -> None: 
         Snooze(after)
 
 
-def test_a_moment_within_a_minute_is_the_next_one_as_no_run_is_early() -> None:
-    when = at(datetime(2026, 12, 1, 9, 0, 30, tzinfo=UTC))
-
-    assert when.words == {"date_time": "2026-12-01T09:01:00+00:00"}
-
-
 @pytest.mark.parametrize(
     ("say", "why"),
     [
@@ -239,7 +236,3 @@ def test_words_of_celery_are_refused_in_their_own_line_with_what_to_write(
 ) -> None:
     with pytest.raises((TypeError, AttributeError), match=instead):
         say(app)
-
-
-def test_an_interval_may_be_in_seconds() -> None:
-    assert every(30.0).words == every("30s").words
