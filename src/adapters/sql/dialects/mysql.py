@@ -308,7 +308,8 @@ def _packed(statement: sa.Select[Any]) -> tuple[sa.Select[Any], _Reader]:
 def _as_json(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
     """Have text quoted, whatever it holds: JSON text would become a part of the array."""
     if isinstance(column.type, String | NullType):
-        return sa.func.CONCAT(column, sa.literal_column("''"))  # anything but a column is never taken for JSON
+        # Anything but a column is never taken for JSON.
+        return sa.func.CONCAT(column, sa.literal_column("''"))
     return column
 
 
