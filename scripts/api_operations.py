@@ -12,8 +12,8 @@ from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web.api import resources
 from cronhare.entrypoints.web.api.openapi import ALWAYS, describe
-from cronhare.entrypoints.web.api.operations import Operation
 from cronhare.entrypoints.web.asking import Asker
+from cronhare.entrypoints.web.operations import Operation
 
 ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs" / "api.md"

@@ -64,6 +64,7 @@ class Action(StrEnum):
     RESET_BREAKER = "breaker.reset"
     DRAIN = "node.drain"
     UNDRAIN = "node.undrain"
+    FORGET = "node.forget"
     MAKE_TOKEN = "token.create"  # noqa: S105 - a name
     REVOKE_TOKEN = "token.revoke"  # noqa: S105 - a name
     SIGN_IN = "session.begin"

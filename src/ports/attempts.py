@@ -203,6 +203,9 @@ class NodeStorePort(Protocol):
         It hears of it with its next report.
         """
 
+    def forget(self, name: str) -> None:
+        """Delete the report of a node, and leave its notes. Safe to repeat."""
+
     def remove(self, name: str) -> None:
         """Delete the report of a node that ends in good order, and its notes. Safe to repeat."""
 

@@ -96,7 +96,7 @@ def test_a_schedule_is_made_run_read_paused_and_edited_beside_somebody_else(
 def test_what_fails_is_seen_at_once_retried_and_replayed(home: House, desk: Window) -> None:
     page = desk.page
     page.goto(home.address("/"))
-    expect(page.locator("[data-live]")).to_have_class(re.compile(r"\bon\b"))
+    expect(page.locator(".live-dot")).to_have_class(re.compile(r"\bon\b"))
     for name, pause in (("search-index", 0.6), ("stock-levels", 0.9)):
         home.shell("run", name, "--params", f'{{"steps": 20, "pause": {pause}}}')
     home.run("charge-cards")
@@ -227,15 +227,15 @@ def test_a_page_that_has_lost_its_server_says_so_until_it_is_back(
     home: House, desk: Window
 ) -> None:
     page = desk.page
-    page.route("**/ui/live**", lambda route: route.abort())
     page.goto(home.address("/"))
+    page.route("**/", lambda route: route.abort())
     lost = page.get_by_role("status").filter(has_text="No connection to cronhare since")
     expect(lost).to_be_visible()
     stopped = page.locator("[data-clock] time").text_content()
     page.wait_for_timeout(1_500)
     assert page.locator("[data-clock] time").text_content() == stopped
 
-    page.unroute("**/ui/live**")
+    page.unroute("**/")
     expect(lost).to_have_count(0)
 
 

@@ -25,7 +25,7 @@ from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web import server
-from cronhare.entrypoints.web.bodies import LARGEST_BODY, MOST_FIELDS
+from cronhare.entrypoints.web.reading import LARGEST_BODY, MOST_FIELDS
 from tests.frozen_clock import FrozenClock
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
 from tests.fuzz.described import fill
@@ -145,7 +145,7 @@ _SCHEDULE: Final = {
     "skip_on": "", "only_on": "", "blackout": "", "max_runs": "", "status": "on",
 }  # fmt: skip
 _MANY: Final = {
-    "schedule": "nobody", "task": "", "reason": "", "code": "", "queue": "", "class": "",
+    "schedule": "nobody", "task": "", "reason": "", "code": "", "queue": "", "error_class": "",
     "kind": "", "since": "", "until": "",
 }  # fmt: skip
 _PACE: Final = {
@@ -171,6 +171,7 @@ FORMS: Final = {
     "resume of a replay": _form("/ui/replays/1/resume", "Replay"),
     "reset": _form("/ui/breakers/reset", "CircuitBreaker", task="report 25"),
     "drain": _form("/ui/nodes/drain", "SchedulerNode", node=NODE),
+    "forget": _form("/ui/nodes/forget", "SchedulerNode", node=NODE),
     "undrain": _form("/ui/nodes/undrain", "SchedulerNode", node=NODE),
     "sign in": _form("/ui/sign-in", token="x", next="/"),
     "sign out": _form("/ui/sign-out"),

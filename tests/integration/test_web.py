@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import URL
 
+from cronhare.application.administration.changing.schedules import ReportDesk, ScheduleDesk
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.task import Task, TaskPolicy, TaskRef
@@ -261,18 +262,17 @@ def test_a_report_runs_as_its_file_has_it_by_now(web: Site, container: Container
 
 def test_a_ledger_that_is_away_is_told_with_when_to_ask_again(
     web: Site,
-    container: Container,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
 
-    def away() -> None:
+    def away(*_: object, **__: object) -> None:
         raise LedgerUnavailable("host secret.example is away", changed_nothing=True)
 
-    container.queries()  # which keeps the clock that there is when it is made
     with monkeypatch.context() as patch:
-        patch.setattr(container.ledger_time(), "now", away)
+        patch.setattr(ScheduleDesk, "create", away)
+        patch.setattr(ReportDesk, "generate", away)
         answer, _ = web.post("/schedulers", SCHEDULE), web.post("/reports/generate", REPORT)
     assert web.post("/schedulers", SCHEDULE).status == 201
 

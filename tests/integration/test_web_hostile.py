@@ -15,7 +15,7 @@ from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web import server
-from cronhare.entrypoints.web.bodies import LARGEST_BODY
+from cronhare.entrypoints.web.reading import LARGEST_BODY
 from tests.integration.web import JSON, Site, site
 from tests.services.finding import wait_until
 

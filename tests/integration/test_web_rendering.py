@@ -38,7 +38,7 @@ def web(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.mark.parametrize(
     ("path", "where"),
     [
-        *((path, f"{WEB}.api.operations.as_json") for path in LISTS),
+        *((path, f"{WEB}.operations.as_json") for path in LISTS),
         ("/executions/1/output", f"{WEB}.api.executions.printable"),
         *((f"/ui/{view}", f"{WEB}.page.rendering.Renderer.page") for view in VIEWS),
     ],

@@ -4,7 +4,7 @@ import re
 import runpy
 from pathlib import Path
 
-from cronhare.entrypoints.web.api import operations
+from cronhare.entrypoints.web import reading
 
 ROOT = Path(__file__).parents[2]
 MADE = runpy.run_path(str(ROOT / "scripts" / "api_operations.py"))
@@ -28,4 +28,4 @@ def test_each_path_in_the_examples_is_an_operations() -> None:
 
 
 def test_its_numbers_are_those_of_the_code() -> None:
-    assert f"{operations.ROWS} unless `limit` says otherwise, {operations.MOST_ROWS:,}" in PAGE
+    assert f"{reading.ROWS} unless `limit` says otherwise, {reading.MOST_ROWS:,}" in PAGE

@@ -81,7 +81,7 @@ class SqlNodeStore(Store):
             return True
 
     def remove(self, name: str) -> None:
-        self._remove_report(name)  # first and alone: it waits for nobody who holds a note
+        self.forget(name)  # first and alone: it waits for nobody who holds a note
         self._let_go(name)
 
     @repeatable
@@ -94,7 +94,7 @@ class SqlNodeStore(Store):
         return NodeReports(reports=reports, known=known, broken=len(rows) - len(reports))
 
     @repeatable
-    def _remove_report(self, name: str) -> None:
+    def forget(self, name: str) -> None:
         with self._database.write(f"removing the report of node {name}") as connection:
             connection.execute(_REMOVE, {"node": name})
 

@@ -80,6 +80,7 @@ _NODES: Final[Places] = {
     "list": ("work:nodes", "List them: what they run, when they were seen, their clocks."),
     "drain": ("work:drain", "Have a worker take no more work, until it is taken back."),
     "undrain": ("work:undrain", "Let a worker that was drained take work again."),
+    "forget": ("work:forget", "Forget a node that is silent and will not come back."),
 }
 _BREAKERS: Final[Places] = {
     "list": ("work:breakers", "List them: which are open, since when, until when."),

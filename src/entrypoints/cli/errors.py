@@ -129,13 +129,13 @@ def _report_of_inside(error: BaseException) -> int:
         return report(Refusal("there are settings that cannot be used", error.faults, advice))
     from cronhare.application.administration.changing.runs import CannotPause, CannotRun  # noqa: PLC0415
     from cronhare.application.administration.changing.schedules import CannotEdit  # noqa: PLC0415
-    from cronhare.application.administration.changing.work import NotDrainable  # noqa: PLC0415
+    from cronhare.application.administration.changing.work import NotDrainable, NotSilent  # noqa: PLC0415
     from cronhare.application.administration.jobs_file.applying import CannotApply  # noqa: PLC0415
     from cronhare.application.administration.reading.lookup import NotFound  # noqa: PLC0415
     from cronhare.ports import LedgerRefused, LedgerUnavailable  # noqa: PLC0415
     from cronhare.ports.broker import BrokerUnavailable  # noqa: PLC0415
 
-    refused = (NotFound, NotDrainable, CannotPause, CannotRun, CannotEdit, LedgerRefused)
+    refused = (NotFound, NotDrainable, NotSilent, CannotPause, CannotRun, CannotEdit, LedgerRefused)
     match error:
         case CannotApply():
             found = [clash_refusal(error.clashes)] if error.clashes else []

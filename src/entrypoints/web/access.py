@@ -166,7 +166,7 @@ def local_path(text: str) -> str:
     """
     fits = len(text) <= LONGEST_PATH and text.isascii() and text.isprintable()
     is_local = text.startswith("/") and not text.startswith("//") and "\\" not in text
-    returns = text.startswith((SIGN_IN, "/ui/sign-out", "/ui/live"))
+    returns = text.startswith((SIGN_IN, "/ui/sign-out"))
     return text if fits and is_local and not returns else "/"
 
 

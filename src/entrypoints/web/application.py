@@ -42,4 +42,4 @@ def make_application(
     app.router.redirect_slashes = False
     app.state.asker = asker
     answer_problems(app)
-    return Guard(app, Gate(asker), refuse=refusals(asker))
+    return Guard(app, Gate(asker), refuse=refusals())

@@ -37,6 +37,8 @@ class Asker:
         self.ending = ending or asyncio.Event()
         #: Does what takes long without asking the ledger, too: making an answer.
         self.in_thread = LedgerThreads(executor)
+        #: So many open pages are looked at again at a time: whoever else asks finds a thread.
+        self.looks = asyncio.Semaphore(AT_A_TIME // 2)
         self._outage = Outage(log, "The ledger can be asked", back="ledger.back")
 
     async def ask(self, question: Callable[[], T]) -> T:
@@ -53,14 +55,3 @@ class Asker:
             raise
         self._outage.is_over()
         return answer
-
-
-class Asking:
-    """What is made with the use cases, and asks them in the thread in which it is called."""
-
-    def __init__(self, asker: Asker) -> None:
-        self._container = asker.container
-
-    def at(self, path: str) -> str:
-        """Give the path at which its operation of that path is."""
-        return path

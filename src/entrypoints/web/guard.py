@@ -32,8 +32,8 @@ from .access import (
     meant_by,
     to_sign_in,
 )
-from .bodies import LARGEST_BODY, too_large
 from .problems import Problem, problem_of
+from .reading import LARGEST_BODY, too_large
 
 log = logging.getLogger(__name__)
 

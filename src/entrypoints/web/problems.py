@@ -13,7 +13,7 @@ from starlette.routing import Match, Route
 from cronhare.application.administration.changing.replays import RequestReused
 from cronhare.application.administration.changing.runs import CannotPause, CannotRun
 from cronhare.application.administration.changing.schedules import CannotEdit, NameTaken
-from cronhare.application.administration.changing.work import NotDrainable
+from cronhare.application.administration.changing.work import NotDrainable, NotSilent
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.domain.lifecycle.enqueue import KeyTaken
 from cronhare.domain.reading import MOST_FAULTS, Fault, Invalid
@@ -122,6 +122,7 @@ _PROBLEMS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
         HTTPStatus.UNPROCESSABLE_ENTITY, "the schedule has faults", faults=error.faults
     ),
     NotFound: lambda error: Problem(HTTPStatus.NOT_FOUND, str(error)),
+    NotSilent: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
     NotDrainable: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
     NameTaken: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
     CannotEdit: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),

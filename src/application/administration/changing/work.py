@@ -7,8 +7,9 @@ import attrs
 
 from cronhare.domain.access import Actor
 from cronhare.domain.audit import Action
-from cronhare.domain.nodes import MOST_REPORTS, NodeReport
+from cronhare.domain.nodes import MOST_REPORTS, PRESUMED_DEAD_AFTER, NodeReport, is_presumed_dead
 from cronhare.domain.retries.limits import Breaker
+from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import shown
 from cronhare.domain.texts.words import listed
 from cronhare.ports.attempts import NodeStorePort
@@ -24,9 +25,13 @@ class NotDrainable(ValueError):
     """A node that runs no tasks has nothing to drain."""
 
 
+class NotSilent(ValueError):
+    """A node that has reported itself of late is not forgotten."""
+
+
 @attrs.frozen(kw_only=True)
 class NodeDesk:
-    """Drains nodes, and takes that back. Each method may raise `LedgerUnavailable`."""
+    """Drains and forgets nodes. Each method may raise `LedgerUnavailable`."""
 
     _nodes: NodeStorePort
     _trail: AuditTrail
@@ -48,6 +53,26 @@ class NodeDesk:
             NotDrainable: likewise.
         """
         return self._ask(name, Action.UNDRAIN, actor)
+
+    def forget(self, name: str, *, actor: Actor) -> NodeView:
+        """Delete the report of a node that will not come back; if it does, it reports itself anew.
+
+        Raises:
+            NotFound: see `drain`.
+            NotSilent: it has reported itself within `PRESUMED_DEAD_AFTER`.
+        """
+        now = self._trail.now()
+        found = self._find(name, now)
+        view = NodeView.of(found, now=now)
+        with self._trail.change(actor, Action.FORGET, found.name, before=_kept(view)):
+            if not is_presumed_dead(found.seen_at, now):
+                silence = int(PRESUMED_DEAD_AFTER.total_seconds())
+                said = f"it has reported itself at {say_moment(found.seen_at)}"
+                raise NotSilent(
+                    f"{found.name}: {said}; it is forgotten after {silence} s of silence"
+                )
+            self._nodes.forget(found.name)
+        return view
 
     def _ask(self, name: str, action: Action, actor: Actor) -> NodeView:
         now = self._trail.now()

@@ -110,6 +110,15 @@ def undrain(name: Node, *, json: Json = False) -> None:
     answer(node, f"{node.name} takes work again, within 3 s.", json=json)
 
 
+def forget(name: Node, *, json: Json = False) -> None:
+    """Forget a node that was killed, or is cut off, and will not come back.
+
+    It must have been silent for 45 s. If it does come back, it reports itself anew.
+    """
+    node = open_ledger().node_desk().forget(name, actor=this_actor())
+    answer(node, f"{node.name} is forgotten.", json=json)
+
+
 def _left(found: "NodesView") -> Iterator[str]:
     for run in found.left_runs:
         lost = "" if run.lease_until is None else f"; lost at {moment(run.lease_until)}"

@@ -1,45 +1,41 @@
 """`/executions`: runs, their attempts and output; and how many there are, with `/failed/stats`."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Final, Literal
 
 import attrs
 from msgspec import Meta
 
-from cronhare.application.administration.reading.output import OutputPage, Position
+from cronhare.application.administration.reading.output import Position
 from cronhare.application.administration.views.executions import (
     ExecutionView,
     ExecutionWithAttempts,
 )
 from cronhare.application.administration.views.failures import ExecutionCountView, FailureCountView
-from cronhare.domain.access import Scope
 from cronhare.domain.execution import State
 from cronhare.domain.reading import Fault, whole_number
 from cronhare.domain.texts.printable import printable
 from cronhare.ports.records import ExecutionFilter
 from cronhare.ports.statistics import DAY_AND_TYPE, MOST_GROUPS, OF_FAILURES, WEEK, By
 
-from ..asking import Asking
+from ..operations import Call, Reply, Resource, last_id, operates, reads
 from ..problems import Problem, invalid_request
+from ..reading import Id, Limit, Moment, Page, Text, described
 from .failures import WhichFailures
-from .operations import (
-    Call,
-    Id,
-    Limit,
-    Moment,
-    Page,
-    Reply,
-    Text,
-    described,
-    last_id,
-    operation,
-)
-from .scheduler_actions import Nothing
 
 #: Lines that are given of the end of an output, at most.
 MOST_LINES: Final = 100_000
+
+
+After = Annotated[
+    str,
+    Meta(
+        pattern=r"^[0-9]{1,9}-[0-9]{1,18}-[0-9]{1,18}$",
+        description="a position, as the Link of an answer has it",
+    ),
+    described("what was written after a position: the link of an answer has the next one"),
+]
 
 
 @attrs.frozen(kw_only=True)
@@ -57,26 +53,16 @@ class WhichExecutions(Page):
 class WhichOutput:
     """Which part of an output, and how it is shown."""
 
-    after: (
-        Annotated[
-            str,
-            Meta(
-                pattern=r"^[0-9]{1,9}-[0-9]{1,18}-[0-9]{1,18}$",
-                description="a position, as the Link of an answer has it",
-            ),
-            described("what was written after a position: the link of an answer has the next one"),
-        ]
-        | None
-    ) = None
+    after: After | None = None
     stream: Literal["stdout", "stderr"] | None = None
     tail: Annotated[int, whole_number(range(1, MOST_LINES + 1))] | None = None
     raw: bool = False
 
 
-class Executions(Asking):
+class Executions(Resource):
     """Executions, page by page and one by one."""
 
-    @operation("GET", "/executions", what="a page of executions, newest first", refuses=(404,))
+    @reads("/executions", "a page of executions, newest first", refuses=(404,))
     def list_executions(self, query: WhichExecutions) -> Reply[Sequence[ExecutionView]]:
         """List executions, newest first: claimed at `since` or later, and before `until`."""
         which = ExecutionFilter(
@@ -91,22 +77,14 @@ class Executions(Asking):
         found = self._container.queries().executions(which)
         return Reply(found, after=last_id(found, limit=query.limit))
 
-    @operation(
-        "GET",
-        "/executions/{execution_id}",
-        what="the execution, with each of its attempts",
-        is_tagged=True,
-        refuses=(404,),
-    )
+    @reads("/executions/{execution_id}", "the execution, with each of its attempts", is_tagged=True)
     def show_execution(self, execution_id: Id) -> Reply[ExecutionWithAttempts]:
         """Show one execution: who runs it, or what it waits for, and each attempt."""
         return Reply(self._container.queries().execution(execution_id))
 
-    @operation(
-        "GET",
+    @reads(
         "/executions/{execution_id}/output",
-        what="what it wrote; while more may come there is a link to that",
-        refuses=(404,),
+        "what it wrote; while more may come there is a link to that",
     )
     def show_output(self, execution_id: Id, query: WhichOutput) -> Reply[str]:
         """Show what its attempts wrote, as text; the last lines of it with `tail`.
@@ -118,33 +96,25 @@ class Executions(Asking):
         page = pages.page(execution_id, after=position, stream=query.stream)
         said = "".join(page.lines if query.tail is None else page.lines[-query.tail :])
         text = said if query.raw else printable(said.replace("\r\n", "\n"), keep="\t\n")
-        return Reply(text, after=_next(page), headers={"Execution-State": page.state.value})
+        after = str(page.position) if page.may_come else None
+        return Reply(text, after=after, headers={"Execution-State": page.state.value})
 
-    @operation(
-        "POST",
+    @operates(
         "/executions/{execution_id}/cancel",
-        scope=Scope.OPERATE,
-        what="it is cancelled",
-        may_be_empty=True,
+        "it is cancelled",
         is_tagged=True,
         also={202: ("it runs, and its worker was asked to stop it", ExecutionWithAttempts)},
-        refuses=(404, 409),
+        refuses=(409,),
     )
-    def cancel_execution(
-        self, execution_id: Id, body: Nothing, call: Call
-    ) -> Reply[ExecutionWithAttempts]:
+    def cancel_execution(self, execution_id: Id, call: Call) -> Reply[ExecutionWithAttempts]:
         """Ask for its end, whether it waits or runs."""
-        del body
-        state = self._container.administrator().cancel(execution_id, actor=call.actor)
+        administrator = self._container.administrator()
+        state = administrator.cancel(execution_id, actor=call.actor)
         view = self._container.queries().execution(execution_id)
         if state not in {State.CANCELLED, State.RUNNING}:
             detail = f"execution {execution_id} has ended already: {state}"
             raise Problem(HTTPStatus.CONFLICT, detail, more={"state": state.value})
         return Reply(view, 202 if state is State.RUNNING else 200)
-
-
-def _next(page: OutputPage) -> str | None:
-    return str(page.position) if page.may_come else None
 
 
 Groups = Annotated[list[By], described("counted by these; by day and type if left out")]
@@ -168,33 +138,32 @@ class CountedExecutions:
     limit: Limit = MOST_GROUPS
 
 
-class Counts(Asking):
+class Counts(Resource):
     """Counts of the last week, unless another time is asked for."""
 
-    @operation(
-        "GET", "/failed/stats", what="failures for good, resolved or not, by group", refuses=(404,)
-    )
-    def count_failures(self, query: CountedFailures) -> Reply[Sequence[FailureCountView]]:
+    @reads("/failed/stats", "failures for good, resolved or not, by group", refuses=(404,))
+    def count_failures(
+        self, query: CountedFailures, call: Call
+    ) -> Reply[Sequence[FailureCountView]]:
         """Count what failed for good, per day (of UTC) and type."""
-        since = query.since or self._a_week_ago()
+        since = query.since or call.now - WEEK
         which = attrs.evolve(query.filter, since=since, unresolved=False)
         statistics = self._container.statistics()
         return Reply(statistics.failures(which, by=_groups(query.by), limit=query.limit))
 
-    @operation("GET", "/executions/stats", what="executions that were claimed, by group")
-    def count_executions(self, query: CountedExecutions) -> Reply[Sequence[ExecutionCountView]]:
+    @reads("/executions/stats", "executions that were claimed, by group")
+    def count_executions(
+        self, query: CountedExecutions, call: Call
+    ) -> Reply[Sequence[ExecutionCountView]]:
         """Count the runs that were claimed, without skipped ones, as far as the ledger has them."""
         groups = _groups(query.by)
         if wrong := [each.value for each in groups if each in OF_FAILURES]:
             raise invalid_request([Fault("by", f"{wrong[0]}: only failures have one")])
-        since = query.since or self._a_week_ago()
+        since = query.since or call.now - WEEK
         statistics = self._container.statistics()
         return Reply(
             statistics.executions(since=since, until=query.until, by=groups, limit=query.limit)
         )
-
-    def _a_week_ago(self) -> datetime:
-        return self._container.ledger_time().now() - WEEK
 
 
 def _groups(by: list[By]) -> tuple[By, ...]:

@@ -17,94 +17,67 @@ from cronhare.application.administration.views.work import (
     NodeView,
     QueueView,
 )
-from cronhare.domain.access import Scope
 from cronhare.domain.events.rules import AlertSeverity, Rule
 from cronhare.domain.reading import Fault, Reads
 from cronhare.domain.texts.moments import iso_moment
 from cronhare.ports.events import AlertFilter, AlertPlace
 
-from ..asking import Asking
+from ..operations import Call, Reply, Resource, last_id, operates, reads
 from ..problems import invalid_request
-from .operations import (
+from ..reading import (
     LONGEST_TEXT,
     ROWS,
-    Call,
     Id,
     Limit,
     Moment,
     Named,
     Page,
-    Reply,
     Text,
     described,
-    last_id,
-    operation,
 )
-from .scheduler_actions import Nothing
 
 
-class Work(Asking):
+class Work(Resource):
     """Nodes, queues, and the limits of retries."""
 
-    @operation("GET", "/nodes", what="the processes of the ledger")
+    @reads("/nodes", "the processes of the ledger")
     def list_nodes(self) -> Reply[NodesView]:
         """List the processes that work on the ledger, and those that have ended of late."""
         return Reply(self._container.queries().nodes())
 
-    @operation("GET", "/queues", what="the task queues")
+    @reads("/queues", "the task queues")
     def list_queues(self) -> Reply[Sequence[QueueView]]:
         """List the task queues: what waits in each, what runs, and who consumes."""
         return Reply(self._container.queries().queues())
 
-    @operation("GET", "/budgets", what="the retry budgets of queues")
+    @reads("/budgets", "the retry budgets of queues")
     def list_budgets(self) -> Reply[Sequence[BudgetView]]:
         """List what each queue has left of its retries; a window gives them back by itself."""
         return Reply(self._container.limit_views().budgets())
 
-    @operation("GET", "/breakers", what="the circuit breakers of tasks")
+    @reads("/breakers", "the circuit breakers of tasks")
     def list_breakers(self) -> Reply[Sequence[BreakerView]]:
         """List circuit breakers: which are open, since when, and when a retry tries again."""
         return Reply(self._container.limit_views().breakers())
 
-    @operation(
-        "POST",
-        "/nodes/{name}/drain",
-        scope=Scope.OPERATE,
-        what="it takes no more work",
-        may_be_empty=True,
-        refuses=(404, 409),
-    )
-    def drain_node(self, name: Named, body: Nothing, call: Call) -> Reply[NodeView]:
+    @operates("/nodes/{name}/drain", "it takes no more work", refuses=(409,))
+    def drain_node(self, name: Named, call: Call) -> Reply[NodeView]:
         """Let a worker take no more work; it finishes what it has, and stays."""
-        del body
-        desk = self._container.node_desk()
-        return Reply(desk.drain(name, actor=call.actor))
+        return Reply(self._container.node_desk().drain(name, actor=call.actor))
 
-    @operation(
-        "POST",
-        "/nodes/{name}/undrain",
-        scope=Scope.OPERATE,
-        what="it takes work again",
-        may_be_empty=True,
-        refuses=(404, 409),
-    )
-    def undrain_node(self, name: Named, body: Nothing, call: Call) -> Reply[NodeView]:
+    @operates("/nodes/{name}/undrain", "it takes work again", refuses=(409,))
+    def undrain_node(self, name: Named, call: Call) -> Reply[NodeView]:
         """Let a worker take work again."""
-        del body
-        desk = self._container.node_desk()
-        return Reply(desk.undrain(name, actor=call.actor))
+        return Reply(self._container.node_desk().undrain(name, actor=call.actor))
 
-    @operation(
-        "POST",
-        "/breakers/{name}/reset",
-        scope=Scope.OPERATE,
-        what="what it was",
-        may_be_empty=True,
-        refuses=(404, 409),
-    )
-    def reset_breaker(self, name: Named, body: Nothing, call: Call) -> Reply[BreakerView]:
+    @operates("/nodes/{name}/forget", "what was known of it", refuses=(409,))
+    def forget_node(self, name: Named, call: Call) -> Reply[NodeView]:
+        """Forget a node that is silent and will not come back."""
+        return Reply(self._container.node_desk().forget(name, actor=call.actor))
+
+    @operates("/breakers/{name}/reset", "what it was", refuses=(409,))
+    def reset_breaker(self, name: Named, call: Call) -> Reply[BreakerView]:
         """Close a task's circuit breaker, by its name or such as `report 25`; it counts anew."""
-        del body
         return Reply(self._container.limit_desk().reset(name, actor=call.actor))
 
 
@@ -141,13 +114,12 @@ class WhichAlerts:
     limit: Limit = ROWS
 
 
-class Alerts(Asking):
+class Alerts(Resource):
     """Alerts, page by page."""
 
-    @operation(
-        "GET",
+    @reads(
         "/alerts",
-        what="a page of alerts, newest first",
+        "a page of alerts, newest first",
         refuses=(404,),
         headers={
             "Judged-At": "when the ledger was judged last, in ISO 8601; not there if never",
@@ -192,20 +164,20 @@ class WhichChanges(Page):
     target: Text | None = None
 
 
-class Facts(Asking):
+class Facts(Resource):
     """Calendars, explanations, and the audit."""
 
-    @operation("GET", "/calendars", what="the calendars, by name")
+    @reads("/calendars", "the calendars, by name")
     def list_calendars(self) -> Reply[Sequence[CalendarView]]:
         """List calendars, with their windows; a jobs file has them."""
         return Reply(self._container.calendars().list())
 
-    @operation("GET", "/calendars/{name}", what="the calendar", refuses=(404,))
+    @reads("/calendars/{name}", "the calendar")
     def show_calendar(self, name: Named) -> Reply[CalendarView]:
         """Show one calendar."""
         return Reply(self._container.calendars().show(name))
 
-    @operation("GET", "/explain", what="why", refuses=(404,))
+    @reads("/explain", "why", refuses=(404,))
     def explain(self, query: WhatToExplain) -> Reply[ExplanationView]:
         """Say why a schedule ran at an instant, or did not; or why an execution is where it is.
 
@@ -220,7 +192,7 @@ class Facts(Asking):
             raise invalid_request([Fault("schedule", text)])
         return Reply(explanations.of_instant(schedule, at))
 
-    @operation("GET", "/audit", what="a page of changes, newest first")
+    @reads("/audit", "a page of changes, newest first")
     def list_audit(self, query: WhichChanges) -> Reply[Sequence[AuditView]]:
         """List who changed what, newest first, from the API, the page and the command line."""
         found = self._container.audit().entries(

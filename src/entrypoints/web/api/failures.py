@@ -1,8 +1,9 @@
-"""`/failed` and `/quarantine`: which failures a request means, and what becomes of them."""
+"""`/failed`, `/quarantine` and `/replays`: which failures are meant, and what becomes of them."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from http import HTTPStatus
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -16,35 +17,35 @@ from cronhare.application.administration.views.failures import (
     FailureWithDetails,
     QuarantineView,
     ReplayedView,
+    ReplayView,
 )
-from cronhare.domain.access import Scope
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import FailureFilter
-from cronhare.domain.lifecycle.orders import ReplayOrder
-from cronhare.domain.reading import Fault, Invalid, whole_number
+from cronhare.domain.lifecycle.orders import ReplayOrder, ReplayState
+from cronhare.domain.reading import Fault, Invalid, Reads, whole_number
 from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.retries.policy import ATTEMPTS
 
-from ..asking import Asking
-from ..problems import Problem, invalid_request
-from .operations import (
-    ROWS,
-    AfterId,
-    Call,
-    Id,
-    Limit,
-    Moment,
-    Reply,
-    Text,
-    described,
-    last_id,
-    operation,
-    pacing,
-)
+from ..operations import Call, Reply, Resource, last_id, operates, reads
+from ..problems import Problem
+from ..reading import ROWS, AfterId, Id, Limit, Moment, Page, Text, described
 
 Kind = Literal["failed", "quarantined"]
 
-_UTC: Final = ZoneInfo("UTC")
+
+def _in_utc(text: str) -> datetime | None:
+    faults: list[Fault] = []
+    moment = read_moment("", text, ZoneInfo("UTC"), faults)
+    if faults:
+        raise Invalid(faults)
+    return moment
+
+
+# What is read has another type than what is written, which `Annotated` names.
+if TYPE_CHECKING:
+    UtcMoment = datetime
+else:
+    UtcMoment = Annotated[str, Reads(_in_utc)]
 
 
 @attrs.frozen(kw_only=True)
@@ -64,12 +65,36 @@ class FailureSelection:
     error_class: ErrorClass | None = None
     code: str | None = None
     kind: Kind | None = None
-    since: str | None = None
-    until: str | None = None
+    since: UtcMoment | None = None
+    until: UtcMoment | None = None
+
+
+@attrs.frozen(kw_only=True, slots=False)  # it is a second base
+class Paced:
+    """How many are spread."""
+
+    rate: float | None = None
+    jitter: float | None = None
+    at_once: int | None = None
+    canary: int | None = None
+    stop_at: float | None = None
+    attempts: int | None = None
+    dry_run: bool = False
+
+    def rules(self, call: Call) -> dict[str, Any]:
+        """Give the rules that are said; the others have their defaults.
+
+        `stop_at` may be null, which is never.
+        """
+        names = attrs.fields_dict(Paced).keys() - {"dry_run"}
+        said = {name for name in names if name in call.content}
+        given = {name: getattr(self, name) for name in said}
+        kept = {name: rule for name, rule in given.items() if rule is not None or name == "stop_at"}
+        return {**kept, "author": call.actor.name}
 
 
 @attrs.frozen(kw_only=True)
-class ReplayRequest(FailureSelection):
+class ReplayRequest(FailureSelection, Paced):
     """Which failures to run again, in the background, and how they are spread.
 
     At most `rate` begin in a second, each gap longer by up to `jitter` of itself. Of those that
@@ -79,14 +104,7 @@ class ReplayRequest(FailureSelection):
     counted.
     """
 
-    rate: float | None = None
-    jitter: float | None = None
     key: str | None = None
-    at_once: int | None = None
-    canary: int | None = None
-    stop_at: float | None = None
-    attempts: int | None = None
-    dry_run: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -129,19 +147,7 @@ class WhichFailures:
     @property
     def filter(self) -> FailureFilter:
         """What it is for the ledger."""
-        return FailureFilter(
-            schedule=self.schedule,
-            task=self.task,
-            type=self.type,
-            queue=self.queue,
-            reason=self.reason,
-            error_class=self.error_class,
-            code=self.code,
-            kind=None if self.kind is None else State(self.kind),
-            since=self.since,
-            until=self.until,
-            unresolved=not self.all,
-        )
+        return _filter_of(self, unresolved=not self.all)
 
 
 @attrs.frozen(kw_only=True)
@@ -152,52 +158,47 @@ class PageOfFailures(WhichFailures):
     limit: Limit = ROWS
 
 
+_CONDITIONS: Final = attrs.fields_dict(FailureSelection).keys() - {"all"}
+
+
+def _filter_of(which: WhichFailures | FailureSelection, **more: Any) -> FailureFilter:  # noqa: ANN401
+    said = {name: getattr(which, name) for name in _CONDITIONS}
+    kind = None if which.kind is None else State(which.kind)
+    return FailureFilter(**{**said, "kind": kind, **more})
+
+
 def read_selection(body: FailureSelection, *, kind: State | None) -> FailureFilter:
     """Read which failures a body means; it says so, or says `all`.
 
     *kind* is that of all that may be meant, where there is only one.
 
     Raises:
-        Problem: with every fault at once.
+        Invalid: with every fault at once.
     """
     faults: list[Fault] = []
-    asked = {name: getattr(body, name) for name in _CONDITIONS}
-    given = {name: value for name, value in asked.items() if value is not None}
-    if bool(given) is body.all:
+    is_narrowed = any(getattr(body, name) is not None for name in _CONDITIONS)
+    if is_narrowed is body.all:
         text = "say which: a condition such as schedule, or all; and not both"
         faults.append(Fault("all", text))
-    moments: dict[str, Any] = {
-        name: read_moment(name, given.pop(name, None), _UTC, faults) for name in ("since", "until")
-    }
-    if kind is not None and given.get("kind") not in {None, kind.value}:
+    if kind is not None and body.kind not in {None, kind.value}:
         faults.append(Fault("kind", f"here all are {kind}"))
-    chosen = kind or (State(given["kind"]) if "kind" in given else None)
     try:
-        which = FailureFilter(**{**given, "kind": chosen}, **moments)
+        which = _filter_of(body, **({} if kind is None else {"kind": kind}))
     except Invalid as error:
         faults += error.faults
     if faults:
-        raise invalid_request(faults)
+        raise Invalid(faults)
     return which
 
 
-_CONDITIONS: Final = tuple(
-    field.name for field in attrs.fields(FailureSelection) if field.name != "all"
-)
-
-
-class Failures(Asking):
+class Failures(Resource):
     """The archive."""
 
     #: That of all that may be meant, where there is only one.
     _kind: State | None = None
 
-    @operation(
-        "GET",
-        "/failed",
-        what="a page of failures, newest first",
-        gives=Sequence[FailureView],
-        refuses=(404,),
+    @reads(
+        "/failed", "a page of failures, newest first", gives=Sequence[FailureView], refuses=(404,)
     )
     def list_failures(self, query: PageOfFailures) -> Reply[Any]:
         """List what failed for good and is unresolved, newest first."""
@@ -205,26 +206,14 @@ class Failures(Asking):
         found = queries.failures(query.filter, before=query.after, limit=limit)
         return Reply(found, after=last_id(found, limit=limit))
 
-    @operation(
-        "GET",
-        "/failed/{archived_id}",
-        what="the failure, with what is left of its execution",
-        is_tagged=True,
-        refuses=(404,),
+    @reads(
+        "/failed/{archived_id}", "the failure, with what is left of its execution", is_tagged=True
     )
     def show_failure(self, archived_id: Id) -> Reply[FailureWithDetails]:
         """Show one: its attempts, its last output, and whose it is."""
         return Reply(self._one(archived_id))
 
-    @operation(
-        "POST",
-        "/failed/{archived_id}/replay",
-        scope=Scope.OPERATE,
-        status=202,
-        what="it runs again",
-        may_be_empty=True,
-        refuses=(404, 409),
-    )
+    @operates("/failed/{archived_id}/replay", "it runs again", status=202, refuses=(409,))
     def replay_failure(
         self, archived_id: Id, body: ReplayOneRequest, call: Call
     ) -> Reply[ReplayedView]:
@@ -239,38 +228,31 @@ class Failures(Asking):
             raise self._resolved_before(archived_id)
         return Reply(done, headers={"Location": f"/executions/{done.executions[0]}"})
 
-    @operation(
-        "POST",
-        "/failed/{archived_id}/discard",
-        scope=Scope.OPERATE,
-        what="it is resolved",
-        may_be_empty=True,
-        refuses=(404, 409),
-    )
+    @operates("/failed/{archived_id}/discard", "it is resolved", refuses=(409,))
     def discard_failure(
         self, archived_id: Id, body: DiscardOneRequest, call: Call
     ) -> Reply[DiscardedView]:
         """Resolve it without a run; it stays in the archive."""
         self._one(archived_id)
-        administrator = self._container.administrator()
-        done = administrator.discard([archived_id], note=body.note, actor=call.actor)
+        done = self._container.administrator().discard(
+            [archived_id], note=body.note, actor=call.actor
+        )
         if done.resolved_before:
             raise self._resolved_before(archived_id)
         return Reply(done)
 
-    @operation(
-        "POST",
+    @operates(
         "/failed/replay",
-        scope=Scope.OPERATE,
+        "they begin in the background",
         status=202,
-        what="they begin in the background",
         also={200: ("how many there are: none, or `dry_run` was asked", Ordered)},
         refuses=(404,),
+        needs_body=True,
     )
     def replay_failures(self, body: ReplayRequest, call: Call, key: UUID | None) -> Reply[Ordered]:
         """Run many again; asked again with the same key, answer what it began."""
         which = read_selection(body, kind=self._kind)
-        order = ReplayOrder(which=which, **pacing(body, call))
+        order = ReplayOrder(which=which, key=body.key, **body.rules(call))
         replays = self._container.replays()
         if body.dry_run:
             return Reply(Ordered(failures=replays.count(which)), 200)
@@ -279,18 +261,12 @@ class Failures(Asking):
             return Reply(ordered, 200)
         return Reply(ordered, headers={"Location": f"/replays/{ordered.replay.id}"})
 
-    @operation(
-        "POST",
-        "/failed/discard",
-        scope=Scope.OPERATE,
-        what="how many were resolved",
-        refuses=(404,),
-    )
+    @operates("/failed/discard", "how many were resolved", refuses=(404,), needs_body=True)
     def discard_failures(self, body: DiscardRequest, call: Call) -> Reply[DiscardedView]:
         """Resolve many without a run; they stay in the archive."""
         which = read_selection(body, kind=self._kind)
-        administrator = self._container.administrator()
-        return Reply(administrator.discard_all(which, note=body.note, actor=call.actor))
+        done = self._container.administrator().discard_all(which, note=body.note, actor=call.actor)
+        return Reply(done)
 
     def _one(self, archived_id: int) -> FailureWithDetails:
         if self._kind is not None:
@@ -311,15 +287,49 @@ class Quarantine(Failures):
     def at(self, path: str) -> str:
         return path.replace("/failed", "/quarantine").replace("/replay", "/release")
 
-    @operation(
-        "GET",
-        "/failed",
-        what="a page of failures, newest first",
-        gives=QuarantineView,
-        refuses=(404,),
-    )
+    @reads("/failed", "a page of failures, newest first", gives=QuarantineView, refuses=(404,))
     def list_failures(self, query: PageOfFailures) -> Reply[Any]:
         """List what failed for good and is unresolved, newest first."""
         queries, limit = self._container.queries(), query.limit
         page = queries.quarantine(query.filter, before=query.after, limit=limit)
         return Reply(page, after=last_id(page.quarantined, limit=limit))
+
+
+class Replays(Resource):
+    """Replays, page by page and one by one."""
+
+    @reads("/replays", "a page of replays and backfills, newest first")
+    def list_replays(self, query: Page) -> Reply[Sequence[ReplayView]]:
+        """List replays and backfills, newest first."""
+        replays = self._container.replays()
+        found = replays.list(limit=query.limit, before=query.after)
+        return Reply(found, after=last_id(found, limit=query.limit))
+
+    @reads("/replays/{replay_id}", "the replay", is_tagged=True)
+    def show_replay(self, replay_id: Id) -> Reply[ReplayView]:
+        """Show one: what it is about, how far it has come, and what it waits for."""
+        return Reply(self._container.replays().show(replay_id))
+
+    @operates(
+        "/replays/{replay_id}/cancel",
+        "nothing of it begins any more",
+        is_tagged=True,
+        refuses=(409,),
+    )
+    def cancel_replay(self, replay_id: Id, call: Call) -> Reply[ReplayView]:
+        """Let nothing of it begin any more; what has begun goes on."""
+        replays, actor = self._container.replays(), call.actor
+        return _going_on(replays.stop(replay_id, author=actor.name, actor=actor))
+
+    @operates("/replays/{replay_id}/resume", "it goes on", is_tagged=True, refuses=(409,))
+    def resume_replay(self, replay_id: Id, call: Call) -> Reply[ReplayView]:
+        """Let a stopped one go on, to its end: its canary and `stop_at` hold no more."""
+        replays = self._container.replays()
+        return _going_on(replays.resume(replay_id, actor=call.actor))
+
+
+def _going_on(found: ReplayView) -> Reply[ReplayView]:
+    if found.state == ReplayState.DONE:
+        detail = f"{found.kind or 'replay'} {found.id} is over: {found.state}"
+        raise Problem(HTTPStatus.CONFLICT, detail, more={"state": found.state})
+    return Reply(found)

@@ -10,7 +10,7 @@ import msgspec
 from cronhare.domain.reading import REQUIRED
 
 from .. import problems
-from .operations import Operation
+from ..operations import Operation
 
 _REF: Final = "#/components/schemas/{name}"
 
@@ -63,6 +63,7 @@ def _operation(operation: Operation, of_query: Mapping[str, Any]) -> dict[str, A
     content = {problems.MEDIA_TYPE: {"schema": _ref("Problem")}}
     refused = {"description": "a problem", "content": content}
     refuses = {*operation.declared.refuses, *ALWAYS, *(OF_BODIES if operation.body else ())}
+    refuses |= {404} if operation.param_convertors else set()
     answers = {
         operation.declared.status: _answer(
             operation.declared.what, operation.gives, operation.declared.headers
@@ -86,7 +87,7 @@ def _operation(operation: Operation, of_query: Mapping[str, Any]) -> dict[str, A
     if operation.body is not None:
         body = {"application/json": {"schema": _ref(operation.body.__name__)}}
         described["requestBody"] = {
-            "required": not operation.declared.may_be_empty,
+            "required": operation.declared.needs_body,
             "content": body,
         }
     return described

@@ -3,15 +3,13 @@
 from collections.abc import Iterator
 
 from ..asking import Asker
+from ..operations import Operation, operations_of
 from .executions import Counts, Executions
 from .facts import Alerts, Facts, Work
-from .failures import Failures, Quarantine
-from .operations import Operation, operations_of
-from .replays import Replays
-from .reports import Reports
+from .failures import Failures, Quarantine, Replays
 from .scheduler_actions import SchedulerRuns, SchedulerSwitches
 from .schedulers import Schedulers
-from .tasks import Tasks
+from .tasks import Reports, Tasks
 
 #: Counts come before what has a number in their place, and names before what may follow an id.
 _RESOURCES = (

@@ -13,13 +13,13 @@ from cronhare.application.administration.changing.replays import BackfillPreview
 from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.application.administration.views.failures import ReplayView
 from cronhare.application.administration.views.schedules import DueView
-from cronhare.domain.access import Actor, Scope
 from cronhare.domain.cron import find_zone
 from cronhare.domain.reading import REQUIRED, Fault, whole_number
 
-from ..asking import Asking
+from ..operations import Call, Reply, Resource, administers, operates, reads
 from ..problems import invalid_request
-from .operations import Call, Id, Reply, operation, pacing
+from ..reading import Id
+from .failures import Paced
 from .scheduler_views import SchedulerView, etag
 
 
@@ -34,22 +34,10 @@ class PauseRequest:
     until: str | None = None
 
 
-@attrs.frozen(kw_only=True)
-class Nothing:
-    """There is nothing to say."""
-
-
-class SchedulerSwitches(Asking):
+class SchedulerSwitches(Resource):
     """Pauses and resumes, enables and disables."""
 
-    @operation(
-        "POST",
-        "/schedulers/{scheduler_id}/pause",
-        scope=Scope.OPERATE,
-        what="the schedule, as it is now",
-        may_be_empty=True,
-        refuses=(404,),
-    )
+    @operates("/schedulers/{scheduler_id}/pause", "the schedule, as it is now")
     def pause_scheduler(
         self, scheduler_id: Id, body: PauseRequest, call: Call
     ) -> Reply[SchedulerView]:
@@ -58,58 +46,34 @@ class SchedulerSwitches(Asking):
         until = read_moment("until", body.until, find_zone(view.timezone or "UTC"), faults)
         if faults:
             raise invalid_request(faults)
-        actor = call.actor
         self._container.administrator().pause(
-            {view.name: until}, reason=body.reason, by=actor.name, actor=actor
+            {view.name: until},
+            reason=body.reason,
+            by=call.actor.name,
+            actor=call.actor,
         )
         return self._shown(scheduler_id)
 
-    @operation(
-        "POST",
-        "/schedulers/{scheduler_id}/resume",
-        scope=Scope.OPERATE,
-        what="the schedule, as it is now",
-        may_be_empty=True,
-        refuses=(404,),
-    )
-    def resume_scheduler(self, scheduler_id: Id, body: Nothing, call: Call) -> Reply[SchedulerView]:
+    @operates("/schedulers/{scheduler_id}/resume", "the schedule, as it is now")
+    def resume_scheduler(self, scheduler_id: Id, call: Call) -> Reply[SchedulerView]:
         """End a pause. What was due meanwhile is not run: a backfill does that."""
-        del body
         name = self._container.queries().schedule_with_id(scheduler_id).name
         self._container.administrator().resume([name], actor=call.actor)
         return self._shown(scheduler_id)
 
-    @operation(
-        "POST",
-        "/schedulers/{scheduler_id}/enable",
-        scope=Scope.ADMIN,
-        what="the schedule, as it is now",
-        may_be_empty=True,
-        refuses=(404,),
-    )
-    def enable_scheduler(self, scheduler_id: Id, body: Nothing, call: Call) -> Reply[SchedulerView]:
+    @administers("POST", "/schedulers/{scheduler_id}/enable", "the schedule, as it is now")
+    def enable_scheduler(self, scheduler_id: Id, call: Call) -> Reply[SchedulerView]:
         """Let it be due again, from now on."""
-        del body
-        return self._switch(scheduler_id, call.actor, on=True)
+        return self._switch(scheduler_id, call, on=True)
 
-    @operation(
-        "POST",
-        "/schedulers/{scheduler_id}/disable",
-        scope=Scope.ADMIN,
-        what="the schedule, as it is now",
-        may_be_empty=True,
-        refuses=(404,),
-    )
-    def disable_scheduler(
-        self, scheduler_id: Id, body: Nothing, call: Call
-    ) -> Reply[SchedulerView]:
+    @administers("POST", "/schedulers/{scheduler_id}/disable", "the schedule, as it is now")
+    def disable_scheduler(self, scheduler_id: Id, call: Call) -> Reply[SchedulerView]:
         """Let no instant be due until it is enabled; what runs goes on."""
-        del body
-        return self._switch(scheduler_id, call.actor, on=False)
+        return self._switch(scheduler_id, call, on=False)
 
-    def _switch(self, scheduler_id: int, actor: Actor, *, on: bool) -> Reply[SchedulerView]:
+    def _switch(self, scheduler_id: int, call: Call, *, on: bool) -> Reply[SchedulerView]:
         name = self._container.queries().schedule_with_id(scheduler_id).name
-        self._container.administrator().switch([name], on=on, actor=actor)
+        self._container.administrator().switch([name], on=on, actor=call.actor)
         return self._shown(scheduler_id)
 
     def _shown(self, scheduler_id: int) -> Reply[SchedulerView]:
@@ -137,7 +101,7 @@ class RunRequest:
 
 
 @attrs.frozen(kw_only=True)
-class BackfillRequest:
+class BackfillRequest(Paced):
     """The past due instants from `since` on and before `until`, oldest first.
 
     Moments without an offset are wall time in the schedule's zone. At most `rate` begin in a
@@ -148,23 +112,14 @@ class BackfillRequest:
 
     since: str = attrs.field(default="-", metadata=REQUIRED)
     until: str = attrs.field(default="-", metadata=REQUIRED)
-    rate: float | None = None
-    jitter: float | None = None
-    at_once: int | None = None
-    canary: int | None = None
-    stop_at: float | None = None
-    attempts: int | None = None
-    dry_run: bool = False
 
 
-class SchedulerRuns(Asking):
+class SchedulerRuns(Resource):
     """Runs of one schedule."""
 
-    @operation(
-        "GET",
+    @reads(
         "/schedulers/{scheduler_id}/next",
-        what="the next due instants; those that a change of the clock moves are marked",
-        refuses=(404,),
+        "the next due instants; those that a change of the clock moves are marked",
     )
     def list_next_runs(self, scheduler_id: Id, query: HowMany) -> Reply[Sequence[DueView]]:
         """List when a schedule is due next, and why some of these instants will not run."""
@@ -172,15 +127,7 @@ class SchedulerRuns(Asking):
         name = queries.schedule_with_id(scheduler_id).name
         return Reply(queries.upcoming(name, count=query.count))
 
-    @operation(
-        "POST",
-        "/schedulers/{scheduler_id}/run",
-        scope=Scope.OPERATE,
-        status=202,
-        what="it is on its way",
-        may_be_empty=True,
-        refuses=(404, 409),
-    )
+    @operates("/schedulers/{scheduler_id}/run", "it is on its way", status=202, refuses=(409,))
     def run_scheduler(
         self, scheduler_id: Id, body: RunRequest, call: Call, key: UUID | None
     ) -> Reply[ExecutionView]:
@@ -190,20 +137,19 @@ class SchedulerRuns(Asking):
         """
         params = body.params or "null" if "params" in call.content else None
         name = self._container.queries().schedule_with_id(scheduler_id).name
-        administrator = self._container.administrator()
-        execution = administrator.run_now(name, params=params, actor=call.actor, request=key)
+        execution = self._container.administrator().run_now(
+            name, params=params, actor=call.actor, request=key
+        )
         view = ExecutionView.of(execution, now=execution.executed_at)
         return Reply(view, headers={"Location": f"/executions/{view.id}"})
 
-    @operation(
-        "POST",
+    @operates(
         "/schedulers/{scheduler_id}/backfill",
-        scope=Scope.OPERATE,
+        "they begin in the background",
         status=202,
-        what="they begin in the background",
         gives=ReplayView,
         also={200: ("what it would be, as `dry_run` asks", BackfillPreview)},
-        refuses=(404,),
+        needs_body=True,
     )
     def backfill_scheduler(
         self, scheduler_id: Id, body: BackfillRequest, call: Call, key: UUID | None
@@ -212,7 +158,7 @@ class SchedulerRuns(Asking):
         view = self._container.queries().schedule_with_id(scheduler_id)
         since, until = _span(body, find_zone(view.timezone or "UTC"))
         backfills = self._container.backfills()
-        order, preview = backfills.look(view.name, since=since, until=until, **pacing(body, call))
+        order, preview = backfills.look(view.name, since=since, until=until, **body.rules(call))
         if body.dry_run:
             return Reply(preview, 200)
         begun = backfills.order(order, actor=call.actor, request=key)

@@ -16,15 +16,13 @@ from cronhare.application.administration.changing.schedules import (
 )
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.views.schedules import ScheduleView
-from cronhare.domain.access import Actor, Scope
 from cronhare.domain.reading import Fault
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports.schedules import ScheduleFilter, StoredSchedule
 
-from ..asking import Asking
-from ..bodies import digest_of_object
+from ..operations import Call, Reply, Resource, administers, reads
 from ..problems import Problem
-from .operations import ROWS, Call, Id, Limit, Reply, Text, operation
+from ..reading import ROWS, Id, Limit, Text, digest_of_object
 from .scheduler_bodies import NewScheduler, SchedulerPatch, name_for, read_new, read_patch
 from .scheduler_views import SchedulerView, Seen, etag, read_if_match, stale
 
@@ -57,10 +55,10 @@ class HowToDelete:
     with_history: bool = False
 
 
-class Schedulers(Asking):
+class Schedulers(Resource):
     """Schedules, page by page and one by one."""
 
-    @operation("GET", "/schedulers", what="a page of schedules, by name", refuses=(404,))
+    @reads("/schedulers", "a page of schedules, by name", refuses=(404,))
     def list_schedulers(self, query: WhichSchedules) -> Reply[Sequence[SchedulerView]]:
         """List schedules by name; `search` is a part of the name or the description."""
         which = ScheduleFilter(
@@ -70,14 +68,14 @@ class Schedulers(Asking):
         page = lists.page(which, after=query.after, limit=query.limit)
         return Reply([*map(SchedulerView.with_columns, page.schedules)], after=page.after)
 
-    @operation(
+    @administers(
         "POST",
         "/schedulers",
-        scope=Scope.ADMIN,
+        "it was created",
         status=201,
-        what="it was created",
         takes=NewScheduler,
         refuses=(409,),
+        needs_body=True,
     )
     def create_scheduler(self, call: Call, key: UUID | None) -> Reply[SchedulerView]:
         """Create a schedule; asked again with the same key, answer the one that was made."""
@@ -87,29 +85,29 @@ class Schedulers(Asking):
         said = None if key is None else digest_of_object(call.content)
         made = None
         if said is not None and not call.faults:
-            made = self._made_by(said, name, call.actor)
+            made = self._made_by(said, name, call)
         if made is None:
-            made = self._create(self._draft(call, name), call.actor, said=said)
+            made = self._create(self._draft(call, name), call, said=said)
         return _shown(made, 201, Location=f"/schedulers/{made[0].id}")
 
-    @operation("GET", "/schedulers/{scheduler_id}", what="the schedule", refuses=(404,))
+    @reads("/schedulers/{scheduler_id}", "the schedule")
     def show_scheduler(self, scheduler_id: Id) -> Reply[SchedulerView]:
         """Show a schedule, with its last and its next run."""
         return _shown((self._container.queries().schedule_with_id(scheduler_id), ()))
 
-    @operation("GET", "/schedulers/by-name/{name:path}", what="the schedule", refuses=(404,))
+    @reads("/schedulers/by-name/{name:path}", "the schedule")
     def show_named_scheduler(self, name: Text) -> Reply[SchedulerView]:
         """Show a schedule by its name."""
         return _shown((self._container.queries().schedule(name), ()))
 
-    @operation(
+    @administers(
         "PUT",
         "/schedulers/by-name/{name:path}",
-        scope=Scope.ADMIN,
-        what="it says what the body says, and may have done so before",
+        "it says what the body says, and may have done so before",
         takes=NewScheduler,
         also={201: ("it was created", SchedulerView)},
-        refuses=(404, 409, 412),
+        refuses=(409, 412),
+        needs_body=True,
     )
     def put_scheduler(
         self, name: Text, call: Call, if_match: str | None, if_none_match: str | None
@@ -124,7 +122,7 @@ class Schedulers(Asking):
         if call.content.get("name") not in (None, name):
             call.faults.append(Fault("name", "is another one in the path; leave it out here"))
         draft = self._draft(call, name, name=name)
-        put = partial(self._put, draft, must_exist=wanted, seen=seen, actor=call.actor)
+        put = partial(self._put, draft, must_exist=wanted, seen=seen, call=call)
         try:
             try:
                 status, made = put()
@@ -134,13 +132,12 @@ class Schedulers(Asking):
             raise stale(error, if_match, call.content) from error
         return _shown(made, status, Location=f"/schedulers/{made[0].id}")
 
-    @operation(
+    @administers(
         "DELETE",
         "/schedulers/by-name/{name:path}",
-        scope=Scope.ADMIN,
+        "it was deleted",
         status=204,
-        what="it was deleted",
-        refuses=(400, 404, 409, 412, 428),
+        refuses=(400, 409, 412, 428),
     )
     def delete_named_scheduler(
         self, name: Text, query: HowToDelete, call: Call, if_match: str | None
@@ -149,13 +146,13 @@ class Schedulers(Asking):
         found = self._container.queries().schedule(name)
         return self.delete_scheduler(found.id, query, call, if_match)
 
-    @operation(
+    @administers(
         "PATCH",
         "/schedulers/{scheduler_id}",
-        scope=Scope.ADMIN,
-        what="it was edited",
+        "it was edited",
         takes=SchedulerPatch,
-        refuses=(404, 409, 412, 428),
+        refuses=(409, 412, 428),
+        needs_body=True,
     )
     def edit_scheduler(
         self, scheduler_id: Id, call: Call, if_match: str | None
@@ -167,13 +164,12 @@ class Schedulers(Asking):
         except EditedMeanwhile as error:
             raise stale(error, if_match, call.content) from error
 
-    @operation(
+    @administers(
         "DELETE",
         "/schedulers/{scheduler_id}",
-        scope=Scope.ADMIN,
+        "it was deleted",
         status=204,
-        what="it was deleted",
-        refuses=(400, 404, 409, 412, 428),
+        refuses=(400, 409, 412, 428),
     )
     def delete_scheduler(
         self, scheduler_id: Id, query: HowToDelete, call: Call, if_match: str | None
@@ -201,14 +197,15 @@ class Schedulers(Asking):
             policy=self._container.settings().policy,
         )
 
-    def _made_by(self, said: str, name: str, actor: Actor) -> Made | None:
+    def _made_by(self, said: str, name: str, call: Call) -> Made | None:
         desk = self._container.schedule_desk()
-        id_ = desk.made_by(said, name=name, actor=actor)
+        id_ = desk.made_by(said, name=name, actor=call.actor)
         return None if id_ is None else (self._container.queries().schedule_with_id(id_), ())
 
-    def _create(self, draft: ScheduleDraft, actor: Actor, *, said: str | None) -> Made:
+    def _create(self, draft: ScheduleDraft, call: Call, *, said: str | None) -> Made:
+        desk = self._container.schedule_desk()
         try:
-            id_ = self._container.schedule_desk().create(draft, request=said, actor=actor)
+            id_ = desk.create(draft, request=said, actor=call.actor)
         except NameTaken as error:
             if said is not None:
                 raise RequestReused(f"{error}, and not as it is asked for now") from error
@@ -220,21 +217,21 @@ class Schedulers(Asking):
         return view, self._container.draft_notes().of(draft)
 
     def _put(
-        self, draft: ScheduleDraft, *, must_exist: bool | None, seen: Seen | None, actor: Actor
+        self, draft: ScheduleDraft, *, must_exist: bool | None, seen: Seen | None, call: Call
     ) -> tuple[int, Made]:
         found = self._container.schedules().schedules([draft.name])
         if found and must_exist is False:
             detail = f"schedule {draft.name} is there: without If-None-Match it is edited"
             raise Problem(HTTPStatus.PRECONDITION_FAILED, detail)
         if found:
-            return 200, self._replace(found[0], draft, seen=seen, actor=actor)
+            return 200, self._replace(found[0], draft, seen=seen, call=call)
         if must_exist:
             detail = f"there is no schedule {draft.name}: without If-Match it is created"
             raise Problem(HTTPStatus.PRECONDITION_FAILED, detail)
-        return 201, self._create(draft, actor, said=None)
+        return 201, self._create(draft, call, said=None)
 
     def _replace(
-        self, found: StoredSchedule, draft: ScheduleDraft, *, seen: Seen | None, actor: Actor
+        self, found: StoredSchedule, draft: ScheduleDraft, *, seen: Seen | None, call: Call
     ) -> Made:
         if found.source is not None:
             raise CannotEdit(
@@ -243,7 +240,7 @@ class Schedulers(Asking):
             )
         editor = self._container.schedule_editor()
         notes = self._container.draft_notes().of(draft, before=found.draft)
-        return editor.edit(found.id, draft, seen=seen, actor=actor), notes
+        return editor.edit(found.id, draft, seen=seen, actor=call.actor), notes
 
     def _edit(self, scheduler_id: int, call: Call, *, seen: Seen | None) -> Made:
         notes = list[str]()

@@ -15,6 +15,8 @@ from cronhare.application.reports.overlaps import Lane, Overlaps, Tone
 from cronhare.domain.execution import State
 from cronhare.ports.records import Run
 
+from .times import in_zone
+
 
 @attrs.frozen
 class Look:
@@ -309,7 +311,7 @@ def _bar(bar: LaneBar, since: datetime, whole: timedelta) -> BarDrawing:
 
 
 def _title(bar: LaneBar) -> str:
-    times = f"{bar.since:%H:%M:%S}-{bar.until:%H:%M:%S}"
+    times = f"{in_zone(bar.since):%H:%M:%S}-{in_zone(bar.until):%H:%M:%S}"
     if bar.attempts > 1:
         return f"{times}: {bar.attempts} attempts, {bar.tone}"
     return f"{times}: execution {bar.execution_id}, {bar.tone}"
@@ -317,7 +319,7 @@ def _title(bar: LaneBar) -> str:
 
 def marks(since: datetime, lasting: timedelta) -> Sequence[str]:
     """Name nine moments, evenly over a window."""
-    moments = [since + lasting * number / 8 for number in range(9)]
+    moments = [in_zone(since + lasting * number / 8) for number in range(9)]
     return [f"{moment:%H:%M}" for moment in moments]
 
 

@@ -6,12 +6,14 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import quote, unquote
+from zoneinfo import ZoneInfo
 
 import attrs
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import Response
 
+from cronhare.domain.cron import UnknownZone, find_zone
 from cronhare.domain.texts.printable import shortened
 from cronhare.domain.texts.words import ended, say_no_times, say_ways
 
@@ -40,6 +42,7 @@ class Way:
 WAYS: Final = (
     Way(title="Now", path="/", key="n"),
     Way(title="Schedules", path="/ui/schedules", key="s"),
+    Way(title="Executions", path="/ui/executions", key="x"),
     Way(title="Timeline", path="/ui/timeline", key="t"),
     Way(title="Alerts", path="/ui/alerts", key="e"),
     Way(title="Failed", path="/ui/failed", key="f"),
@@ -50,7 +53,7 @@ WAYS: Final = (
 )
 
 #: Views that are reached from others, and the one that they belong to.
-_BELOW: Final = {"/ui/executions": "/ui/timeline", "/ui/replays": "/ui/failed"}
+_BELOW: Final = {"/ui/replays": "/ui/failed", "/ui/new-schedule": "/ui/schedules"}
 
 
 def current(path: str) -> str | None:
@@ -144,6 +147,25 @@ def forget(request: Request, response: Response) -> None:
         response.delete_cookie(_COOKIE, path="/", httponly=True, samesite="strict")
 
 
+#: The zone that a reader has chosen for times.
+_ZONE: Final = "cronhare_zone"
+
+
+def zone_of(request: Request) -> ZoneInfo:
+    """Give the zone of the times that a reader is shown, and writes."""
+    try:
+        return find_zone(request.cookies.get(_ZONE, ""))
+    except UnknownZone:
+        return _default_zone(request)
+
+
+def _default_zone(request: Request) -> ZoneInfo:
+    if "app" not in request.scope:  # it is refused before it reaches a view
+        return ZoneInfo("UTC")
+    settings = request.app.state.asker.container.settings()
+    return ZoneInfo(settings.display_timezone or "UTC")
+
+
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _THEMES: Final = ("light", "dark")
 
@@ -197,7 +219,11 @@ class Renderer:
     def page(self, request: Request, template: str, **context: Any) -> str:  # noqa: ANN401
         """Render a whole page."""
         theme = request.cookies.get("cronhare_theme")
+        zone = zone_of(request).key
         frame = {
+            "zone": zone,
+            "zones": dict.fromkeys((zone, _default_zone(request).key, "UTC")),
+            "live": 0,
             "path": request.url.path,
             "current": current(request.url.path),
             "theme": theme if theme in _THEMES else None,
@@ -206,7 +232,3 @@ class Renderer:
             "now": None,
         }
         return self._environment.get_template(template).render(frame | context)
-
-    def fragment(self, template: str, **context: Any) -> str:  # noqa: ANN401
-        """Render a piece of one."""
-        return self._environment.get_template(template).render(context)

@@ -1,9 +1,8 @@
 """All routes of the page, to be hooked into the application."""
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from http import HTTPStatus
-from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,55 +10,38 @@ from starlette.routing import BaseRoute, Route
 
 from ..asking import Asker
 from ..problems import Problem
-from .pages import Pages
+from .pages import refuse, views_of
 from .rendering import Assets, Renderer
-from .views import (
-    alerts,
-    audit,
-    days,
-    executions,
-    failed,
-    live,
-    now,
-    replays,
-    schedule_edit,
-    schedules,
-    sign_in,
-)
+from .views.alerts import Alerts, Audit
+from .views.failures import Failures, Replays
+from .views.now import Now, Work
+from .views.runs import Days, Executions
+from .views.schedule_edit import ScheduleForms
+from .views.schedules import Schedules
+from .views.sign_in import SignIn
 
-#: Each with its `routes`. An address with a word after a schedule's name comes before that name.
-VIEWS: Final = (
-    now,
-    schedule_edit,
-    schedules,
-    days,
-    executions,
-    alerts,
-    failed,
-    replays,
-    audit,
-    live,
-    sign_in,
-)
+#: An address with a word after a schedule's name comes before that name.
+_VIEWS = (
+    Now, Work, ScheduleForms, Schedules, Days, Executions, Alerts, Failures, Replays, Audit, SignIn,
+)  # fmt: skip
 
 
-def refusals(asker: Asker) -> Callable[[Request, Problem], Response]:
+def refusals() -> Callable[[Request, Problem], Response]:
     """Give what shows people a request that reaches no view."""
-    return Pages(asker, _renderer()).refuse
+    return partial(refuse, _renderer())
 
 
 def routes(asker: Asker) -> Iterator[BaseRoute]:
     """Make the routes of the page."""
-    pages = Pages(asker, _renderer())
     yield Route("/ui/static/{rest:path}", _assets().answer, methods=["GET"])
-    for view in VIEWS:
-        yield from view.routes(pages)
+    for views in _VIEWS:
+        yield from views_of(views(asker), _renderer())
 
-    def refuse(_: Request) -> Response:
-        raise Problem(HTTPStatus.NOT_FOUND, "there is no page at this address")
+    async def nowhere(request: Request) -> Response:
+        problem = Problem(HTTPStatus.NOT_FOUND, "there is no page at this address")
+        return refuse(_renderer(), request, problem)
 
-    # The last: whatever else is asked for under /ui/ is told as a page.
-    yield pages.get("/ui/{rest:path}", refuse, takes=None)
+    yield Route("/ui/{rest:path}", nowhere, methods=["GET"])
 
 
 @cache

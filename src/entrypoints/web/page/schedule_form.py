@@ -5,7 +5,7 @@ says nothing: its default holds.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -28,47 +28,135 @@ from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.texts.printable import echo
 
 from ..api.scheduler_bodies import COLUMNS
-from ..bodies import beyond_bounds, decoded
 from ..problems import Problem
+from ..reading import beyond_bounds, decoded
 
-#: The fields that hold text as it is.
-TEXTS: Final = (
-    "description", "topic", "schedule", "every", "date_time", "timezone", "timeout", "jitter",
-    "starts_at", "ends_at", "queue", "expires",
-)  # fmt: skip
-#: Fields with one of some words, the default first.
-CHOICES: Final = {
-    "gap": tuple(each.value for each in Gap),
-    "fold": tuple(each.value for each in Fold),
-    "overlap": tuple(each.value for each in OverlapPolicy),
-    "misfire_policy": tuple(
-        sorted(MisfirePolicy, key=lambda each: each is not DEFAULT_MISFIRE.policy)
+
+@attrs.frozen
+class Field:
+    """A field: what it is called, and how it is *read*: as text, json, list, number, box or task.
+
+    It has one of these *words*, the default first, if it has any. In a jobs file it may be a *part*
+    of a table, which is said as a whole or not at all.
+    """
+
+    label: str
+    hint: str | None = None
+    read: str = attrs.field(default="text", kw_only=True)
+    words: Sequence[str] = attrs.field(default=(), kw_only=True)
+    part: tuple[str, str] | None = attrs.field(default=None, kw_only=True)
+
+
+_CALENDARS: Final = "Calendars, with commas between"
+_MISFIRES: Final = sorted(MisfirePolicy, key=lambda each: each is not DEFAULT_MISFIRE.policy)
+
+FIELDS: Final[Mapping[str, Field]] = {
+    "task": Field("Task", read="task"),
+    "topic": Field(
+        "Or a topic",
+        "Instead of a task: what its runs are about, such as orders.due. A task that listens to it "
+        "is run.",
     ),
-    "no_listener": tuple(each.value for each in NoListener),
+    "no_listener": Field(
+        "If nobody listens",
+        "complete: the run counts as done; fail: as failed. With a topic.",
+        words=[*NoListener],
+    ),
+    "description": Field("Description"),
+    "status": Field("State", read="box"),
+    "params": Field(
+        "Params", "JSON, as the task is given it; of a topic its payload, an object.", read="json"
+    ),
+    "schedule": Field("Cron text", "Such as 30 2 * * 1-5, @daily, H * * * *"),
+    "every": Field("Every", "Such as 30s, 5m, 1h30m"),
+    "date_time": Field("Once at", "Such as 2027-01-01T09:00:00, in the time zone"),
+    "timezone": Field("Time zone", "Such as Europe/Berlin"),
+    "gap": Field(
+        "A time that the clock leaps over",
+        "after: in the first minute after the leap",
+        words=[*Gap],
+    ),
+    "fold": Field("A time that comes twice", "In which pass it runs.", words=[*Fold]),
+    "stay_alive": Field(
+        "Runs on and on",
+        "Without times it is begun again whenever it has ended; with times at these alone. It is "
+        "run by cronhare up with its task in the jobs file, or, where the broker is a server, by "
+        "cronhare worker --standalone NAME. It has no queue.",
+        read="box",
+    ),
+    "overlap": Field("While an earlier run has not ended", words=[*OverlapPolicy]),
+    "timeout": Field("Timeout", "Such as 5m"),
+    "jitter": Field("Jitter", "Up to so much later, to spread a herd"),
+    "queue": Field("Queue", "That of a worker; what stays alive names none"),
+    "expires": Field("Begins within", "Such as 10m after it is due, or never"),
+    "max_runs": Field("Runs at most", "So many times", read="number"),
+    "pause_after": Field("Paused after failures", "So many in a row", read="number"),
+    "starts_at": Field("Not before"),
+    "ends_at": Field("Not after"),
+    "skip_on": Field("Not on days of", _CALENDARS, read="list"),
+    "only_on": Field("Only on days of", _CALENDARS, read="list"),
+    "blackout": Field("Blackout", "Such as 22:00-06:00, Sat-Sun", read="list"),
+    "retry": Field(
+        "Retries",
+        'JSON, such as {"attempts": 4, "backoff": {"type": "exponential", "delay": 30000}}',
+        read="json",
+    ),
+    "misfire_policy": Field(
+        "Runs that were missed",
+        "once: the last of them; all: each; skip: none",
+        words=_MISFIRES,
+        part=("misfire", "policy"),
+    ),
+    "misfire_window": Field(
+        "Missed at most", "So long ago, such as 7d", part=("misfire", "window")
+    ),
+    "misfire_cap": Field(
+        "Caught up at most", "So many runs at once", read="number", part=("misfire", "cap")
+    ),
+    "concurrency_key": Field(
+        "Concurrency key",
+        "Runs with one key share a limit, such as customer-{params.customer_id}",
+        part=("concurrency", "key"),
+    ),
+    "concurrency_limit": Field(
+        "Concurrency limit",
+        "So many of them run at once; with a key",
+        read="number",
+        part=("concurrency", "limit"),
+    ),
+    "user_id": Field("User", "A number, as the others here", read="number"),
+    "group_id": Field("Group", read="number"),
+    "language_id": Field("Language", read="number"),
 }
-#: Fields of JSON, and lists with a comma between.
-JSON_FIELDS: Final = ("params", "retry")
-_LISTS: Final = ("skip_on", "only_on", "blackout")
-#: Whole numbers.
-_NUMBERS: Final = (
-    "max_runs", "pause_after", "misfire_cap", "concurrency_limit", "user_id", "group_id",
-    "language_id",
-)  # fmt: skip
-#: Fields that are parts of a table of a jobs file: it is said as a whole, or not at all.
-PARTS: Final = {
-    "misfire": {"policy": "misfire_policy", "window": "misfire_window", "cap": "misfire_cap"},
-    "concurrency": {"key": "concurrency_key", "limit": "concurrency_limit"},
+
+#: The fields below their headings: those that are seen at once, and those below "More".
+AT_ONCE: Final = {
+    "What": ("task", "topic", "no_listener", "description", "status", "params"),
+    "When: one of the first three; what stays alive may do without": (
+        "schedule", "every", "date_time", "timezone", "gap", "fold", "stay_alive",
+    ),
+}  # fmt: skip
+MORE: Final = {
+    "How": (
+        "overlap", "timeout", "jitter", "queue", "expires", "max_runs", "pause_after", "starts_at",
+        "ends_at", "skip_on", "only_on", "blackout", "retry",
+    ),
+    "After a downtime, and beside others": (
+        "misfire_policy", "misfire_window", "misfire_cap", "concurrency_key", "concurrency_limit",
+    ),
+    "Whose": ("user_id", "group_id", "language_id"),
+}  # fmt: skip
+
+#: The fields that are parts of a table of a jobs file.
+_TABLES: Final[Mapping[str, Mapping[str, str]]] = {
+    table: {
+        field.part[1]: name
+        for name, field in FIELDS.items()
+        if field.part is not None and field.part[0] == table
+    }
+    for table in ("misfire", "concurrency")
 }
-#: Boxes to tick: one that is not sends nothing.
 _BOXES: Final = ("status", "stay_alive")
-TABLE_OF: Final = {field: table for table, parts in PARTS.items() for field in parts.values()}
-
-#: All that a form has besides the name.
-FIELDS: Final = (
-    "task", *TEXTS, *CHOICES, "misfire_window", "concurrency_key", *JSON_FIELDS, *_LISTS, *_NUMBERS,
-    *_BOXES,
-)  # fmt: skip
-
 _ON, _OFF = "on", "off"
 
 
@@ -91,22 +179,14 @@ def task_choices(catalog: Catalog) -> list[TaskChoice]:
 
 def empty_values() -> dict[str, str]:
     """Give the values of the form of a new schedule."""
-    firsts = {name: words[0] for name, words in CHOICES.items()}
-    return (
-        dict.fromkeys(FIELDS, "")
-        | firsts
-        | {
-            "timezone": DEFAULT_ZONE,
-            "status": _ON,
-            "stay_alive": _OFF,
-        }
-    )
+    firsts = {name: field.words[0] if field.words else "" for name, field in FIELDS.items()}
+    return firsts | {"timezone": DEFAULT_ZONE, "status": _ON, "stay_alive": _OFF}
 
 
 def values_of(draft: ScheduleDraft) -> dict[str, str]:
     """Give the values of the form of a schedule as it is."""
     written: dict[str, Any] = said_of(attrs.evolve(draft, params="{}"))
-    for table, parts in PARTS.items():
+    for table, parts in _TABLES.items():
         said = written.pop(table, {})
         written |= {parts[name]: value for name, value in said.items()}
     params = "" if draft.params == "{}" else _shown("params", msgspec.json.decode(draft.params))
@@ -118,8 +198,9 @@ def values_of(draft: ScheduleDraft) -> dict[str, str]:
 
 def values_sent(form: Mapping[str, str]) -> dict[str, str]:
     """Give the values that a browser sent; an unticked box sends nothing."""
-    values = {name: form.get(name, "").replace("\r\n", "\n").strip() for name in FIELDS}
-    return values | {name: values[name] or _OFF for name in _BOXES}
+    return {
+        name: form.get(name, _OFF if field.read == "box" else "") for name, field in FIELDS.items()
+    }
 
 
 def content_of(
@@ -133,11 +214,11 @@ def content_of(
     for name, text in values.items():
         if name == "task":
             content |= {} if has_topic and not text else _task(text, faults)
-        elif name not in TABLE_OF:  # those are below, with the others of their table
-            content[name] = _content(name, text, faults)
+        elif FIELDS[name].part is None:  # those are below, with the others of their table
+            content[name] = _read(name, text, faults)
     if has_topic and "params" in content:
         content["payload"] = content.pop("params")
-    for table, parts in PARTS.items():
+    for table, parts in _TABLES.items():
         if parts.values() & values.keys():
             said = {part: values.get(field, "") for part, field in parts.items()}
             given = {part: _said(parts[part], text) for part, text in said.items() if text}
@@ -145,30 +226,26 @@ def content_of(
     return content
 
 
-def _content(name: str, text: str, faults: list[Fault]) -> Any:  # noqa: ANN401 - any JSON value
+def _read(name: str, text: str, faults: list[Fault]) -> Any:  # noqa: ANN401 - any JSON value
     """Read one field; a choice that is the default says nothing."""
-    if name in _BOXES:
+    field = FIELDS[name]
+    if field.read == "box":
         if text not in {_ON, _OFF}:
             faults.append(Fault(name, f"is {echo(text)}; allowed: {_ON}, {_OFF}, or nothing"))
         return text == _ON
-    if not text or (name in CHOICES and text == CHOICES[name][0]):
+    if not text or (field.words and text == field.words[0]):
         return None
-    if name in JSON_FIELDS:
+    if field.read == "json":
         return _json(name, text, faults)
-    if name in _LISTS:
+    if field.read == "list":
         return [part.strip() for part in text.split(",") if part.strip()]
     return _said(name, text)
 
 
 def _said(name: str, text: str) -> str | int:
-    """Read a number; what is none is refused in the words of a jobs file."""
-    return _number(text) if name in _NUMBERS else text
-
-
-def _number(text: str) -> str | int:
-    """Read a whole number of 64 bits; what is none stays a text."""
+    """Read a number of 64 bits; what is none is refused in the words of a jobs file."""
     is_number = text.isascii() and text.isdecimal() and len(text) < 19  # noqa: PLR2004 - 64 bits
-    return int(text) if is_number else text
+    return int(text) if is_number and FIELDS[name].read in {"number", "task"} else text
 
 
 def _value_of(ref: TaskRef) -> str:
@@ -178,7 +255,7 @@ def _value_of(ref: TaskRef) -> str:
 def _task(text: str, faults: list[Fault]) -> dict[str, Any]:
     kind, _, number = text.partition(" ")
     for column, known in COLUMNS.items():
-        if kind == known.value and isinstance(id_ := _number(number), int):
+        if kind == known.value and isinstance(id_ := _said("task", number), int):
             return {column: id_}
     faults.append(Fault("task", "choose one"))
     return {}
@@ -197,9 +274,9 @@ def _json(name: str, text: str, faults: list[Fault]) -> Any:  # noqa: ANN401 - a
 
 
 def _shown(name: str, value: Any) -> str:  # noqa: ANN401 - a value of a jobs file
-    if name in JSON_FIELDS:
+    if FIELDS[name].read == "json":
         return json.dumps(value, ensure_ascii=False, indent=2)
-    if name in _LISTS:
+    if FIELDS[name].read == "list":
         return ", ".join(value)
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
@@ -213,10 +290,10 @@ def edited_of(values: Mapping[str, str], base: Mapping[str, str]) -> dict[str, s
     differing = _differing(values, base)
     if differing & _EITHER:
         differing |= _EITHER
-    tables = {TABLE_OF[name] for name in differing if name in TABLE_OF}
-    return {
-        name: values[name] for name in FIELDS if name in differing or TABLE_OF.get(name) in tables
-    }
+    for parts in _TABLES.values():
+        if differing & {*parts.values()}:
+            differing |= {*parts.values()}
+    return {name: values[name] for name in FIELDS if name in differing}
 
 
 def merged(
@@ -246,58 +323,16 @@ def read_base(text: str) -> dict[str, str]:
     return {name: value for name, value in found.items() if name in FIELDS and type(value) is str}
 
 
-LABELS: Final = {
-    "name": "Name",
-    "task": "Task",
-    "topic": "Or a topic",
-    "no_listener": "If nobody listens",
-    "description": "Description",
-    "status": "State",
-    "params": "Params",
-    "schedule": "Cron text",
-    "every": "Every",
-    "date_time": "Once at",
-    "timezone": "Time zone",
-    "gap": "A time that the clock leaps over",
-    "fold": "A time that comes twice",
-    "stay_alive": "Runs on and on",
-    "overlap": "While an earlier run has not ended",
-    "timeout": "Timeout",
-    "jitter": "Jitter",
-    "queue": "Queue",
-    "expires": "Begins within",
-    "max_runs": "Runs at most",
-    "pause_after": "Paused after failures",
-    "starts_at": "Not before",
-    "ends_at": "Not after",
-    "skip_on": "Not on days of",
-    "only_on": "Only on days of",
-    "blackout": "Blackout",
-    "retry": "Retries",
-    "misfire_policy": "Runs that were missed",
-    "misfire_window": "Missed at most",
-    "misfire_cap": "Caught up at most",
-    "concurrency_key": "Concurrency key",
-    "concurrency_limit": "Concurrency limit",
-    "user_id": "User",
-    "group_id": "Group",
-    "language_id": "Language",
-}
-
-#: The fields that are seen without opening what is below "More".
-AT_ONCE: Final = frozenset(
-    {
-        "name", "task", "topic", "no_listener", "description", "status", "params", "schedule",
-        "every", "date_time", "timezone", "gap", "fold", "stay_alive",
-    }
-)  # fmt: skip
-
 #: Fields of a fault that the form has under another name.
 _FIELD_OF: Final = {
     **dict.fromkeys(COLUMNS, "task"),
     "payload": "params",
-    **{table: next(iter(parts.values())) for table, parts in PARTS.items()},
-    **{f"{table}.{part}": field for table, parts in PARTS.items() for part, field in parts.items()},
+    **{table: next(iter(parts.values())) for table, parts in _TABLES.items()},
+    **{
+        f"{table}.{part}": field
+        for table, parts in _TABLES.items()
+        for part, field in parts.items()
+    },
 }
 
 
@@ -305,9 +340,9 @@ def of_fields(faults: Iterable[Fault]) -> dict[str, str]:
     """Give what is wrong with each field of the form."""
     found = dict[str, str]()
     for fault in faults:
-        field = _FIELD_OF.get(fault.field, fault.field.split(".")[0].split("[")[0])
+        name = _FIELD_OF.get(fault.field, fault.field.split(".")[0].split("[")[0])
         problem = fault.problem.removeprefix(f"{RetryPolicyInvalid.code}: ")
-        if field in JSON_FIELDS:  # what is a table in a jobs file
+        if name in FIELDS and FIELDS[name].read == "json":  # what is a table in a jobs file
             problem = problem.replace("a table", "an object")
-        found[field] = f"{found[field]}; {problem}" if field in found else problem
+        found[name] = f"{found[name]}; {problem}" if name in found else problem
     return found

@@ -1,16 +1,20 @@
-"""Times on a page: relative where they are looked at, absolute where they are asked for.
+"""Times on a page, in the zone that its reader chose: relative where they are looked at.
 
 The page's script (`times.js`) counts the relative ones on, in the same words.
 """
 
 from datetime import UTC, datetime, timedelta  # noqa: F401 - for the doctest
 from typing import Final
+from zoneinfo import ZoneInfo
 
 from jinja2 import pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
-from cronhare.domain.texts.moments import iso_moment, say_moment
+from cronhare.domain.texts import moments
+from cronhare.domain.texts.moments import iso_moment
+
+from ..reading import ZONE
 
 _DAY: Final = 86_400
 _HOUR: Final = 3_600
@@ -70,38 +74,56 @@ def say_lasting(seconds: float | None) -> str:
     return f"{seconds:.1f} s" if seconds < _SHORT else say_span(seconds)
 
 
+def in_zone(moment: datetime) -> datetime:
+    """Give a moment as the clock of the reader's zone has it."""
+    return moments.in_zone(moment, ZONE.get() or UTC)
+
+
+def say_moment(moment: datetime) -> str:
+    """Say a moment to the second, in the reader's zone, with its offset."""
+    return moments.say_moment(moment, ZONE.get() or UTC)
+
+
+def _time(moment: datetime, text: str, *, title: str, kind: str = "") -> Markup:
+    tag = Markup('<time datetime="{}" title="{}"{}>{}</time>')
+    return tag.format(iso_moment(moment), title, Markup(kind), text)  # noqa: S704 - a word of ours
+
+
 @pass_context
 def ago(context: Context, moment: datetime | None) -> Markup:
-    """Show a moment relative to *now* of the page; its title has the absolute one."""
+    """Show a moment relative to *now* of the page; its title has the absolute one, and in UTC."""
     if moment is None:
         return NONE
     now: datetime = context["now"]
-    return Markup('<time datetime="{}" title="{}" data-relative>{}</time>').format(
-        iso_moment(moment), say_moment(moment), say_relative(moment, now)
-    )
+    title = " = ".join(dict.fromkeys((say_moment(moment), moments.say_moment(moment))))
+    return _time(moment, say_relative(moment, now), title=title, kind=" data-relative")
 
 
 def at(moment: datetime | None) -> Markup:
-    """Show a moment to the second, in UTC."""
+    """Show a moment to the second; its title has it in UTC."""
     if moment is None:
         return NONE
-    return Markup('<time datetime="{}">{}</time>').format(iso_moment(moment), say_moment(moment))
+    return _time(moment, say_moment(moment), title=moments.say_moment(moment))
 
 
 def local(moment: datetime) -> Markup:
-    """Show a moment as the clock of its own zone has it, with its offset from UTC."""
+    """Show a moment as the clock of its own zone has it; its title has it in the reader's."""
     text = f"{moment:%a %Y-%m-%d %H:%M:%S}" if moment.second else f"{moment:%a %Y-%m-%d %H:%M}"
     offset = f"{moment:%z}"
-    return Markup('<time datetime="{}">{} <span class="offset">{}</span></time>').format(
-        iso_moment(moment), text, f"{offset[:3]}:{offset[3:5]}"
+    shown = Markup('{} <span class="offset">{}</span>')
+    return _time(
+        moment, shown.format(text, f"{offset[:3]}:{offset[3:5]}"), title=say_moment(moment)
     )
 
 
 def clock(moment: datetime) -> Markup:
-    """Show the time of day of a moment that is near, in UTC."""
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(
-        iso_moment(moment), say_moment(moment), f"{moment.astimezone(UTC):%H:%M:%S}"
-    )
+    """Show the time of day of a moment that is near."""
+    return _time(moment, f"{in_zone(moment):%H:%M:%S}", title=moments.say_moment(moment))
+
+
+def written(moment: datetime, form: str) -> str:
+    """Write a moment of the reader's zone in a form of `strftime`."""
+    return in_zone(moment).strftime(form)
 
 
 FILTERS: Final = {
@@ -109,6 +131,8 @@ FILTERS: Final = {
     "at": at,
     "local": local,
     "clock": clock,
+    "written": written,
+    "in_its_zone": lambda moment, zone: moments.in_zone(moment, ZoneInfo(zone)),
     "lasting": say_lasting,
     "span": say_span,
     "iso": iso_moment,

@@ -1,16 +1,15 @@
 """Each change that the page offers is hidden from those whose scope its route refuses."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
-from starlette.routing import Route
 
 from cronhare.domain.access import Scope
 from cronhare.entrypoints.web.page import rendering
-from cronhare.entrypoints.web.page.pages import Handler, Pages
+from cronhare.entrypoints.web.page.pages import View
 from cronhare.entrypoints.web.page.routes import routes
 
 FOLDER = Path(rendering.__file__).parent
@@ -41,20 +40,14 @@ def offered(text: str) -> Iterator[tuple[str, str]]:
 
 
 @pytest.fixture
-def needed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def needed() -> dict[str, str]:
     """The scope of each route that changes something, by the last word of its path."""
-    found = dict[str, str]()
-    post = Pages.post
-
-    def noted(
-        self: Pages, path: str, handler: Handler, *, scope: Scope, takes: Sequence[str] = ()
-    ) -> Route:
-        found[path.rsplit("/", 1)[-1]] = str(scope)
-        return post(self, path, handler, scope=scope, takes=takes)
-
-    monkeypatch.setattr(Pages, "post", noted)
-    list(routes(MagicMock()))
-    return found
+    views = (each for each in routes(MagicMock()) if isinstance(each, View))
+    return {
+        each.path.rsplit("/", 1)[-1]: str(each.declared.scope)
+        for each in views
+        if each.declared.method == "POST"
+    }
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.stem)

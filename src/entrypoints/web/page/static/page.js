@@ -1,13 +1,17 @@
 // Everything works without this file, except what is live.
-import { fresh } from "./fresh.js";
 import { keys } from "./keys.js";
 import { live } from "./live.js";
 import { output } from "./output.js";
 import { preview } from "./preview.js";
 import { themes } from "./themes.js";
 import { times } from "./times.js";
+import { zones } from "./zones.js";
 
-for (const begin of [themes, times, keys, live, output, preview, fresh]) begin();
+for (const begin of [themes, zones, times, keys, live, output, preview]) begin();
 
-// On a narrow screen the views stand in a line that scrolls.
-document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+// A calendar that is wider than the screen opens at the present hour.
+const present = document.querySelector(".calendar [data-present]");
+if (present) {
+  const scroll = present.closest(".scroll");
+  scroll.scrollLeft = present.offsetLeft - scroll.clientWidth / 2;
+}

@@ -35,7 +35,7 @@ function count() {
     if (each.textContent !== text) each.textContent = text;
   }
   const clock = document.querySelector("[data-clock] time");
-  if (clock) clock.textContent = new Date(now).toISOString().slice(11, 19);
+  if (clock) clock.textContent = new Date(now).toLocaleTimeString("en-GB", { timeZone: document.documentElement.dataset.zone });
 }
 
 export function times() {

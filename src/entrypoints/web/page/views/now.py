@@ -1,83 +1,80 @@
-"""*Now*, the keys, and *Queues and nodes*: what runs, where work waits, and who takes it."""
+"""*Now*, *Keys*, and *Queues and nodes*: what runs, where work waits, and who takes it."""
 
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute
+import attrs
 
-from cronhare.application.administration.views.work import NodeView
-from cronhare.domain.access import Scope
+from cronhare.domain.nodes import NodeState
+from cronhare.domain.reading import REQUIRED
 
-from ...access import actor_of
-from ..asked import form_of
-from ..live import NOW
-from ..pages import Pages
+from ...operations import Call, Resource
+from ...reading import Named
+from ..pages import Context, Done, acts, shows
 from ..pictures import minutes_chart
 
-
-def routes(pages: Pages) -> Iterable[BaseRoute]:
-    """Make the routes."""
-
-    def show(request: Request) -> Response:
-        view = pages.container.overview().now()
-        chart = minutes_chart(view.coming_minutes)
-        return pages.render(request, "now.html", now=view.now, view=view, chart=chart, feed=NOW)
-
-    def keys(request: Request) -> Response:
-        return pages.render(request, "keys.html")
-
-    return [pages.get("/", show), pages.get("/ui/keys", keys), *_routes_of_queues(pages)]
-
-
 PATH: Final = "/ui/queues"
-
-#: The live feed of the page.
-FEED: Final = "queues"
+_HEARD: Final = "It hears of it with its next report, within 3 s."
 
 
-def _routes_of_queues(pages: Pages) -> Iterable[BaseRoute]:
-    def show(request: Request) -> Response:
-        return pages.render(request, "queues.html", **_look(pages), feed=FEED)
+@attrs.frozen(kw_only=True)
+class WhichNode:
+    """A node, by its name."""
 
-    def drain(request: Request) -> Response:
-        return told(request, pages.container.node_desk().drain)
-
-    def undrain(request: Request) -> Response:
-        return told(request, pages.container.node_desk().undrain)
-
-    def told(request: Request, change: Callable[..., NodeView]) -> Response:
-        node = change(form_of(request).get("node", ""), actor=actor_of(request))
-        heard = "It hears of it with its next report, within 3 s."
-        return pages.done(PATH, f"{node.name} is {node.state}. {heard}")
-
-    def reset(request: Request) -> Response:
-        task = form_of(request).get("task", "")
-        was = pages.container.limit_desk().reset(task, actor=actor_of(request))
-        return pages.done(PATH, f"The circuit breaker of {was.called} counts anew.")
-
-    return [
-        pages.get(PATH, show),
-        pages.post("/ui/breakers/reset", reset, scope=Scope.OPERATE, takes=("task",)),
-        pages.post("/ui/nodes/drain", drain, scope=Scope.OPERATE, takes=("node",)),
-        pages.post("/ui/nodes/undrain", undrain, scope=Scope.OPERATE, takes=("node",)),
-    ]
+    node: Named = attrs.field(default="-", metadata=REQUIRED)
 
 
-def parts(pages: Pages) -> tuple[datetime, Mapping[str, str]]:
-    """Render what changes while one looks; called in a thread that may ask the ledger."""
-    looked = _look(pages)
-    return looked["now"], {"queues": pages.fragment("queues/parts.html", **looked)}
+@attrs.frozen(kw_only=True)
+class WhichTask:
+    """A task with a circuit breaker."""
+
+    task: Named = attrs.field(default="-", metadata=REQUIRED)
 
 
-def _look(pages: Pages) -> dict[str, Any]:
-    queries, limits = pages.container.queries(), pages.container.limit_views()
-    return {
-        "queues": queries.queues(),
-        "nodes": queries.nodes(),
-        "budgets": limits.budgets(),
-        "breakers": limits.breakers(),
-        "now": queries.now(),
-    }
+class Now(Resource):
+    """What happens now."""
+
+    @shows("/", "now.html", live=2)
+    def show_now(self) -> Context:
+        view = self._container.overview().now()
+        return {"view": view, "now": view.now, "chart": minutes_chart(view.coming_minutes)}
+
+    @shows("/ui/keys", "keys.html")
+    def list_keys(self) -> Context:
+        return {"now": None}
+
+
+class Work(Resource):
+    """Queues, nodes, and the limits of retries."""
+
+    @shows(PATH, "queues.html", live=5)
+    def show_work(self) -> Context:
+        queries, limits = self._container.queries(), self._container.limit_views()
+        nodes = queries.nodes()
+        working = [node for node in nodes.nodes if node.state is NodeState.AT_WORK]
+        return {
+            "queues": queries.queues(),
+            "nodes": nodes,
+            "served": {queue for node in working for queue in node.queues},
+            "budgets": limits.budgets(),
+            "breakers": limits.breakers(),
+        }
+
+    @acts("/ui/nodes/drain")
+    def drain(self, body: WhichNode, call: Call) -> Done:
+        node = self._container.node_desk().drain(body.node, actor=call.actor)
+        return Done(PATH, f"{node.name} is {node.state}. {_HEARD}")
+
+    @acts("/ui/nodes/undrain")
+    def undrain(self, body: WhichNode, call: Call) -> Done:
+        node = self._container.node_desk().undrain(body.node, actor=call.actor)
+        return Done(PATH, f"{node.name} is {node.state}. {_HEARD}")
+
+    @acts("/ui/nodes/forget")
+    def forget(self, body: WhichNode, call: Call) -> Done:
+        node = self._container.node_desk().forget(body.node, actor=call.actor)
+        return Done(PATH, f"{node.name} is forgotten.")
+
+    @acts("/ui/breakers/reset")
+    def reset(self, body: WhichTask, call: Call) -> Done:
+        was = self._container.limit_desk().reset(body.task, actor=call.actor)
+        return Done(PATH, f"The circuit breaker of {was.called} counts anew.")

@@ -8,9 +8,6 @@ from typing import Any, Final, TypeAlias
 from uuid import uuid4
 
 import attrs
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
-from starlette.routing import BaseRoute
 
 from cronhare.application.administration.changing.schedules import (
     CannotEdit,
@@ -20,7 +17,7 @@ from cronhare.application.administration.changing.schedules import (
 from cronhare.application.administration.jobs_file.notes import notes_on_times
 from cronhare.application.administration.reading.schedules import preview
 from cronhare.application.administration.views.schedules import DueView
-from cronhare.domain.access import Actor, Scope
+from cronhare.domain.access import Scope
 from cronhare.domain.cron import find_zone
 from cronhare.domain.reading import Fault, read_table
 from cronhare.domain.retries.policy import RetryPolicy
@@ -29,17 +26,16 @@ from cronhare.domain.texts.words import ended
 from cronhare.ports import LedgerRefused
 from cronhare.ports.schedules import StoredSchedule
 
-from ...access import actor_of
 from ...api.scheduler_bodies import NewScheduler, draft_of, name_for, read_new, read_patch
 from ...api.scheduler_views import etag
-from ..asked import form_of
-from ..pages import HEADERS, Pages
+from ...operations import Call, Reply, Resource
+from ...reading import Text
+from ..pages import Context, Done, acts, shows
 from ..rendering import schedule_path
 from ..schedule_form import (
     AT_ONCE,
-    CHOICES,
     FIELDS,
-    LABELS,
+    MORE,
     content_of,
     edited_of,
     empty_values,
@@ -50,6 +46,7 @@ from ..schedule_form import (
     values_of,
     values_sent,
 )
+from .schedules import NAMED
 
 #: So many runs are shown.
 _SHOWN: Final = 6
@@ -61,11 +58,25 @@ _TIMES: Final = (*_WHEN, "timezone", "gap", "fold", "starts_at", "ends_at")
 #: The fields that say who runs it.
 _WHO: Final = ("topic", "queue")
 
-#: The fields of a form that are looked at here, besides the name.
-PREVIEWED: Final = (*_TIMES, *_WHO, "stay_alive")
+#: What of a form is sent as it is typed; the page tells its script.
+_TYPED: Final = ("name", *_TIMES, *_WHO, "stay_alive")
+
+#: Letters of a field that are looked at for a preview.
+_MOST_TYPED: Final = 500
 
 #: Notes what is probably not meant in who is to run a draft: see `DraftNotes.of`.
 OnDraft: TypeAlias = Callable[[ScheduleDraft], Sequence[str]]
+
+
+def _texts(name: str, fields: Iterable[str]) -> Any:  # noqa: ANN401 - a class that no type names
+    members = {each: attrs.field(type=str, default="") for each in fields}
+    return attrs.make_class(name, members, frozen=True, kw_only=True)
+
+
+_NEW: Final = "/ui/new-schedule"
+_NewForm: Final = _texts("NewForm", ("name", *FIELDS))
+_EditForm: Final = _texts("EditForm", ("seen", "base", *FIELDS))
+_Typed: Any = _texts("Typed", _TYPED)
 
 
 @attrs.frozen(kw_only=True)
@@ -76,7 +87,6 @@ class Preview:
     allowed, and probably not meant.
     """
 
-    now: datetime
     upcoming: Sequence[DueView] = ()
     faults: Sequence[Fault] = ()
     notes: Sequence[str] = ()
@@ -88,35 +98,30 @@ def preview_of(
     name: str, values: Mapping[str, str], *, now: datetime, notes_on: OnDraft
 ) -> Preview:
     """Preview the values of a form; what is wrong with other fields is no matter here."""
-    preview = _times_of(name, values, now)
-    return attrs.evolve(preview, notes=[*preview.notes, *_notes_on_who(name, values, notes_on)])
+    found = _times_of(name, values, now)
+    notes = [*found.notes]
+    for field in (field for field in _WHO if values[field]):
+        # Each by itself: the other one may be half typed.
+        draft, faults = _read(name, values, (field, "stay_alive"))
+        notes += () if faults else notes_on(draft)
+    return attrs.evolve(found, notes=notes)
 
 
 def _times_of(name: str, values: Mapping[str, str], now: datetime) -> Preview:
     stays_alive = values["stay_alive"] == "on"
     if not any(values[each] for each in _WHEN):
-        return Preview(now=now, is_empty=True, stays_alive=stays_alive)
+        return Preview(is_empty=True, stays_alive=stays_alive)
     draft, faults = _read(name, values, _TIMES)
     if faults:
-        return Preview(now=now, faults=faults)
+        return Preview(faults=faults)
     try:
         schedule = compile_schedule(draft, id=1, changed_at=now)
     except ScheduleInvalid as error:
-        return Preview(now=now, faults=error.faults)
+        return Preview(faults=error.faults)
     zone = find_zone(draft.timezone)
     notes = [note.text for note in notes_on_times(draft, now=now)]
     upcoming = [*preview(schedule, zone, after=now, count=_SHOWN)]
-    return Preview(now=now, upcoming=upcoming, notes=notes, stays_alive=stays_alive)
-
-
-def _notes_on_who(name: str, values: Mapping[str, str], notes_on: OnDraft) -> Sequence[str]:
-    """Note a queue or a topic, each by itself: the other one may be half typed."""
-    found = list[str]()
-    for field in _WHO:
-        if values[field]:
-            draft, faults = _read(name, values, (field, "stay_alive"))
-            found += () if faults else notes_on(draft)
-    return found
+    return Preview(upcoming=upcoming, notes=notes, stays_alive=stays_alive)
 
 
 def _read(
@@ -132,36 +137,16 @@ def _read(
     return draft, tuple(dict.fromkeys(fault for fault in faults if fault.field in fields))
 
 
-_NEW: Final = "/ui/new-schedule"
-_EDIT: Final = "/ui/schedules/{name:path}/edit"
+class ScheduleForms(Resource):
+    """The form of a new schedule, and of one that is there."""
 
-#: What of a form is sent as it is typed; the page tells its script.
-_TYPED: Final = ("name", *PREVIEWED)
+    @shows(_NEW, "schedule_form.html", scope=Scope.ADMIN)
+    def begin(self, call: Call) -> Reply[Context]:
+        return self._form(call, values=empty_values())
 
-
-def routes(pages: Pages) -> Iterable[BaseRoute]:
-    """Make the routes."""
-    desk = _Desk(pages)
-    return [
-        pages.get(_NEW, desk.new, scope=Scope.ADMIN),
-        pages.post(_NEW, desk.create, scope=Scope.ADMIN, takes=("name", *FIELDS)),
-        pages.get("/ui/preview", desk.preview, takes=_TYPED),
-        pages.get(_EDIT, desk.open, scope=Scope.ADMIN),
-        pages.post(_EDIT, desk.edit, scope=Scope.ADMIN, takes=("seen", "base", *FIELDS)),
-    ]
-
-
-class _Desk:
-    def __init__(self, pages: Pages) -> None:
-        self._pages = pages
-        self._container = pages.container
-
-    def new(self, request: Request) -> Response:
-        return self._form(request, values=empty_values())
-
-    def create(self, request: Request) -> Response:
-        form, actor, faults = form_of(request), actor_of(request), list[Fault]()
-        values, name = values_sent(form), form.get("name", "").strip()
+    @acts(_NEW, "schedule_form.html", scope=Scope.ADMIN, takes=_NewForm)
+    def create(self, call: Call) -> Done | Reply[Context]:
+        values, name, faults = values_sent(call.content), call.content.get("name", ""), call.faults
         content = content_of(values, faults, has_topic=bool(values["topic"]))
         if not name:
             faults.append(Fault("name", "is missing"))
@@ -173,36 +158,38 @@ class _Desk:
                 catalog=self._container.catalog(),
                 policy=self._container.settings().policy,
             )
-            notes = self._create(draft, actor)
+            desk = self._container.schedule_desk()
+            desk.create(draft, actor=call.actor)
         except ScheduleInvalid as error:
-            return self._form(request, values=values, name=name, faults=error.faults)
+            return self._form(call, values=values, name=name, faults=error.faults)
         except (NameTaken, LedgerRefused) as error:
-            fault = Fault("name", str(error))
-            return self._form(request, values=values, name=name, faults=[fault])
-        return self._pages.done(schedule_path(name), _said(f"{name} was created.", notes))
+            return self._form(call, values=values, name=name, faults=[Fault("name", str(error))])
+        notes = self._container.draft_notes().of(draft)
+        return Done(schedule_path(name), _said(f"{name} was created.", notes))
 
-    def _create(self, draft: ScheduleDraft, actor: Actor) -> Sequence[str]:
-        self._container.schedule_desk().create(draft, actor=actor)
-        notes: Sequence[str] = self._container.draft_notes().of(draft)
-        return notes
+    @shows("/ui/preview", "schedules/preview.html")
+    def preview(self, query: _Typed, call: Call) -> Context:
+        """Answer a piece of a page: what times would come of what is typed."""
+        typed = {name: getattr(query, name)[:_MOST_TYPED] for name in _TYPED}
+        values = empty_values() | {name: text for name, text in typed.items() if text}
+        return {"preview": self._preview(typed["name"], values, call), "now": call.now}
 
-    def open(self, request: Request) -> Response:
-        stored, draft = self._stored(request)
+    @shows(f"{NAMED}/edit", "schedule_form.html", scope=Scope.ADMIN)
+    def open(self, name: Text, call: Call) -> Reply[Context]:
+        stored, draft = self._stored(name)
         values = values_of(draft)
-        return self._form(request, values=values, base=values, stored=stored)
+        return self._form(call, values=values, base=values, stored=stored)
 
-    def edit(self, request: Request) -> Response:
-        form, actor = form_of(request), actor_of(request)
-        values, base = values_sent(form), read_base(form.get("base", ""))
-        stored, _ = self._stored(request)
-        edited = edited_of(values, base)
+    @acts(f"{NAMED}/edit", "schedule_form.html", scope=Scope.ADMIN, takes=_EditForm)
+    def edit(self, name: Text, call: Call) -> Done | Reply[Context]:
+        values, base = values_sent(call.content), read_base(call.content.get("base", ""))
+        stored, _ = self._stored(name)
+        edited, known = edited_of(values, base), call.content.get("seen")
         address = schedule_path(stored.name)
         if not edited:
-            return self._pages.done(address, f"{stored.name} stays as it is.")
-        faults = list[Fault]()
+            return Done(address, f"{stored.name} stays as it is.")
+        faults, notes = call.faults, list[str]()
         content = content_of(edited, faults, has_topic=bool(values["topic"]))
-
-        notes = list[str]()
 
         def change(seen: StoredSchedule, draft: ScheduleDraft) -> ScheduleDraft:
             new = read_patch(
@@ -218,39 +205,15 @@ class _Desk:
 
         editor = self._container.schedule_editor()
         try:
-            editor.edit(
-                stored.id, change, seen=lambda row: etag(row) == form.get("seen"), actor=actor
-            )
+            editor.edit(stored.id, change, seen=lambda row: etag(row) == known, actor=call.actor)
         except EditedMeanwhile:
-            return self._merge(request, base=base, yours=values)
+            return self._merge(name, call, base=base, yours=values)
         except ScheduleInvalid as error:
-            return self._form(
-                request,
-                values=values,
-                base=base,
-                stored=stored,
-                seen=form.get("seen"),
-                faults=error.faults,
-            )
-        return self._pages.done(address, _said(f"{stored.name} was edited.", notes))
+            reply = self._form(call, values=values, base=base, stored=stored, faults=error.faults)
+            return attrs.evolve(reply, value={**reply.value, "seen": known or ""})
+        return Done(address, _said(f"{stored.name} was edited.", notes))
 
-    def preview(self, request: Request) -> Response:
-        """Answer a piece of a page: what times would come of what is typed."""
-        values = empty_values() | {
-            name: text[:500] for name, text in request.query_params.items() if name in PREVIEWED
-        }
-
-        found = preview_of(
-            request.query_params.get("name", "")[:100],
-            values,
-            now=self._container.queries().now(),
-            notes_on=self._container.draft_notes().of,
-        )
-        shown = self._pages.fragment("schedules/preview.html", preview=found, now=found.now)
-        return HTMLResponse(shown, headers=HEADERS)
-
-    def _stored(self, request: Request) -> tuple[StoredSchedule, ScheduleDraft]:
-        name = request.path_params["name"]
+    def _stored(self, name: str) -> tuple[StoredSchedule, ScheduleDraft]:
         id_ = self._container.queries().schedule(name).id
         stored = self._container.schedules().with_id(id_)
         if stored is None or stored.draft is None:
@@ -260,9 +223,9 @@ class _Desk:
         return stored, stored.draft
 
     def _merge(
-        self, request: Request, *, base: Mapping[str, str], yours: Mapping[str, str]
-    ) -> Response:
-        stored, draft = self._stored(request)
+        self, name: str, call: Call, *, base: Mapping[str, str], yours: Mapping[str, str]
+    ) -> Reply[Context]:
+        stored, draft = self._stored(name)
         current = values_of(draft)
         values, conflicts = merged(base, yours, current)
         differing = [
@@ -270,57 +233,45 @@ class _Desk:
             for name in FIELDS
             if len({base.get(name, ""), current[name], yours[name]}) > 1
         ]
-        return self._form(
-            request,
-            status=HTTPStatus.PRECONDITION_FAILED,
-            values=values,
-            base=current,
-            stored=stored,
-            differing=differing,
-            conflicts=conflicts,
-        )
+        reply = self._form(call, values=values, base=current, stored=stored)
+        told = {"differing": differing, "conflicts": conflicts}
+        return Reply({**reply.value, **told}, HTTPStatus.PRECONDITION_FAILED)
+
+    def _preview(self, name: str, values: Mapping[str, str], call: Call) -> Preview:
+        notes_on = self._container.draft_notes().of
+        return preview_of(name, values, now=call.now, notes_on=notes_on)
 
     def _form(
         self,
-        request: Request,
+        call: Call,
         *,
         values: Mapping[str, str],
         base: Mapping[str, str] | None = None,
         stored: StoredSchedule | None = None,
-        seen: str | None = None,
         name: str = "",
         faults: Sequence[Fault] = (),
-        status: int = HTTPStatus.OK,
-        differing: Sequence[tuple[str, str, str, str]] = (),
-        conflicts: Iterable[str] = (),
-    ) -> Response:
-        shown = preview_of(
-            stored.name if stored else name,
-            values,
-            now=self._container.queries().now(),
-            notes_on=self._container.draft_notes().of,
-        )
+    ) -> Reply[Context]:
+        name = stored.name if stored else name
         of_field = of_fields(faults)
-        context: dict[str, Any] = {
-            "now": shown.now,
+        context: Context = {
+            "now": call.now,
             "values": values,
             "base": json.dumps(dict(base or {})),
             "stored": stored,
-            "seen": seen or (etag(stored) if stored else ""),
-            "name": stored.name if stored else name,
+            "seen": etag(stored) if stored else "",
+            "name": name,
             "faults": of_field,
-            "has_more_faults": bool(of_field.keys() & LABELS.keys() - AT_ONCE),
-            "labels": LABELS,
+            "fields": FIELDS,
+            "at_once": AT_ONCE,
+            "more": MORE,
+            "has_more_faults": any(of_field.keys() & {*names} for names in MORE.values()),
             "tasks": task_choices(self._container.catalog()),
-            "choices": CHOICES,
-            "preview": shown,
+            "preview": self._preview(name, values, call),
             "previewed": _TYPED,
-            "differing": differing,
-            "conflicts": set(conflicts),
+            "differing": (),
+            "conflicts": (),
         }
-        if faults:
-            status = HTTPStatus.UNPROCESSABLE_ENTITY
-        return self._pages.render(request, "schedule_form.html", status=status, **context)
+        return Reply(context, HTTPStatus.UNPROCESSABLE_ENTITY if faults else None)
 
 
 def _said(done: str, notes: Sequence[str]) -> str:
