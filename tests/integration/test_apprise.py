@@ -40,8 +40,6 @@ EVENT = OutboxRow(
 
 @attrs.define
 class Sink:
-    """A server: `/no…` is refused, `/hang` answers when *ending* is set."""
-
     port: int = 0
     heard: list[tuple[str, bytes]] = attrs.field(factory=list)
     answered: list[str] = attrs.field(factory=list)

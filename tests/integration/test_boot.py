@@ -51,10 +51,7 @@ async def no_change() -> None:
 
 
 class Host:
-    """A machine whose boots are told to it, with a schedule from yesterday."""
-
     def __init__(self, folder: Path, log: pytest.LogCaptureFixture) -> None:
-        """Apply the file as of yesterday."""
         self._log, self._settings = log, Settings.read()
         file = folder / "jobs.toml"
         file.write_text(JOBS)

@@ -76,7 +76,6 @@ def servers(
 
 
 def run_the_stubborn(arena: Arena) -> list[int]:
-    """Wait until it runs; gives its pid and the warden's."""
     arena.ask_for_runs(of=["stubborn"])
     ready = arena.folder / "ready"
     wait_until(ready.exists, seconds=60, what="the task")

@@ -70,15 +70,12 @@ class House:
     go: Path
 
     def start(self, *command: str) -> Process:
-        """Start a command of ours."""
         return self.plant.start(*command, **self.settings)
 
     def asked(self, *command: str, **changes: str) -> None:
-        """Run a command to its end."""
         self.plant.arena.start(*command, **{**self.settings, **changes}).wait(PATIENCE)
 
     def wait_for(self, text: str, times: int = 1) -> None:
-        """Wait until the logs have it so often."""
         wait_until(
             lambda: self.plant.arena.said().count(text) >= times,
             seconds=PATIENCE,
@@ -138,14 +135,12 @@ def family(*processes: Process) -> set[int]:
 
 
 def shown(pid: int, file: str) -> bytes:
-    """Read what the system shows of a process: nothing, if it has ended."""
     with suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/{pid}/{file}").read_bytes()
     return b""
 
 
 def rows(house: House) -> str:
-    """Read all that stands in all tables of the ledger."""
     every = [house.plant.query(f"SELECT * FROM `{table}`") for table in metadata.tables]
     assert any(every)
     return repr(every)

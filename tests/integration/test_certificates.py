@@ -20,7 +20,6 @@ LINKS = [("CRON_DATABASE_URL", DATABASE), ("CRON_BROKER_URL", BROKER)]
 
 @pytest.fixture
 def papers(tmp_path: Path) -> Certified:
-    """A certificate whose key has a passphrase."""
     papers = certified(tmp_path / "papers", "DNS:ledger.test")
     key = str(papers.key)
     command = [str(binary("openssl")), "ec", "-aes256", "-passout", "pass:x", "-in", key]

@@ -33,7 +33,6 @@ def examples(tmp_path: Path) -> Path:
 def run(
     examples: Path, name: str, params: object = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a task by hand, as a person would: parameters through a pipe."""
     return subprocess.run(
         [sys.executable, str(examples / "tasks" / f"{name}.py")],
         input=json.dumps(params or {}),
@@ -46,7 +45,6 @@ def run(
 
 
 def run_well(examples: Path, name: str, params: object = None, **environment: str) -> list[str]:
-    """Run a task that must succeed, and give the lines that it printed."""
     ran = run(examples, name, params, **environment)
     assert (ran.returncode, ran.stderr) == (0, "")
     return ran.stdout.splitlines()
@@ -100,24 +98,6 @@ def test_the_sales_report_adds_up(examples: Path) -> None:
         _, _, table = page.partition(f"<h2>By {section}</h2>")
         rows = re.findall(r"<td>([\d,]+\.\d\d)$", table.partition("</table>")[0], re.MULTILINE)
         assert sum(round(float(row.replace(",", "")) * 100) for row in rows) == cents
-
-
-@pytest.mark.parametrize(
-    ("rows", "told"),
-    [
-        ("2025-01-01,North,Spade,2,24.90\n2025-01-02,North,Spade,two,24.90\n", "line 3"),
-        ("2025-01-01,North\n", "line 2"),
-        ("", "no sales"),
-    ],
-)
-def test_a_csv_that_cannot_be_read_is_not_tried_again(examples: Path, rows: str, told: str) -> None:
-    (examples / "data" / "bad.csv").write_text(f"date,region,product,quantity,price\n{rows}")
-
-    error = read_failure(examples, "sales_report", {"source": "data/bad.csv"})
-
-    assert error["class"] == "permanent"
-    assert told in error["message"]
-    assert not (examples / "var").exists()
 
 
 @pytest.fixture

@@ -27,7 +27,6 @@ schedule = "30 2 * * *"
 """
 
 MYSQL = {"CRON_DATABASE_URL": "mysql+pymysql://user:secret@127.0.0.1:1/database"}
-POSTGRESQL = {"CRON_DATABASE_URL": "postgresql+psycopg://user:secret@127.0.0.1:1/database"}
 RABBITMQ = {"CRON_BROKER_URL": "amqp://user:secret@127.0.0.1:1/"}
 
 #: Roads to a ledger: each other command takes that of one of these.
@@ -60,7 +59,6 @@ def modules_of_extras() -> set[str]:
 
 @pytest.fixture(scope="session")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Give an environment in which no extra can be imported."""
     folder = tmp_path_factory.mktemp("alone")
     hidden = f"import sys\nsys.modules.update(dict.fromkeys({sorted(modules_of_extras())}))\n"
     (folder / "sitecustomize.py").write_text(hidden)

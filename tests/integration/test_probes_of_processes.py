@@ -47,8 +47,6 @@ WORKER = ("worker", "--jobs", "jobs.toml")
 
 @attrs.frozen
 class Probed:
-    """A process at its address."""
-
     port: int = attrs.field(factory=free_port)
 
     @property

@@ -39,7 +39,6 @@ class House:
     """What `up` is made of, with a jobs file that can be written anew and read again."""
 
     def __init__(self, folder: Path) -> None:
-        """Apply a file whose task and schedule are called `old`."""
         self.file, self.ledger = folder / "jobs.toml", folder / "ledger.db"
         self.write("old")
         settings = Settings.read()
@@ -63,21 +62,17 @@ class House:
         )
 
     def write(self, name: str) -> None:
-        """Write the jobs file."""
         self.file.write_text(JOBS.format(name=name))
 
     def sql(self, statement: str) -> None:
-        """Meddle with the ledger."""
         connection = sqlite3.connect(self.ledger, isolation_level=None)
         connection.execute(statement)
         connection.close()
 
     def reload(self) -> None:
-        """Do what SIGHUP asks for."""
         asyncio.run(self._reloading.reload())
 
     def lack_a_task(self) -> None:
-        """Do what a run asks for whose task is not there."""
         asyncio.run(self._reloading.reload_if_changed())
 
     def _take(self, jobs: Sequence[JobsFile]) -> None:
@@ -90,7 +85,6 @@ class House:
             raise LedgerUnavailable(heard)
 
     def look(self) -> None:
-        """Note whether every schedule that is on finds its task."""
         catalog = self.container.catalog()
         for stored in self.container.schedules().schedules():
             if (draft := stored.draft) is not None and draft.status:
@@ -99,7 +93,6 @@ class House:
 
     @property
     def on(self) -> list[str]:
-        """The schedules that are on."""
         stored = self.container.schedules().schedules()
         return [one.name for one in stored if one.draft and one.draft.status]
 
@@ -111,7 +104,6 @@ class House:
 
     @property
     def tasks(self) -> list[str]:
-        """The tasks that the worker has."""
         return [task.name for task in self.container.catalog()]
 
 
@@ -247,7 +239,6 @@ class Tower:
     """What a scheduler is made of that tells of alerts."""
 
     def __init__(self, file: Path) -> None:
-        """Begin with what the file says."""
         self.file = file
         settings = Settings.read()
         last = targets_for_alerts(Named(file), settings)
@@ -264,13 +255,11 @@ class Tower:
         )
 
     def reload(self, text: str) -> None:
-        """Write the jobs file anew, and do what SIGHUP asks for."""
         self.file.write_text(text)
         asyncio.run(self._reloading.reload())
 
     @property
     def targets(self) -> list[str]:
-        """The targets for which it adds events."""
         return list(self.container.subscribers().current.targets)
 
 

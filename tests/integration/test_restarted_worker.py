@@ -63,7 +63,6 @@ def house(rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path) -> Iterator[Plan
 
 
 def start(house: Plant, **settings: str) -> Process:
-    """Start a worker as PID 1 of its container."""
     program = str(Path(sys.executable).with_name("cronhare"))
     command = (*UNSHARE, program, "worker", "--jobs", "jobs.toml", "--concurrency", "4")
     house.processes.append(house.arena.start_program(*command, **settings))
@@ -87,7 +86,6 @@ def namespace_of(process: Process) -> Iterator[None]:
 
 
 def publish(house: Plant) -> None:
-    """Ask for one run, and send its message as a scheduler would."""
     [scheduler_id] = ids_of(house.arena.schedules, ["poison"]).values()
     now, key = house.arena.claims.now(), manual_key(uuid4())
     run = house.arena.records.run_now(scheduler_id, key=key, params=None, now=now, node="by-hand")

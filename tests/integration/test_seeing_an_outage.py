@@ -16,7 +16,6 @@ import pytest
 from sqlalchemy import text
 
 from tests.faults.arena import Arena
-from tests.faults.house import stop_politely
 from tests.services import mariadb as mariadb_service
 from tests.services import rabbitmq as rabbitmq_service
 from tests.services.finding import free_port, missing, wait_until
@@ -62,7 +61,6 @@ class Scene:
     everybody: Mapping[str, list[subprocess.Popen[bytes]]]
 
     def get(self, path: str, *, port: int | None = None) -> tuple[int, Any]:
-        """Ask for JSON."""
         link = HTTPConnection("127.0.0.1", port or self.web, timeout=10)
         try:
             link.request("GET", path)
@@ -72,15 +70,12 @@ class Scene:
             link.close()
 
     def health(self) -> set[int]:
-        """Give the answers of /healthz of a scheduler and of the web process."""
         return {self.get("/healthz", port=port)[0] for port in self.probes}
 
     def readiness(self) -> set[int]:
-        """Give the answers of /readyz of both."""
         return {self.get("/readyz", port=port)[0] for port in self.probes}
 
     def told(self) -> list[dict[str, Any]]:
-        """Give what the target was told."""
         path = self.arena.folder / "told"
         lines = path.read_text().splitlines() if path.exists() else []
         return [json.loads(line) for line in lines if line.strip()]
@@ -156,25 +151,6 @@ def test_who_was_killed_and_what_it_ran_is_seen_within_ten_seconds(scene: Scene)
     left = {(run["node"], run["schedule_name"]) for run in found["left_runs"]}
     assert left == {(silent, "slow")}
     print(f"seen after {seen_after:.1f} s, {len(found['left_runs'])} runs named")
-
-
-@pytest.mark.long  # test_probes_of_processes.py has it with every change, with its link frozen
-def test_a_broker_that_is_away_makes_none_unwell_and_all_unready(scene: Scene) -> None:
-    scene.broker.stop()
-    stopped_at = time.monotonic()
-    try:
-        # The web process stays ready: it asks the ledger alone, and is what one looks at now.
-        wait_until(lambda: scene.readiness() == {200, 503}, seconds=45, what="unreadiness")
-        unready_after = time.monotonic() - stopped_at
-        faults = " ".join(scene.get("/readyz", port=scene.probes[0])[1]["faults"])
-        assert "broker" in faults.lower()
-        assert scene.health() == {200}
-    finally:
-        scene.broker.start()
-    wait_until(lambda: scene.readiness() == {200}, seconds=60, what="readiness")
-    assert scene.health() == {200}
-    print(f"unready after {unready_after:.1f} s")
-    stop_politely([each for group in scene.everybody.values() for each in group])
 
 
 @pytest.mark.long

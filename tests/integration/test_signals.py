@@ -75,20 +75,6 @@ def test_up_without_a_terminal_reloads_its_jobs_file_and_refuses_a_faulty_one(
     assert up.end() == 0
 
 
-def test_up_says_which_schedules_a_file_disables(start: Starter, tmp_path: Path) -> None:
-    file = tmp_path / "jobs.toml"
-    file.write_text(jobs(tmp_path))
-    up = start(file)
-    up.until("Running; Ctrl-C ends it")
-
-    file.write_text(SECOND)
-    up.process.send_signal(signal.SIGHUP)
-
-    up.until("1 task, 1 schedule: 1 new, 0 changed, 1 other disabled")
-    up.until(r"WARN.*disabled, for they came from jobs\.toml and are not in it: wait")
-    assert up.end() == 0
-
-
 def test_up_ends_what_stays_alive_at_once_and_lets_none_run_beside_it(
     start: Starter, tmp_path: Path
 ) -> None:
@@ -113,7 +99,6 @@ def test_up_ends_what_stays_alive_at_once_and_lets_none_run_beside_it(
 
 
 def on_terminal(folder: Path, file: Path, *prefix: str) -> tuple[Up, int]:
-    """Start `up` as a shell does: with a terminal that controls it."""
     master, slave = pty.openpty()
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(

@@ -28,13 +28,10 @@ BEGUN = "see that CRON_BROKER_URL names its host"
 
 @attrs.frozen
 class Process:
-    """A scheduler or a worker, and what it says."""
-
     popen: subprocess.Popen[bytes]
     log: Path
 
     def until(self, words: str) -> None:
-        """Wait for words in its log."""
         deadline = time.monotonic() + 60
         while words not in self.log.read_text():
             assert time.monotonic() < deadline, f"{words!r} did not come:\n{self.log.read_text()}"
@@ -42,7 +39,6 @@ class Process:
             time.sleep(0.05)
 
     def end(self) -> int:
-        """Ask for its end."""
         self.popen.send_signal(signal.SIGTERM)
         return self.popen.wait(timeout=60)
 
@@ -55,7 +51,6 @@ class StartRequest(Protocol):
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[StartRequest]:
-    """Start commands, and end what a test leaves running."""
     started: list[subprocess.Popen[bytes]] = []
 
     away = f"amqp://127.0.0.1:{free_port()}/"
@@ -83,7 +78,6 @@ def start(tmp_path: Path) -> Iterator[StartRequest]:
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> str:
-    """A ledger in a file."""
     url = f"sqlite:///{tmp_path / 'ledger.sqlite3'}"
     engine = open_engine(url)
     upgrade(engine)

@@ -6,14 +6,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import attrs
 import pytest
 
 from tests.integration.shell import PROGRAM, Shell, clean_environment
-from tests.services.finding import free_port, wait_until
+from tests.services.finding import free_port
 
 pytestmark = pytest.mark.integration
 
@@ -33,8 +32,6 @@ schedule = "0 0 1 1 *"
 
 @attrs.define
 class Up:
-    """A running system with its log."""
-
     folder: Path
     process: subprocess.Popen[bytes]
 
@@ -190,36 +187,6 @@ def test_a_second_one_on_a_ledger_is_refused_while_the_first_lives(
     for second, (_, _, told) in zip(seconds, SECONDS, strict=True):
         assert told in second.stderr
     assert third.end() == 0
-
-
-def test_it_is_refused_a_ledger_that_a_scheduler_works_on(tmp_path: Path) -> None:
-    environment = clean_environment() | {"CRON_DATABASE_URL": "sqlite:///shared.sqlite3"}
-    jobs = write_slow(tmp_path, seconds=0.1)
-    run_here = partial(
-        subprocess.run, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-    )
-    run_here([PROGRAM, "db", "upgrade"], env=environment)
-    with (
-        (tmp_path / "log").open("w") as log,
-        subprocess.Popen(
-            [PROGRAM, "scheduler"],
-            cwd=tmp_path,
-            env=environment | {"CRON_BROKER_URL": ELSEWHERE},
-            stderr=log,
-        ) as scheduler,
-    ):
-        try:
-            wait_until(
-                lambda: "Scheduling; edits" in (tmp_path / "log").read_text(),
-                seconds=60,
-                what="a scheduler's start",
-            )
-            up = run_here([PROGRAM, "up", "--no-web", "--jobs", str(jobs)], env=environment)
-        finally:
-            scheduler.kill()
-
-    assert up.returncode == 2
-    assert "another `cronhare up`, a scheduler or a worker works on shared.sqlite3" in up.stderr
 
 
 def test_what_a_running_task_has_written_is_shown(start: Starter, tmp_path: Path) -> None:

@@ -23,17 +23,14 @@ WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'
 
 
 def on_postgresql(url: URL) -> bool:
-    """Tell whether an address is of PostgreSQL."""
     return url.drivername.startswith("postgresql")
 
 
 def connect(url: URL) -> Any:  # noqa: ANN401 - a driver's own
-    """Open a session as an operator would. Commits by itself."""
     return postgresql.connect(url) if on_postgresql(url) else mariadb.connect(url)
 
 
 def run(url: URL, *statements: str) -> list[tuple[Any, ...]]:
-    """Run statements in an operator's session; gives the rows of the last."""
     if on_postgresql(url):
         return postgresql.run(url, *statements)
     return mariadb.run(url, *statements)
@@ -41,7 +38,6 @@ def run(url: URL, *statements: str) -> list[tuple[Any, ...]]:
 
 @contextmanager
 def database(server: Server) -> Iterator[URL]:
-    """Give an empty database of its own, dropped at the end."""
     if on_postgresql(server.url):
         with postgresql.database(server) as url:
             yield url
@@ -51,7 +47,6 @@ def database(server: Server) -> Iterator[URL]:
 
 
 def end_sessions(server: Server) -> None:
-    """End every session but our own."""
     if on_postgresql(server.url):
         postgresql.run(server.url, _END_OTHERS)
         return

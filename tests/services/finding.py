@@ -27,7 +27,6 @@ _PORTS = range(20_000, 32_000)
 
 
 def address(variable: str) -> str | None:
-    """Read the address of a server that somebody keeps for the tests."""
     return os.environ.get(variable) or None
 
 
@@ -45,7 +44,6 @@ def has_docker() -> bool:
 
 
 def binary(name: str) -> Path | None:
-    """Find a program on this machine."""
     folders = os.pathsep.join((os.environ.get("PATH", os.defpath), *_MORE_FOLDERS))
     found = shutil.which(name, path=folders)
     return None if found is None else Path(found)
@@ -71,7 +69,6 @@ def free_port() -> int:
 def wait_until(
     condition: Callable[[], bool], *, seconds: float, what: str, every: float = 0.02
 ) -> None:
-    """Wait for something, so long and no longer; look *every* so many seconds."""
     give_up_at = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > give_up_at:
@@ -80,7 +77,6 @@ def wait_until(
 
 
 def end(process: subprocess.Popen[bytes], *, seconds: float = 20.0) -> None:
-    """Ask a process of ours to end, and insist."""
     process.terminate()
     try:
         process.wait(seconds)

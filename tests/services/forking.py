@@ -42,7 +42,6 @@ class Forking:
 
     @classmethod
     def start(cls) -> "Forking":
-        """Start it."""
         ours, theirs = socket.socketpair()
         with theirs:
             process = subprocess.Popen(
@@ -55,7 +54,6 @@ class Forking:
         return cls(ours, process)
 
     def end(self) -> None:
-        """End it."""
         self.control.close()
         self.process.wait()
 
@@ -116,7 +114,6 @@ def _serve(control: socket.socket) -> Sequence[str] | None:
 
 
 def _tell_number(reply: socket.socket, pid: int) -> bool:
-    """Tell which process it is, and whether somebody waits for its end."""
     with suppress(OSError):  # who called had no more time
         reply.sendall(b"%d" % pid)
         return bool(reply.recv(1))  # so that what follows is another message
@@ -133,7 +130,6 @@ def _tell_end(awaited: selectors.BaseSelector, key: selectors.SelectorKey) -> No
 
 
 def _become(request: bytes, descriptors: Sequence[int]) -> Sequence[str]:
-    """Be in the place that was asked for."""
     arguments, folder, environment = json.loads(request)
     out, error, reply = descriptors
     os.dup2(out, 1)

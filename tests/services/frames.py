@@ -25,22 +25,18 @@ class BrokerRefused(Exception):
 
 
 def short(text: bytes) -> bytes:
-    """Write a short string, of any bytes."""
     return struct.pack(">B", len(text)) + text
 
 
 def long(text: bytes) -> bytes:
-    """Write a long string, a table or an array: its length, and its bytes."""
     return struct.pack(">I", len(text)) + text
 
 
 def table(**fields: bytes) -> bytes:
-    """Write a table of values that carry their type."""
     return long(b"".join(short(name.encode()) + value for name, value in fields.items()))
 
 
 def properties(**values: bytes) -> bytes:
-    """Write flags and values, each as its bytes."""
     flags = sum(1 << FLAGS[name] for name in values)
     return struct.pack(">H", flags) + b"".join(values[name] for name in FLAGS if name in values)
 
@@ -49,7 +45,6 @@ class RawChannel:
     """One connection with one channel, which publishes and hears the confirms."""
 
     def __init__(self, url: str) -> None:
-        """Connect."""
         parts = urlsplit(url)
         assert parts.hostname is not None
         self._socket = socket.create_connection((parts.hostname, parts.port or 5672), timeout=20)
@@ -82,7 +77,6 @@ class RawChannel:
         self._expect(_ACK)
 
     def close(self) -> None:
-        """Hang up."""
         self._file.close()
         self._socket.close()
 
@@ -110,7 +104,6 @@ class RawChannel:
 
 @contextmanager
 def raw_channel(url: str) -> Iterator[RawChannel]:
-    """Open a channel that publishes any bytes."""
     channel = RawChannel(url)
     try:
         yield channel

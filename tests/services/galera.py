@@ -53,7 +53,6 @@ class Node(Private):
     is_first: bool = False
 
     def begin(self) -> None:
-        """Start the first node of a cluster that is not there yet."""
         self.is_first = True
         self.start()
         self.is_first = False
@@ -68,7 +67,6 @@ class Node(Private):
         self._launch(str(binary("mariadbd")), *self._options(data), *position, env=env)
 
     def _tools(self) -> Path:
-        """Make a copy of the server's own transfer that works as whoever we are."""
         tools = self.folder / "tools"
         tools.mkdir(exist_ok=True)
         ours = f"use chroot = no\nuid = {os.geteuid()}\ngid = {os.getegid()}\n"
@@ -79,13 +77,11 @@ class Node(Private):
         return tools
 
     def be_like(self, other: "Node") -> None:
-        """Begin with a copy of what another has, which is stopped."""
         copytree(other.folder / "data", self.folder / "data")
         (self.folder / "data" / "gvwstate.dat").unlink(missing_ok=True)
         (self.folder / "data" / "galera.cache").unlink(missing_ok=True)
 
     def _position(self, data: Path) -> list[str]:
-        """Ask the data how far they go, as Debian's galera_recovery does."""
         log = self.folder / "recovery.log"
         log.unlink(missing_ok=True)
         command = [str(binary("mariadbd")), *self._options(data)]
@@ -95,7 +91,6 @@ class Node(Private):
         return [f"--wsrep-start-position={found[-1]}"]
 
     def is_synced(self) -> bool:
-        """Whether it takes writes."""
         try:
             [(_, said)] = run(self.url, "SHOW STATUS LIKE 'wsrep_local_state_comment'")
         except Exception:  # noqa: BLE001 - not yet
@@ -103,7 +98,6 @@ class Node(Private):
         return bool(said == "Synced")
 
     def accepts(self) -> bool:
-        """See `lives.Private.accepts`."""
         return self.is_synced()
 
     def _options(self, data: Path) -> list[str]:
@@ -143,11 +137,9 @@ class Cluster:
 
     @property
     def url(self) -> URL:
-        """The address of a node that is there."""
         return next(node for node in self.nodes if node.is_synced()).url
 
     def addresses(self, database: str) -> str:
-        """Write the URL of all nodes together."""
         hosts = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
         return f"mysql+pymysql://tester:tester@{hosts}/{database}"
 
@@ -160,7 +152,6 @@ class Cluster:
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[Cluster]:
-    """Start three nodes, one after the other."""
     if why := why_none():
         missing("Galera", why)
     nodes = tuple(_node(folder / f"galera-{number}") for number in range(NODES))

@@ -16,24 +16,16 @@ PATIENCE = 120.0
 
 
 class Server(Protocol):
-    """A running server."""
-
     @property
-    def is_ours(self) -> bool:
-        """Whether it may be hurt and stopped."""
-        ...
+    def is_ours(self) -> bool: ...
 
-    def kill(self) -> None:
-        """Let it die without a word (kill -9)."""
-        ...
+    def kill(self) -> None: ...
 
     def stop(self) -> None:
         """Stop it politely."""
         ...
 
-    def start(self) -> None:
-        """Start it, after a kill or a stop, on the same port and the same data."""
-        ...
+    def start(self) -> None: ...
 
 
 class Lent:
@@ -42,34 +34,27 @@ class Lent:
     is_ours = False
 
     def kill(self) -> None:
-        """Not ours to do."""
         raise NotImplementedError
 
     def stop(self) -> None:
-        """Not ours to do."""
         raise NotImplementedError
 
     def start(self) -> None:
-        """Not ours to do."""
         raise NotImplementedError
 
 
 @attrs.define
 class Private:
-    """A server from this machine's binaries, with a port and data of its own."""
-
     folder: Path
     port: int = attrs.field(factory=free_port)
     is_ours: bool = True
     _process: subprocess.Popen[bytes] | None = None
 
     def accepts(self) -> bool:
-        """Whether it lets a client in."""
         raise NotImplementedError
 
     @property
     def pid(self) -> int:
-        """The server itself, not what started it."""
         assert self._process is not None
         return self._process.pid
 
@@ -106,22 +91,17 @@ class Contained:
     is_ours: bool = True
 
     def accepts(self) -> bool:
-        """Whether it lets a client in."""
         raise NotImplementedError
 
     def kill(self) -> None:
-        """See `Server.kill`."""
         self.container.get_wrapped_container().kill()
 
     def stop(self) -> None:
-        """See `Server.stop`."""
         self.container.get_wrapped_container().stop()
 
     def start(self) -> None:
-        """See `Server.start`."""
         self.container.get_wrapped_container().start()
         self.wait()
 
     def wait(self) -> None:
-        """Wait until it can be used."""
         wait_until(self.accepts, seconds=2 * PATIENCE, what="the start of a container")

@@ -33,7 +33,6 @@ class MailBox:
 
     @property
     def url(self) -> str:
-        """The server's address, as a setting."""
         return f"{self.scheme}://localhost:{self.port}"
 
 

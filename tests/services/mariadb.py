@@ -46,12 +46,8 @@ IMAGE = "mysql:8.4"
 
 
 class Server(lives.Server, Protocol):
-    """A running server."""
-
     @property
-    def url(self) -> URL:
-        """Its address, without a database."""
-        ...
+    def url(self) -> URL: ...
 
 
 def connect(url: URL, **changes: Any) -> "pymysql.Connection[Any]":  # noqa: ANN401
@@ -70,7 +66,6 @@ def connect(url: URL, **changes: Any) -> "pymysql.Connection[Any]":  # noqa: ANN
 
 
 def run(url: URL, *statements: str) -> list[tuple[Any, ...]]:
-    """Run statements in an operator's session; gives the rows of the last."""
     with connect(url) as session, session.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
@@ -78,7 +73,6 @@ def run(url: URL, *statements: str) -> list[tuple[Any, ...]]:
 
 
 def until_one_waits(url: URL) -> None:
-    """Wait until a transaction waits for a row that another one holds."""
     asked = "SELECT 1 FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'"
     rest = 0.2  # asked twice within 0.1 s, the server answers with what it saw the first time
     time.sleep(rest)
@@ -89,7 +83,6 @@ def until_one_waits(url: URL) -> None:
 
 @contextmanager
 def database(server: Server) -> Iterator[URL]:
-    """Give an empty database of its own, dropped at the end."""
     name = f"cronhare_test_{token_hex(4)}"
     run(server.url, f"CREATE DATABASE {name}")
     try:
@@ -100,7 +93,6 @@ def database(server: Server) -> Iterator[URL]:
 
 @contextmanager
 def server(folder: Path) -> Iterator[Server]:
-    """Find a server, or start one that keeps its data in *folder*."""
     given = address(ADDRESS)
     if given is not None:
         yield Given(make_url(given).set(database=None))
@@ -120,7 +112,6 @@ def server(folder: Path) -> Iterator[Server]:
 
 @contextmanager
 def private(folder: Path, *options: str) -> Iterator["Private"]:
-    """Start one that is ours, with options of its own."""
     if binary("mariadbd") is None or binary("mariadb-install-db") is None:
         missing("MariaDB with options of its own", "apt-get install mariadb-server")
     folder.mkdir(parents=True, exist_ok=True)
@@ -147,28 +138,23 @@ class Private(lives.Private):
 
     @property
     def url(self) -> URL:
-        """See `Server.url`."""
         return _local("tester", self.port)
 
     def start(self) -> None:
-        """See `Server.start`."""
         data = self.folder / "data"
         if not data.exists():
             self._install(data)
         self._launch(str(binary("mariadbd")), *self._options(data))
 
     def accepts(self) -> bool:
-        """See `lives.Private.accepts`."""
         return accepts(self.url)
 
     def kill(self) -> None:
-        """See `Server.kill`."""
         assert self._process is not None
         self._process.kill()
         self._process.wait(PATIENCE)
 
     def stop(self) -> None:
-        """See `Server.stop`."""
         if self._process is not None and self._process.poll() is None:
             end(self._process)
 
@@ -214,7 +200,6 @@ class Private(lives.Private):
 
 
 def _as_whoever_we_are() -> list[str]:
-    """The server refuses to run as root unless it is told so."""
     return ["--user=root"] if os.geteuid() == 0 else []
 
 
@@ -261,9 +246,7 @@ class Contained(lives.Contained):
 
     @property
     def url(self) -> URL:
-        """See `Server.url`."""
         return _local("root", self.port)
 
     def accepts(self) -> bool:
-        """See `lives.Contained.accepts`."""
         return accepts(self.url)

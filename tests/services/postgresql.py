@@ -41,12 +41,8 @@ _ACCOUNT = "postgres"
 
 
 class Server(lives.Server, Protocol):
-    """A running server."""
-
     @property
-    def url(self) -> URL:
-        """Its address, with the database that each server has."""
-        ...
+    def url(self) -> URL: ...
 
 
 def connect(url: URL, **options: Any) -> "psycopg.Connection[Any]":  # noqa: ANN401
@@ -66,7 +62,6 @@ def connect(url: URL, **options: Any) -> "psycopg.Connection[Any]":  # noqa: ANN
 
 
 def run(url: URL, *statements: str) -> list[tuple[Any, ...]]:
-    """Run statements in an operator's session; gives the rows of the last."""
     with connect(url) as session, session.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
@@ -75,7 +70,6 @@ def run(url: URL, *statements: str) -> list[tuple[Any, ...]]:
 
 @contextmanager
 def database(server: Server) -> Iterator[URL]:
-    """Give an empty database of its own, dropped at the end."""
     name = f"cronhare_test_{token_hex(4)}"
     run(server.url, f"CREATE DATABASE {name}")
     try:
@@ -86,7 +80,6 @@ def database(server: Server) -> Iterator[URL]:
 
 @contextmanager
 def server() -> Iterator[Server]:
-    """Find a server, or start one."""
     given = address(ADDRESS)
     if given is not None:
         yield Given(make_url(given).set(database="postgres"))
@@ -122,7 +115,6 @@ def program(name: str) -> Path | None:
 
 @contextmanager
 def standby(primary: "Private") -> Iterator["Private"]:
-    """Start a copy of a server that follows it."""
     with TemporaryDirectory(prefix="cronhare-standby-", ignore_cleanup_errors=True) as folder:
         own = Private(Path(folder))
         own.copy(primary)
@@ -149,7 +141,6 @@ class Private(lives.Private):
 
     @property
     def url(self) -> URL:
-        """See `Server.url`."""
         return URL.create(
             "postgresql+psycopg",
             username="tester",
@@ -161,11 +152,9 @@ class Private(lives.Private):
 
     @property
     def data(self) -> Path:
-        """Where its files are."""
         return self.folder / "data"
 
     def start(self) -> None:
-        """See `Server.start`."""
         if not self.data.exists():
             self._install()
         settings = {
@@ -180,7 +169,6 @@ class Private(lives.Private):
         self._launch(*_as_nobody_mighty(), str(program("postgres")), "-D", str(self.data), *said)
 
     def accepts(self) -> bool:
-        """See `lives.Private.accepts`."""
         with suppress(psycopg.Error):
             connect(self.url, connect_timeout=2).close()
             return True
@@ -203,7 +191,6 @@ class Private(lives.Private):
             self._process.wait(PATIENCE)
 
     def copy(self, primary: "Private") -> None:
-        """Copy a server's data, to follow it from then on."""
         if os.geteuid() == 0:
             chown(self.folder, _ACCOUNT, _ACCOUNT)
         command = [

@@ -11,7 +11,6 @@ class Link:
     """What copies the bytes. Any thread may hurt it."""
 
     def __init__(self) -> None:
-        """Made in the event loop that copies."""
         self.connections = 0
         self.held_back = 0
         self.cuts_at: bytes | None = None  # a connection over which this would pass is broken
@@ -38,7 +37,6 @@ class Link:
             end.transport.abort()
 
     async def copy(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-        """Copy one direction until its end."""
         self._ends.add(target)
         try:
             with suppress(OSError):
@@ -87,7 +85,6 @@ async def proxy(port: int, *, listen: int = 0) -> AsyncIterator[tuple[int, Link]
 
 @contextmanager
 def proxy_in_thread(port: int) -> Iterator[tuple[int, Link]]:
-    """The same for whoever has no event loop."""
     standing: Future[tuple[int, Link]] = Future()
     leave = threading.Event()
 

@@ -39,15 +39,9 @@ _DEBIAN = Path("/usr/lib/rabbitmq/bin")
 
 
 class Server(lives.Server, Protocol):
-    """A running broker."""
+    def vhost(self) -> AbstractContextManager[str]: ...
 
-    def vhost(self) -> AbstractContextManager[str]:
-        """Give the URL of a vhost with nothing in it."""
-        ...
-
-    def control(self, *command: str) -> str:
-        """Run rabbitmqctl and give its output; of a broker that is ours."""
-        ...
+    def control(self, *command: str) -> str: ...
 
     def evaluate(self, erlang: str) -> str:
         """Evaluate Erlang, written without its dot, in the broker; of one that is ours."""
@@ -56,7 +50,6 @@ class Server(lives.Server, Protocol):
 
 @contextmanager
 def server(folder: Path) -> Iterator[Server]:
-    """Find a broker, or start one that keeps its data in *folder*."""
     given = address(ADDRESS)
     if given is not None:
         yield Given(given)
@@ -112,7 +105,6 @@ def let(server: Server, user: str, password: str, vhost: str, *patterns: str) ->
 
 
 def forget(server: Server, user: str) -> None:
-    """Delete a user."""
     server.evaluate(f'ok = rabbit_auth_backend_internal:delete_user(<<"{user}">>, <<"tests">>)')
 
 
@@ -163,17 +155,14 @@ class Given(lives.Lent):
 
     @contextmanager
     def vhost(self) -> Iterator[str]:
-        """See `Server.vhost`."""
         _empty(self.url)
         yield self.url
         _empty(self.url)
 
     def control(self, *command: str) -> str:
-        """Not ours to do."""
         raise NotImplementedError
 
     def evaluate(self, erlang: str) -> str:
-        """Not ours to do."""
         raise NotImplementedError
 
 
@@ -192,12 +181,10 @@ class Private(lives.Private):
 
     @contextmanager
     def vhost(self) -> Iterator[str]:
-        """See `Server.vhost`."""
         with self._vhosts.fresh() as name:
             yield f"amqp://guest:guest@127.0.0.1:{self.port}/{name}"
 
     def control(self, *command: str) -> str:
-        """See `Server.control`."""
         return self._run(_program("rabbitmqctl"), "--quiet", *command)
 
     def evaluate(self, erlang: str) -> str:
@@ -211,7 +198,6 @@ class Private(lives.Private):
         return answer.removeprefix("{ok, ").removesuffix("}")
 
     def start(self) -> None:
-        """See `Server.start`."""
         if self._names is None:
             self._start_names()
         (self.folder / "plugins").write_text("[].")
@@ -220,21 +206,17 @@ class Private(lives.Private):
         self._launch(str(_program("rabbitmq-server")), env=self._environment())
 
     def share_names(self, other: "Private") -> None:
-        """Be known where another node is, so that the two find each other."""
         self._names_port, self._names = other._names_port, other._names
 
     def accepts(self) -> bool:
-        """See `lives.Private.accepts`."""
         return _accepts(self.port)
 
     def kill(self) -> None:
-        """See `Server.kill`."""
         assert self._process is not None
         os.kill(self.pid, 9)
         self._process.wait(PATIENCE)
 
     def stop(self) -> None:
-        """See `Server.stop`."""
         assert self._process is not None
         self.control("stop")
         self._process.wait(PATIENCE)
@@ -319,7 +301,6 @@ def _accepts(port: int) -> bool:
 
 
 def _empty(url: str) -> None:
-    """Delete all that the tests may have made: AMQP cannot list what there is."""
     every = topology(retry_delay=timedelta(seconds=1), queues=(MAIN_QUEUE, *TEST_QUEUES))
     connection = pika.BlockingConnection(pika.URLParameters(url))
     channel = connection.channel()
@@ -340,7 +321,6 @@ class Vhosts:
 
     @contextmanager
     def fresh(self) -> Iterator[str]:
-        """Give the name of one with nothing in it."""
         if not self._fresh:
             self._fresh = [f"test-{token_hex(4)}" for _ in range(_DOZEN)]
             self._change()
@@ -386,12 +366,10 @@ class Contained(lives.Contained):
 
     @contextmanager
     def vhost(self) -> Iterator[str]:
-        """See `Server.vhost`."""
         with self._vhosts.fresh() as name:
             yield f"amqp://guest:guest@127.0.0.1:{self.port}/{name}"
 
     def control(self, *command: str) -> str:
-        """See `Server.control`."""
         status, output = self.container.exec(["rabbitmqctl", "--quiet", *command])
         text: str = output.decode()
         if status:
@@ -399,9 +377,7 @@ class Contained(lives.Contained):
         return text
 
     def evaluate(self, erlang: str) -> str:
-        """See `Server.evaluate`."""
         return self.control("eval", f"{erlang}.")
 
     def accepts(self) -> bool:
-        """See `lives.Contained.accepts`."""
         return _accepts(self.port)

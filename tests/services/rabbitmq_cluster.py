@@ -26,13 +26,11 @@ class Cluster:
 
     @contextmanager
     def vhost(self) -> Iterator[str]:
-        """Give the URL of a vhost with nothing in it: it names all nodes."""
         hosts = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
         with self._vhosts.fresh() as name:
             yield f"amqp://guest:guest@{hosts}/{name}"
 
     def control(self, *command: str) -> str:
-        """Run rabbitmqctl at a node that lives."""
         return self._living().control(*command)
 
     def evaluate(self, erlang: str) -> str:
@@ -43,7 +41,6 @@ class Cluster:
         return next(node for node in self.nodes if node.accepts())
 
     def kill(self) -> None:
-        """Let all die without a word."""
         for node in self.nodes:
             node.kill()
 
@@ -53,14 +50,12 @@ class Cluster:
             node.stop()
 
     def start(self) -> None:
-        """Start all, the last one first: the others wait for who knows the latest."""
         for node in reversed(self.nodes):
             node.start()
 
 
 @contextmanager
 def cluster(folder: Path, *, many: int = MANY) -> Iterator[Cluster]:
-    """Start a cluster with its data in *folder*, and end it."""
     cookie, mark = token_hex(16), token_hex(4)
     names = [f"cronhare-{mark}-{n}@localhost" for n in range(many)]
     nodes: list[Private] = []

@@ -22,7 +22,6 @@ OTHERS = {2, 8601, 9999}
 
 
 def constants() -> Iterator[float]:
-    """Give the numbers that modules name in capitals; of a range its ends."""
     for found in pkgutil.walk_packages(cronhare.__path__, "cronhare."):
         if found.name.endswith(("__main__", ".vfork", ".env")) or ".django" in found.name:
             continue
@@ -47,7 +46,6 @@ def sayable() -> frozenset[float]:
 
 
 def rows() -> dict[str, str]:
-    """Read the first two columns of the page's table."""
     table = re.findall(r"^\| (.+?) \| (.+?) \|", PAGE.read_text(), re.MULTILINE)
     return dict(table[2:])
 

@@ -11,8 +11,6 @@ from cronhare.domain.retries.policy import RetryPolicy
 
 @pytest.fixture
 def read(tmp_path: Path) -> Callable[[str | bytes], JobsFile]:
-    """Give a way to read a text as a jobs file."""
-
     def read(content: str | bytes) -> JobsFile:
         path = tmp_path / "jobs.toml"
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -25,8 +23,6 @@ def read(tmp_path: Path) -> Callable[[str | bytes], JobsFile]:
 def faults(
     read: Callable[[str | bytes], JobsFile],
 ) -> Callable[[str | bytes], list[str]]:
-    """Give a way to hear all that is wrong with a text."""
-
     def faults(content: str | bytes) -> list[str]:
         with pytest.raises(JobsFileInvalid) as refused:
             read(content)

@@ -43,16 +43,6 @@ def test_a_ring_ends_the_wait_even_if_it_came_before(ledger: Path) -> None:
     assert bell.wait(0) is False
 
 
-def test_whatever_name_leads_to_the_ledger_it_is_one_bell(ledger: Path) -> None:
-    bell = listening(ledger)
-    link = ledger.with_name("link")
-    link.symlink_to(ledger)
-
-    ring(link)
-
-    assert bell.wait(HANGS) is True
-
-
 def test_it_is_its_owners_alone_and_goes_with_him(ledger: Path) -> None:
     bell = listening(ledger)
 

@@ -78,14 +78,6 @@ async def test_params_are_posted_as_json_with_what_tells_the_run_from_others() -
     assert ran.stderr.head == "POST https://shop.example: 202 Accepted, 8 bytes\n"
 
 
-async def test_a_get_has_no_body() -> None:
-    http = Http(HttpAnswer(status=200))
-
-    await HttpTaskRunner(http, {}).run(invocation(method="GET"))
-
-    assert (http.asked[0].body, "Content-Type" in http.asked[0].headers) == (b"", False)
-
-
 @pytest.mark.parametrize(
     ("answer", "error_class", "said"),
     [

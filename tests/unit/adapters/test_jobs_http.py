@@ -26,8 +26,6 @@ def read(folder: Path, content: str) -> tuple[Task, ...]:
 
 @pytest.fixture
 def faults(tmp_path: Path) -> Faults:
-    """Give a way to hear all that is wrong with a task."""
-
     def faults(content: str) -> list[str]:
         with pytest.raises(JobsFileInvalid) as refused:
             read(tmp_path, content)

@@ -19,8 +19,6 @@ Read = Callable[[str], JobsFile]
 
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
-    """Give a way to read a text as a jobs file."""
-
     def read(content: str) -> JobsFile:
         path = tmp_path / "jobs.toml"
         path.write_text(content)
@@ -30,13 +28,11 @@ def read(tmp_path: Path) -> Read:
 
 
 def task(read: Read, fields: str, before: str = "") -> Task:
-    """Read one task with these fields, in a file that begins so."""
     [found] = read(f'{before}\n[tasks.t]\nid = 1\ncommand = ["true"]\n{fields}\n').tasks
     return found
 
 
 def row_policy(read: Read, fields: str, *, task: str = "", before: str = "") -> RetryPolicy | None:
-    """Read the policy in the row of one schedule with these fields."""
     text = f'{before}\n[tasks.t]\nid = 1\ncommand = ["true"]\n{task}\n[schedules.s]\ntask = "t"\n'
     [draft] = read(f'{text}schedule = "@daily"\n{fields}\n').drafts
     return draft.retry

@@ -33,7 +33,6 @@ Faults = Callable[[str | bytes], list[str]]
 
 
 def one(read: Read, fields: str) -> ScheduleDraft:
-    """Read one schedule with these fields."""
     [draft] = read(f'{TASK}[schedules.s]\ntask = "t"\n{fields}\n').drafts
     return draft
 

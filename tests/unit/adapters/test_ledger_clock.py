@@ -117,8 +117,6 @@ def test_a_file_has_the_time_of_its_host_whatever_becomes_of_it(step: timedelta)
 
 
 class SlowAnswers:
-    """A server whose answer takes *back* to come back."""
-
     def __init__(self, server: FrozenClock, node: FrozenClock) -> None:
         self.back = timedelta(0)
         self._clocks = server, node

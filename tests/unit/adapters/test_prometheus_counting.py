@@ -19,8 +19,6 @@ SECOND = timedelta(seconds=1)
 
 
 class Counted:
-    """A process that counts, and its answer."""
-
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
         self.metrics: MetricsPort = PrometheusMetrics(self.registry, now=self.now)

@@ -5,8 +5,6 @@ from cronhare.entrypoints.signals import LEAVING, ForcedExit
 
 
 class Seconds:
-    """A clock that stands at the end of time, once somebody has waited."""
-
     def __init__(self, *times: float) -> None:
         self._times = list(times)
 
@@ -15,7 +13,6 @@ class Seconds:
 
 
 def limits(signals: int, *, grace: float) -> list[float]:
-    """The ends that so many signals at 1,000 told, from then on."""
     forced_exit = ForcedExit(grace=grace, clock=lambda: 1000.0)
     for _ in range(signals):
         forced_exit.signalled()

@@ -56,7 +56,6 @@ class Plant:
             self.start()
 
     def start(self) -> None:
-        """Let the owner start what is due, by the ledger's time as it knows it."""
         start = StartRequest(execution_id=self.house.only.id, attempt=1, nacks=NO_NACKS)
         self.house.attempts.start([start], now=self.kept.now(), node="bee-7", lease=LEASE)
 
@@ -70,7 +69,6 @@ class Plant:
             self._every(renewed_every(LEASE), self._renew)
 
     def look(self) -> None:
-        """Let the scheduler make a round."""
         try:
             self.rounds.round()
         except LedgerUnavailable:
@@ -87,7 +85,6 @@ class Plant:
 
     @property
     def state(self) -> State:
-        """How the execution stands."""
         return self.house.only.state
 
     def _every(self, rest: timedelta, what: Callable[[], None]) -> None:

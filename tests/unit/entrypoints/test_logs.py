@@ -104,12 +104,6 @@ def test_a_json_line_carries_it_unharmed_and_unseen(hostile: str) -> None:
     assert (read["message"], read["type"], read["stack"]) == (shown, shown, shown)
 
 
-def test_what_people_write_stays_as_it_is() -> None:
-    said = line(logging.INFO, "naïve Grüße 日本語 🐇 ⚠️ 50\N{NO-BREAK SPACE}%\ttab \\ back")
-
-    assert said.endswith("naïve Grüße 日本語 🐇 ⚠️ 50\N{NO-BREAK SPACE}%\ttab \\ back")
-
-
 def test_what_is_too_long_for_a_log_loses_its_middle() -> None:
     context = {"type": "t" * 10**6}
 

@@ -155,8 +155,6 @@ def test_a_process_that_begins_or_ends_is_not_ready() -> None:
 
 
 class Asked:
-    """A probe server, and what it answers."""
-
     def __init__(self, port: int) -> None:
         self.port = port
 

@@ -66,12 +66,6 @@ def read(imported: Imported) -> dict[str, Any]:
     return tomllib.loads(imported.text)
 
 
-def schedule_of(text: str, host: Host = HOST) -> dict[str, Any]:
-    (schedule,) = read(carry(user_table(text), host=host))["schedules"].values()
-    assert isinstance(schedule, dict)
-    return schedule
-
-
 def task_of(text: str, host: Host = HOST) -> dict[str, Any]:
     (task,) = read(carry(user_table(text), host=host))["tasks"].values()
     assert isinstance(task, dict)
@@ -146,12 +140,6 @@ def test_names_go_on_over_several_files() -> None:
     assert list(jobs["tasks"]) == ["a", "shop-a", "a-2"]
 
 
-def test_reboot_becomes_a_run_at_the_boot() -> None:
-    carried = schedule_of("@reboot run\n")
-
-    assert carried == {"task": "run", "on_boot": True, "retry": ONCE}
-
-
 def test_the_shell_of_the_crontab_runs_the_command() -> None:
     task = task_of("SHELL=/bin/bash\n@daily shopt -s globstar; run\n")
 
@@ -174,17 +162,6 @@ def test_tz_reaches_the_command_but_not_the_schedule() -> None:
     assert read(imported)["tasks"]["run"]["env"] == {"TZ": "Asia/Tokyo"}
     assert read(imported)["schedules"]["run"]["timezone"] == "Europe/Berlin"
     assert imported.findings[0].verdict is Verdict.CHANGED
-
-
-@pytest.mark.parametrize(
-    "name", ["MAILFROM", "CONTENT_TYPE", "LOGNAME", "CRON_IPC_FD", "RETRY_COUNT"]
-)
-def test_settings_that_mean_nothing_here_are_left_out_with_a_reason(name: str) -> None:
-    imported = carry(user_table(f"{name}=x\n@daily run\n"))
-
-    assert imported.findings[0].verdict is Verdict.LEFT_OUT
-    assert imported.findings[0].reasons
-    assert "env" not in read(imported)["tasks"]["run"]
 
 
 @pytest.mark.parametrize(
