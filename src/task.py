@@ -78,8 +78,6 @@ _MOST_TYPES = 8
 
 
 class _TaskError(Exception):
-    """A failure with a class."""
-
     error_class: str
 
     def __init__(self, message: str = "", *, code: str | None = None) -> None:
@@ -205,7 +203,6 @@ def language_id() -> int | None:
 
 
 def topic() -> str | None:
-    """The topic of the event that this run is; None of any other run."""
     return _variables().get("CRON_TOPIC")
 
 
@@ -333,7 +330,6 @@ class Given:
     def __init__(
         self, variables: Mapping[str, str], params: str, send: Callable[[bytes], None]
     ) -> None:
-        """*params* is JSON, *send* takes the lines of reports."""
         self.variables, self.params, self.send = variables, params, send
 
 
@@ -506,7 +502,6 @@ def _wait_of(error: Exception) -> object:
 
 
 def _message_of(error: Exception) -> str:
-    """`KeyError: 'x'` for an unexpected one, as Python has it; else the sentence alone."""
     name = type(error).__name__
     try:
         text = str(error)
@@ -570,7 +565,6 @@ def _asked_wait(given: object) -> dict[str, object]:
 
 
 def _send(message: dict[str, object]) -> None:
-    """Send one line."""
     if _ipc is None and _given() is None:
         return
     import json  # noqa: PLC0415 - see params

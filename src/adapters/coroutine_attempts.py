@@ -47,7 +47,6 @@ class CoroutineRunner(abc.ABC):
             del self._running[invocation.execution_id]
 
     def stop(self, execution_id: int, reason: StopReason) -> bool:
-        """See `TaskRunnerPort.stop`; there is nothing to wait for."""
         if execution_id not in self._running:
             return False
         working, reasons = self._running[execution_id]
@@ -67,7 +66,6 @@ class CoroutineRunner(abc.ABC):
 
 
 def failed(why: str, error_class: ErrorClass) -> AttemptResult:
-    """End an attempt badly, for a reason that needs no code."""
     error = TaskError(message=why, error_class=error_class)
     return AttemptResult(outcome=Outcome(ending=Ending.FAILED, error=error))
 

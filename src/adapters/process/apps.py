@@ -22,7 +22,7 @@ from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
 
 from .attempt import STOPPED, Attempt, ended_by_us
 from .environment import Account, app_environment, environment
-from .kept import Host, Pool
+from .kept import Pool
 from .link import Link
 from .loops import Loops
 from .runner import ProcessRunner, Started
@@ -61,7 +61,7 @@ class AppInterpreter(ProcessRunner):
         loop = asyncio.get_running_loop()
         self.imported: asyncio.Future[Imported] = loop.create_future()
         self._kept: dict[int, Started] = {}
-        self._hosts: dict[tuple[object, ...], Host] = {}
+        self._hosts: dict[tuple[object, ...], Pool | Loops] = {}
         self._reach: dict[int, Callable[[int], None]] = {}
         self._suspects = suspects
         start = partial(_start, call=call, environ=environ)
@@ -93,7 +93,6 @@ class AppInterpreter(ProcessRunner):
         return partial(self._signal, id_)
 
     async def run(self, invocation: Invocation, *, memory: int | None = None) -> AttemptResult:
-        """See `ProcessRunner.run`."""
         if self._kept_by(invocation) is Executor.ASYNC:  # its child watches over that of all
             memory = None
         return await super().run(invocation, memory=memory)
@@ -116,7 +115,7 @@ class AppInterpreter(ProcessRunner):
         if self._reach.pop(id_, None) is None:
             super()._forget(id_)
 
-    def _host(self, task: Task, executor: Executor, account: Account | None) -> Host:
+    def _host(self, task: Task, executor: Executor, account: Account | None) -> Pool | Loops:
         ids = None if account is None else tuple(account.ids)
         host = self._hosts.get(place := (executor, ids, task.cwd))
         if host is None:
@@ -245,7 +244,6 @@ class PythonRunner:
             self._close_unused(interpreter)
 
     async def _run_as_process(self, invocation: Invocation, call: PythonCall) -> AttemptResult:
-        """Run it in an interpreter that imports the app for itself."""
         module, folder = f"{_ROOM}.calling", str(call.folder or "")
         command = (sys.executable, "-m", module, call.app, invocation.task.name, folder)
         task = attrs.evolve(invocation.task, python=None, command=command)
@@ -315,13 +313,11 @@ class PythonRunner:
 
 
 def _failed(why: str) -> AttemptResult:
-    """End an attempt that has not begun, and may at another time."""
     error = TaskError(message=why, code=NOT_IMPORTED, error_class=ErrorClass.TRANSIENT)
     return AttemptResult(outcome=Outcome(ending=Ending.FAILED, error=error))
 
 
 def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
-    """Variables as bytes, so that a child has less to do."""
     return {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
 
 

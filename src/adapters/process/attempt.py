@@ -109,11 +109,9 @@ class Attempt:
         self._pipes, self.pid = [], None
 
     def report(self, lines: bytes) -> None:
-        """Take messages that came by another way than an IPC pipe."""
         self._handle(self._messages.feed(lines))
 
     def write(self, fd: int, data: bytes) -> None:
-        """Take output that came by another way than a pipe."""
         (self._stdout if fd == 1 else self._stderr).feed(data)
 
     def condemn(self, message: str | None, stack: str) -> None:
@@ -400,7 +398,6 @@ def ended_by_us(
 
 
 def resident(pid: int | None) -> int:
-    """The bytes of memory that a process holds; 0 if it has ended."""
     try:
         with open(f"/proc/{pid}/statm", "rb") as file:  # noqa: PTH123 - a name of the kernel's
             return int(file.read().split()[1]) * _PAGE
@@ -459,7 +456,6 @@ def user_unavailable(task: Task, error: UserUnavailable) -> Outcome:
 
 
 def signal_name(signum: int) -> str:
-    """`SIGKILL` for 9; a number that has no name as it is."""
     try:
         return signal.Signals(signum).name
     except ValueError:

@@ -15,7 +15,6 @@ import socket
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
 
 from cronhare.domain.schedules.task import Task
 
@@ -54,7 +53,6 @@ class KeptChild(ABC):
         self._loop = asyncio.get_running_loop()
         self._unpacker = Unpacker()
         self._outbox = bytearray()
-        self._has_unread = False  # it has ended before it read all that it was sent
         self._is_stuck = False
         self._kill_timer: asyncio.TimerHandle | None = None
         self._line, theirs = socket.socketpair()
@@ -88,7 +86,7 @@ class KeptChild(ABC):
     def lost(self, why: str) -> None:  # noqa: ARG002 - see Started
         """See `Started`. Its runs are told by themselves."""
         self.is_usable = False
-        self._settle_lost()
+        self._settle(None)
         self._release()
 
     def retire(self) -> None:
@@ -113,7 +111,6 @@ class KeptChild(ABC):
         except BlockingIOError:
             pass
         except OSError:  # its end is told by the interpreter
-            self._has_unread = True
             self._outbox.clear()
         if bool(self._outbox) != self._is_stuck:
             self._is_stuck = bool(self._outbox)
@@ -127,8 +124,7 @@ class KeptChild(ABC):
             chunk = self._line.recv(_RECEIVE)
         except BlockingIOError:
             return False
-        except OSError:  # ECONNRESET alone: of a socket with unread data the other end is told so
-            self._has_unread = True
+        except OSError:  # ECONNRESET alone, if it has not read all
             chunk = b""
         try:
             for frame in self._unpacker.feed(chunk):
@@ -161,8 +157,9 @@ class KeptChild(ABC):
         for pipe in self.pipes:
             pipe.end()
 
+    @abstractmethod
     def _last_descriptor(self) -> int:
-        return os.open(os.devnull, os.O_RDWR)
+        """Make what is its descriptor 3."""
 
     @abstractmethod
     def attempts(self) -> Collection[Attempt]:
@@ -175,22 +172,8 @@ class KeptChild(ABC):
     def _handle(self, frame: Frame) -> None: ...
 
     @abstractmethod
-    def _settle(self, report: Frame) -> None: ...
-
-    @abstractmethod
-    def _settle_lost(self) -> None: ...
-
-
-class Host(Protocol):
-    """Where runs of one app and user go: a pool, or a loop."""
-
-    def begin(self, id_: int, attempt: Attempt, frame: Frame) -> Callable[[int], None]:
-        """Begin a run; give what sends signals to it.
-
-        Raises:
-            OSError: no child can be had.
-        """
-        ...
+    def _settle(self, report: Frame | None) -> None:
+        """End its runs; without a report they are told by others, with their interpreter's end."""
 
 
 class _Run:
@@ -296,7 +279,6 @@ class PoolChild(KeptChild):
             self._send(marshal.loads(run.packet))  # noqa: S302 - our own
 
     def _drain(self) -> int:
-        """Take all that is in the queue; count it."""
         count = 0
         with contextlib.suppress(BlockingIOError):
             while self._theirs.recv(LARGEST_PACKET, socket.MSG_DONTWAIT):
@@ -359,10 +341,10 @@ class PoolChild(KeptChild):
             run.child = None
         return taken
 
-    def _settle(self, report: Frame) -> None:
+    def _settle(self, report: Frame | None) -> None:
         has_begun = self._drain() < len(self.runs)
         runs = self._all_back()
-        if not runs:
+        if not runs or report is None:
             return
         first = runs[0]
         if not has_begun and self._has_run:  # else whatever ends it so would end all others
@@ -383,9 +365,6 @@ class PoolChild(KeptChild):
         else:
             self._pool.suspect(first.attempt.invocation.execution_id)
             first.attempt.hand_back(f"handed back: its child ended, {why}; it is run alone next")
-
-    def _settle_lost(self) -> None:
-        self.runs.clear()  # they are told as well
 
     def _close_line(self) -> None:
         super()._close_line()
@@ -422,8 +401,7 @@ class Pool:
         self._was_freed = self.waits = False
         self._warned: set[tuple[str | None, str]] = set()
 
-    def begin(self, id_: int, attempt: Attempt, frame: Frame) -> Callable[[int], None]:  # noqa: ARG002 - see Host
-        """See `Host.begin`."""
+    def begin(self, id_: int, attempt: Attempt, frame: Frame) -> Callable[[int], None]:  # noqa: ARG002 - as of `Loops`
         run = _Run(self, attempt, frame, self._loop.time())
         self._waiting.append(run)
         try:
@@ -459,7 +437,6 @@ class Pool:
             log.warning("%s", text, extra={"action": "pool.dirty"})
 
     def _hand_out(self) -> None:
-        """Give runs to children, as long as there are any for them."""
         while self._waiting:
             run = self._waiting[0]
             if not run.attempt.over.done():

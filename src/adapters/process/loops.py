@@ -181,8 +181,10 @@ class LoopChild(KeptChild):
         """The run, if its child has had no other; else it is unknown which one it is."""
         return set(self._attempts) if self._runs == 1 else set()
 
-    def _settle(self, report: Frame) -> None:
+    def _settle(self, report: Frame | None) -> None:
         ended, self._attempts = self._attempts, {}
+        if report is None:
+            return
         if self._guilty is None:
             self._guilty = set(ended) if self._runs == 1 or report["failure"] else set()
             self._why = "ended by itself"
@@ -207,9 +209,6 @@ class LoopChild(KeptChild):
         if len(self._handed_back) > _MOST_HANDED_BACK:
             self._handed_back.clear()
 
-    def _settle_lost(self) -> None:
-        self._attempts.clear()  # they are told as well
-
     def _release(self) -> None:
         super()._release()
         if self._ping_timer is not None:
@@ -229,7 +228,6 @@ class Loops:
         self._current: LoopChild | None = None
 
     def begin(self, id_: int, attempt: Attempt, frame: Frame) -> Callable[[int], None]:
-        """See `Host.begin`."""
         child = self._current
         if child is None or not child.is_usable:
             child = self._current = self._new()

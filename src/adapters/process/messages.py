@@ -184,11 +184,9 @@ class MessageReader:
         self._broken = 0
 
     def feed(self, chunk: bytes) -> list[Message]:
-        """Take in what the task wrote; return the messages that are complete."""
         return list(self._read(self._lines.feed(chunk)))
 
     def end(self) -> list[Message]:
-        """Return a last message that has no line end."""
         return list(self._read(self._lines.rest()))
 
     def _read(self, lines: Iterable[Line]) -> Iterator[Message]:

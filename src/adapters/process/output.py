@@ -26,7 +26,6 @@ class Pipe:
     """A pipe from a task to *sink*. The end at *writer* is for the task: we do not close it."""
 
     def __init__(self, sink: Callable[[bytes], None], *, chunk: int = CHUNK) -> None:
-        """*sink* is given at most *chunk* bytes at a time."""
         self._sink = sink
         self._chunk = chunk
         self._reader, self.writer = os.pipe()
@@ -214,7 +213,6 @@ class LineSplitter:
         return chunk.count(b"\n") + self._skipping - is_counted
 
     def rest(self) -> Iterator[Line]:
-        """Yield the last line of a stream that did not end with a line end."""
         if self._begun:
             yield from self._end()
 
@@ -275,7 +273,6 @@ class AttemptLog:
         self.wants_lines = _logger.isEnabledFor(logging.INFO)
 
     def spawned(self, pid: int) -> None:
-        """Log as this process from now on."""
         self._pid, self._extra = f":{pid}", {}
         self.info("Process spawned (instant mode)")
 
@@ -319,7 +316,6 @@ class AttemptLog:
         return not self._closed
 
     def line(self, line: Line) -> None:
-        """Write a line of output, unless there is no room for it."""
         text = loggable(line)
         size = len(printable(text)) + LINE
         self._closed = not self.is_open or self._left < size
@@ -331,7 +327,6 @@ class AttemptLog:
         self.info(text)
 
     def omit(self, lines: int) -> None:
-        """Count lines of output that are not logged."""
         self._omitted += lines
 
     def report_omitted(self) -> None:

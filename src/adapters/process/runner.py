@@ -159,13 +159,11 @@ class ProcessRunner:
         link.send(frame, descriptors)
 
     def _forget(self, id_: int) -> None:
-        """Delete what was written for an attempt; a warden that ends deletes it by itself."""
         if self._link is not None:
             with contextlib.suppress(OSError):
                 os.unlink(_params_file(self._link, id_))  # noqa: PTH108 - pathlib is slower, and this is hot
 
     def _work(self, task: Task, env: Mapping[str, str]) -> Frame:
-        """What a frame says of the work itself."""
         return {"argv": task.command, "env": env}
 
     def _signal(self, id_: int, signum: int) -> None:

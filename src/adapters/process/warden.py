@@ -101,7 +101,6 @@ class Unpacker:
         self._buffer = bytearray()
 
     def feed(self, chunk: bytes) -> Iterator[Frame]:
-        """Take in *chunk*; yield every frame that is complete."""
         buffer = self._buffer
         buffer += chunk
         while len(buffer) >= _LENGTH.size:
@@ -334,11 +333,9 @@ class _Failures:
         self._said: dict[int, list[str | int]] = {}
 
     def report(self, step: str, number: int) -> None:
-        """In the child: report the step that failed, and the errno."""
         os.write(self._writable, f"{os.getpid()} {number} {step}\n".encode())
 
     def of(self, pid: int) -> list[str | int] | None:
-        """Return the report of a child that has ended."""
         try:
             for line in os.read(self._readable, _RECEIVE).decode().splitlines():
                 child, number, step = line.split(maxsplit=2)
@@ -454,7 +451,6 @@ class _Children:
 
 
 def _first_line(path: str) -> str:
-    """Quote a script's first line, in ASCII; nothing of a program, or where it cannot be read."""
     try:
         with open(path, "rb") as script:  # noqa: PTH123 - pathlib is heavy
             line = script.readline(128)
@@ -466,7 +462,6 @@ def _first_line(path: str) -> str:
 def _set_up_child(
     task: Frame, fds: Sequence[int], failures: _Failures, warden: int, become: Become
 ) -> NoReturn:
-    """In the child: become the command, or report the step that failed."""
     step = "prepare"
     try:
         os.setsid()
@@ -534,7 +529,6 @@ def _exec_command(task: Frame) -> NoReturn:
 
 
 def _places(name: str, search: str) -> list[str]:
-    """Where a command may be, with *search* as its PATH."""
     if "/" in name:
         return [name]
     return [f"{folder or '.'}/{name}" for folder in search.split(":")]
@@ -574,7 +568,6 @@ def _have_default_signals() -> None:
 
 
 def set_up_descriptors(inherited: int) -> socket.socket:
-    """Reserve the numbers of a task's descriptors."""
     control = fcntl.fcntl(inherited, fcntl.F_DUPFD_CLOEXEC, _CONTROL_FD)
     os.close(inherited)
     os.closerange(IPC_FD, _CONTROL_FD)

@@ -204,7 +204,6 @@ class App:
             await to_thread(close_clients)
 
     def load(self) -> None:
-        """Import the modules of *include*, which register their tasks."""
         for module in self._include:
             import_module(module)
 

@@ -52,7 +52,6 @@ _stop = _Stop()
 
 
 def listen() -> None:
-    """Let SIGTERM reach the task."""
     signal.signal(signal.SIGTERM, _stop)
 
 
@@ -78,7 +77,6 @@ def find(app: App, name: str) -> Task[..., Any]:
 
 
 def context() -> Context:
-    """Make the context of this process's attempt, by its variables."""
     return Context(
         due_at=task.due_at() or datetime.now(UTC),
         attempt=task.attempt(),

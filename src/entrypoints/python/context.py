@@ -59,7 +59,6 @@ class Snooze:
     """Returned by a task: run it again *after* that time. It costs no attempt."""
 
     def __init__(self, after: timedelta | str | float) -> None:
-        """*after* is a duration, its text such as `"30s"`, or seconds."""
         self.seconds = as_span(after).total_seconds()
         if self.seconds < 0:
             raise ValueError(f"a task cannot be put off by {after}")

@@ -38,8 +38,6 @@ _STACK_FD = 3
 
 
 class _Run:
-    """What is known of a run while it goes on."""
-
     __slots__ = ("ctx", "given", "id", "is_cancelled", "work")
 
     def __init__(self, id_: int, given: task.Given) -> None:
@@ -72,7 +70,6 @@ class Coroutines:
         self._is_flushing = False
 
     def serve(self) -> int:
-        """Serve; give the exit status."""
         task.ask(_given)
         for fd, name in ((1, "stdout"), (2, "stderr")):
             _replace_stream(name, io.TextIOWrapper(_Printed(fd, self._print), write_through=True))
@@ -159,7 +156,6 @@ class Coroutines:
         self._send({"report": id_, "lines": line})
 
     def _print(self, fd: int, data: bytes) -> None:
-        """Take what the current run prints."""
         run = _current.get()
         if run is None or run.id not in self._runs:
             while data:

@@ -106,7 +106,6 @@ class ReusedChild:
         self._remains = Remains(self._line.fileno(), self._queue.fileno())
 
     def serve(self) -> int:
-        """Serve; give the exit status, below zero for a signal to die of."""
         while packet := self._queue.recv(LARGEST_PACKET):
             frame = self._receive() if packet == LARGE else marshal.loads(packet)  # noqa: S302 - as of a warden
             if frame is None:

@@ -67,7 +67,6 @@ class Task(Generic[P, R]):
 
     @property
     def own_table(self) -> Table:
-        """Its own schedule, as a jobs file would say it."""
         return {"task": self.name, "manual": True, **self.run_words}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - see `PlainTask` and others
@@ -151,7 +150,6 @@ class Call(Generic[R_co]):
         params: Mapping[str, Any],
         **asked: Unpack[Options],
     ) -> None:
-        """*params* have been checked."""
         refuse_foreign(asked)
         self.task = task
         self.params = dict(params)

@@ -175,7 +175,6 @@ class TaskWords(AlertWords, total=False):
 
 
 def written(words: Mapping[str, object]) -> Table:
-    """Write words as a jobs file has them; what is None is not said."""
     return {
         name.removesuffix("_"): _written(value)
         for name, value in words.items()

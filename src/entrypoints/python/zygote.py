@@ -81,7 +81,6 @@ def _tell(control: socket.socket, frame: Frame) -> None:
 
 
 def _warm(app: App) -> None:
-    """Do once what each child would do for itself."""
     for each in app.tasks.values():
         with contextlib.suppress(Exception):  # its run will tell
             each.signature.convert({})
