@@ -25,7 +25,6 @@ from cronhare.domain.events.outbox import OutboxRow, OutboxState
 from cronhare.domain.retries.limits import BreakerPolicy, BreakerState, BudgetPolicy, RetryLimits
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.keys import standalone_queue
-from cronhare.domain.schedules.planning import Plan
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import LANES, MAIN_QUEUE, topology
 from cronhare.ports.attempts import Finish
@@ -118,28 +117,6 @@ def test_a_missing_ledger_is_told_with_its_cure_and_not_made(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_runs_that_nobody_begins_are_an_outage_with_the_queues_to_serve(applied: Path) -> None:
-    shell = Shell(applied)
-    assert shell("run", "nightly").status == 0
-    fresh = shell("doctor")
-    _by_hand(
-        applied,
-        "UPDATE SchedulerExecution SET executed_at = '2026-01-01 00:00:00.000000', "
-        "next_attempt_at = NULL, queue = 'mails'",
-    )
-    unsent = shell("doctor")
-    _by_hand(
-        applied, "UPDATE SchedulerExecution SET state = 'published', published_at = executed_at"
-    )
-    unserved = shell("doctor", "--jobs", "jobs.toml")
-
-    assert (fresh.status, unsent.status, unserved.status) == (0, 3, 3)
-    for said in (unsent, unserved):
-        assert "1 run waits since 2026-01-01 00:00:00Z in mails, and nothing runs" in said.out
-    assert "`cronhare up --jobs JOBS.TOML`" in unsent.out
-    assert "`cronhare up --jobs jobs.toml`" in unserved.out
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -215,19 +192,6 @@ def test_what_a_target_lacks_in_this_shell_stops_no_command(tmp_path: Path) -> N
     assert f"ops was not told: {why}" in tried.out
     assert [subject for subject, _ in told(said, "note")].count("notify") == 1
     assert "notify" in [subject for subject, _ in told(said, "warning")]
-
-
-def test_a_file_that_nothing_was_applied_from_and_a_misspelt_setting_are_warnings(
-    applied: Path,
-) -> None:
-    (applied / "others.toml").write_text('[tasks.other]\nid = 2\ncommand = ["true"]\n')
-
-    said = Shell(applied)("doctor", "--jobs", "others.toml", "--json", CRON_MAX_RETRY="3")
-
-    assert said.status == 0
-    assert [subject for subject, _ in told(said, "warning")] == ["settings", "sources"]
-    assert "1 schedule of jobs.toml, another file: nightly" in said.out
-    assert "did you mean CRON_MAX_RETRIES?" in said.out
 
 
 def test_a_broker_that_is_away_is_told_without_a_line_of_log(applied: Path) -> None:
@@ -315,22 +279,6 @@ def test_what_is_due_and_not_claimed_is_seen_by_its_name(
     assert activity is not None
     assert activity.overdue == [Late("report", claimed_at + MINUTE)]
     assert activity.last_claim == LastClaim(claimed_at, "ant")
-
-
-def test_what_cannot_be_planned_is_not_overdue(
-    sqlite: Ledger, sqlite_engine: Engine, clock: FrozenClock
-) -> None:
-    sqlite.add("report")
-    clock.advance(2 * MINUTE)
-    sqlite.claims.claim_due(
-        now=clock.now(), limit=9, node="ant", planner=lambda _: Plan(problem="unknown zone")
-    )
-
-    activity = look(sqlite_engine, clock).activity
-
-    assert activity is not None
-    assert activity.next_due == clock.now() - MINUTE
-    assert activity.overdue == []
 
 
 def test_quarantined_runs_are_counted_until_they_are_resolved(

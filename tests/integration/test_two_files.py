@@ -191,27 +191,6 @@ def test_a_number_that_two_files_give_is_refused_with_both_places(shell: Shell) 
     assert names == ["jobs"]
 
 
-def test_the_doctor_and_the_lists_tell_whose_task_is_whose(shell: Shell) -> None:
-    shell("db", "upgrade")
-    for name in TABLES:
-        assert shell("apply", f"{name}.toml").status == 0
-    with opened(f"sqlite:///{shell.folder}/cronhare.sqlite3") as ledger:
-        ledger.ask_for_runs(1)
-
-    doctor = shell("doctor", "--jobs", "jobs.toml", "--json")
-    listed = shell("executions", "list")
-    shown = shell("executions", "show", "1")
-    as_json = shell("executions", "show", "1", "--json").json()["execution"]
-
-    assert doctor.status == 3
-    whats = [each["what"] for each in doctor.json()["findings"] if each["subject"] == "sources"]
-    assert any(what.startswith("Queue cron_scheduler has schedules of") for what in whats)
-    assert "1 schedule of user.toml, another file: user" in whats
-    assert "echo" in listed.out
-    assert "echo of jobs.toml (worker " in shown.out
-    assert (as_json["source"], as_json["task_name"]) == ("jobs.toml", "echo")
-
-
 def test_files_that_the_ledger_would_take_for_one_are_refused(shell: Shell) -> None:
     text = (shell.folder / "jobs.toml").read_text()
     shell.write(f'source = "jobs.toml"\n{text}', "copy.toml")

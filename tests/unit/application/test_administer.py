@@ -5,7 +5,6 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.adapters.system.host import this_boot
 from cronhare.application.administration.changing import runs as commands
 from cronhare.application.administration.changing.runs import CannotRun
 from cronhare.application.administration.jobs_file.difference import Change, FieldChange, difference
@@ -229,17 +228,6 @@ async def test_a_poison_pill_that_is_released_crashes_three_times_anew() -> None
     assert [row.crash_count for row in house.records.archive(EVERY_FAILURE)] == [3, 3]
 
 
-async def test_one_unknown_id_keeps_the_others_from_being_replayed() -> None:
-    house = House(script=always(failure()), policy=RetryPolicy(attempts=1))
-    await run(house)
-    [archived] = house.records.archive()
-
-    with pytest.raises(NotFound):
-        house.administrator.replay([archived.id, 99], actor=ADA)
-
-    assert house.only.state is State.FAILED
-
-
 # At boot
 
 
@@ -277,12 +265,6 @@ def test_what_is_off_or_paused_begins_neither_at_a_start_nor_at_a_boot() -> None
     assert [one.id for one in house.records.executions(ExecutionFilter())] == [run.id]
 
 
-def test_this_host_was_booted() -> None:
-    assert this_boot().name
-    assert this_boot().ago > 0
-    assert this_boot().name == this_boot().name
-
-
 # Switching
 
 
@@ -291,19 +273,6 @@ def test_this_host_was_booted() -> None:
 
 def exporter(house: House) -> Exporter:
     return Exporter(house.schedules)
-
-
-def test_rows_by_hand_get_names_for_their_tasks() -> None:
-    house = House()
-    house.add("one")
-    apply(house, NIGHTLY)
-
-    [draft] = exporter(house).choose([], source=None, by_hand=True).drafts
-
-    assert draft.task_name == f"{REPORT.ref.type}-{REPORT.ref.id}"
-    assert exporter(house).differences([draft], source="new.toml") == {
-        "one": ["source", "task_name"]
-    }
 
 
 def test_to_choose_a_part_of_a_source_names_what_the_file_would_disable() -> None:

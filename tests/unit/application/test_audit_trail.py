@@ -1,14 +1,11 @@
 """No change is without an entry, and each entry says what became of it."""
 
 from collections.abc import Sequence
-from datetime import timedelta
-from uuid import UUID
 
 import pytest
 
 from cronhare.adapters.sql.access import SqlAuditStore
 from cronhare.application.administration.audit import AuditTrail
-from cronhare.application.administration.changing.replays import RequestReused
 from cronhare.application.administration.changing.runs import CannotPause
 from cronhare.application.administration.changing.schedules import NameTaken, ScheduleDesk
 from cronhare.application.administration.reading.lookup import NotFound
@@ -169,30 +166,3 @@ def test_what_leaves_the_change_open_is_unknown(error: BaseException, outcome: s
         raise error
 
     assert told(house) == [("schedule.run", "nightly", outcome)]
-
-
-def test_a_request_that_is_asked_again_has_changed_nothing() -> None:
-    house = House()
-    house.add("nightly", schedule=None)
-
-    def ask(params: str | None) -> None:
-        house.clock.advance(timedelta(seconds=1))
-        house.administrator.run_now(
-            "nightly",
-            params=params,
-            actor=CI,
-            request=UUID(int=1),
-        )
-
-    ask('{"n":1}')
-    ask('{"n": 1}')
-    ask(None)
-    with pytest.raises(RequestReused):
-        ask('{"n":2}')
-
-    *begun, reused = entries(house)
-    assert [each.outcome for each in begun] == ["done", "unchanged", "unchanged"]
-    assert (reused.outcome, reused.problem) == (
-        "refused",
-        "it began execution 1, with other params",
-    )

@@ -18,10 +18,8 @@ from cronhare.ports.inspection import (
     InMemory,
     LaneReport,
     LaneState,
-    Late,
     LedgerFacts,
     LedgerInspectionPort,
-    Owner,
     ScheduleFacts,
     Severity,
     Unreachable,
@@ -77,25 +75,6 @@ def examine(
 
 def subjects(findings: Sequence[Finding], severity: Severity) -> list[str]:
     return [finding.subject for finding in findings if finding.severity is severity]
-
-
-@pytest.mark.parametrize(
-    ("broker", "start"),
-    [(RABBIT, "cronhare scheduler"), (InMemory(), "cronhare up --jobs JOBS.TOML")],
-)
-def test_beside_a_broker_in_memory_nobody_is_sent_to_a_scheduler_which_refuses_it(
-    broker: BrokerFacts | InMemory, start: str
-) -> None:
-    gone = Owner(name="ant-7", running=1, lease_until=NOON - timedelta(minutes=10))
-    late = [Late("hourly", NOON - timedelta(minutes=10))]
-    activity = Activity(now=NOON, next_due=late[0].since, overdue=late, owners=[gone])
-
-    findings = examine(Ledger(attrs.evolve(LEDGER, activity=activity)), Broker(broker))
-
-    cures = [each.cure or "" for each in findings if each.severity is Severity.ERROR]
-    assert len(cures) == 2
-    assert all(f"start `{start}`" in cure for cure in cures)
-    assert ("cronhare scheduler" in "".join(cures)) is (broker is RABBIT)
 
 
 def test_both_servers_may_be_away_and_both_are_told() -> None:

@@ -11,8 +11,7 @@ from cronhare.application.administration.reading.lookup import find_schedule
 from cronhare.application.administration.story import Explanation, explain_execution
 from cronhare.application.administration.views.failures import FailureView
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.claims import NOT_BESIDE
-from cronhare.domain.lifecycle.orders import BackfillOrder, Replay, halted
+from cronhare.domain.lifecycle.orders import BackfillOrder, Replay
 from cronhare.domain.lifecycle.transitions import cancel_for, end, overruled
 from cronhare.domain.retries.limits import BreakerPolicy, RetryLimits
 from cronhare.domain.retries.outcome import Ending
@@ -197,38 +196,6 @@ def test_what_keeps_a_day_off_keeps_a_backfill_off_too() -> None:
         assert RUNS_PAST_INSTANTS not in told.because
         assert told.because[-1].startswith("A backfill leaves it out as well")
         assert "`cronhare run report` runs it now" in told.because[-1]
-
-
-@pytest.mark.parametrize("is_recorded", [False, True])
-def test_what_stays_alive_has_no_backfill(is_recorded: bool) -> None:
-    house = House()
-    house.add(stay_alive=True, misfire=Misfire(policy=MisfirePolicy.SKIP))
-    if is_recorded:
-        house.clock.advance(10 * MINUTE)
-        house.dispatcher.tick(house.now)
-
-    told = ask(house, NOON + MINUTE if is_recorded else NOON - MINUTE)
-
-    assert told.because[-1] == f"No backfill runs it: {NOT_BESIDE}."
-
-
-def test_a_stopped_backfill_that_has_an_instant_is_to_be_resumed() -> None:
-    house = House()
-    house.add()
-    store = SqlReplayStore(house.engine, house.clock)
-    for _ in range(2):
-        order = BackfillOrder(
-            scheduler_id=find_schedule(house.schedules, "report").id,
-            schedule="report",
-            since=NOON - MINUTE,
-            until=NOON,
-        )
-        store.order(order, now=house.now)
-    replays = [halted(each, "too many failed", now=house.now) for each in store.replays(limit=9)]
-
-    assert ask(house, NOON - MINUTE, replays).because == (
-        "Backfill 2 has it and is stopped: `cronhare replays resume 2`.",
-    )
 
 
 def test_what_schedulers_pass_over_is_told_from_schedulers_that_are_not_there() -> None:

@@ -5,12 +5,9 @@ import pytest
 
 from cronhare.adapters.memory.broker import MemoryInspection
 from cronhare.adapters.sql.nodes import SqlNodeStore
-from cronhare.adapters.sql.records.replays import SqlReplayStore
-from cronhare.application.administration.changing.replays import Replays
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.reading.queries import Queries
 from cronhare.domain.lifecycle.archive import FailureFilter
-from cronhare.domain.lifecycle.orders import ReplayOrder
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.catalog import ref_of_topic
@@ -166,18 +163,3 @@ def test_a_schedule_that_has_a_number_alone_is_shown_with_the_name_of_its_task()
     }
     assert [row for row, name in names.items() if name == REPORT.name] == ["nightly", "books"]
     assert {*names.values()} == {REPORT.name, None}
-
-
-def test_failures_are_replayed_by_the_name_of_their_number(numbered: House) -> None:
-    store = SqlReplayStore(numbered.engine, numbered.clock)
-    replays = Replays(
-        replays=store, records=numbered.records, names=numbered.names, trail=numbered.trail
-    )
-
-    assert replays.count(BY_NAME) == 1
-    ordered = replays.order(ReplayOrder(which=BY_NAME), actor=ADA)
-
-    assert ordered.failures == 1
-    [kept] = store.replays(limit=9)
-    assert isinstance(kept.order, ReplayOrder)
-    assert kept.order.which == BY_NAME

@@ -1,6 +1,5 @@
 """What people look at, and whether it explains what is stuck."""
 
-from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -8,7 +7,6 @@ import attrs
 import pytest
 
 from cronhare.adapters.memory.broker import MemoryInspection
-from cronhare.adapters.rabbitmq.topology import guide
 from cronhare.adapters.sql.limits import SqlLimitStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.sql.records.replays import SqlReplayStore
@@ -32,12 +30,8 @@ from cronhare.domain.topology import MAIN_QUEUE, Topology
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import NodeStorePort, StartRequest
 from cronhare.ports.inspection import (
-    BrokerFacts,
     BrokerInspectionPort,
     Cause,
-    Fit,
-    Kind,
-    Thing,
     Unreachable,
 )
 from tests.actors import ADA
@@ -48,30 +42,6 @@ from tests.unit.application.house import LEASE, NOON, House
 from tests.unit.executions import execution
 
 MINUTE = timedelta(minutes=1)
-
-
-@attrs.frozen
-class Consumers:
-    """A broker that has these queues, each with a message and so many consumers."""
-
-    counts: Mapping[str, int]
-    asked: list[Sequence[str]] = attrs.field(factory=list[Sequence[str]])
-
-    def inspect(self, topology: Topology) -> BrokerFacts:
-        """See `BrokerInspectionPort.inspect`."""
-        self.asked.append([queue.name for queue in topology.queues])
-        things = [
-            Thing(kind=Kind.QUEUE, name=name, fit=Fit.FITS, messages=1, consumers=count)
-            for name, count in self.counts.items()
-        ]
-        gone = Thing(kind=Kind.QUEUE, name="gone", fit=Fit.MISSING)
-        return BrokerFacts(
-            product="RabbitMQ", version="4.0", guide=guide("/"), things=(*things, gone)
-        )
-
-    def probe(self) -> Sequence[Any]:
-        """See `BrokerInspectionPort.probe`."""
-        return ()
 
 
 def queries(house: House, broker: BrokerInspectionPort | None = None) -> Queries:
@@ -320,25 +290,22 @@ def test_a_heartbeat_outlives_an_outage(caplog: pytest.LogCaptureFixture) -> Non
 # Queues
 
 
-@pytest.mark.parametrize("broker", ["missing", "memory", "away"])
-def test_what_the_broker_does_not_tell_is_unknown(broker: str) -> None:
-    house = House()
-    house.add(queue="gone")
-    inspection: BrokerInspectionPort = MemoryInspection() if broker == "memory" else Consumers({})
-    if broker == "away":
-        inspection = Away()
-
-    [gone] = queries(house, inspection).queues()
-
-    assert (gone.waiting, gone.messages, gone.consumers) == (0, None, None)
-
-
 class Away(MemoryInspection):
     """A broker that cannot be reached."""
 
     def inspect(self, topology: Topology | None = None) -> Any:  # noqa: ANN401, ARG002
         """See `BrokerInspectionPort.inspect`."""
         return Unreachable(Cause.ABSENT, "nobody answers")
+
+
+@pytest.mark.parametrize("broker", [MemoryInspection(), Away()])
+def test_what_the_broker_does_not_tell_is_unknown(broker: BrokerInspectionPort) -> None:
+    house = House()
+    house.add(queue="gone")
+
+    [gone] = queries(house, broker).queues()
+
+    assert (gone.waiting, gone.messages, gone.consumers) == (0, None, None)
 
 
 # Watching, and what is due next

@@ -234,6 +234,7 @@ LOADS = [
     QueueLoad(queue="letters", state=State.RUNNING, executions=50, oldest_due_at=NOON - SECOND),
     QueueLoad(queue="others", state=State.CLAIMED, executions=7, oldest_due_at=NOON - SECOND),
 ]
+GONE = Fit.MISSING
 THING = Thing(kind=Kind.QUEUE, name="letters", fit=Fit.FITS, messages=8, consumers=9)
 
 
@@ -331,6 +332,10 @@ def schedule_view(stored: StoredSchedule) -> ScheduleView:
                 "messages": 8,
                 "consumers": 9,
             },
+        ),
+        (
+            QueueView.of("letters", schedules=2, loads=(), thing=attrs.evolve(THING, fit=GONE)),
+            {"waiting": 0, "oldest_due_at": None, "messages": None, "consumers": None},
         ),
         (
             NodeView.of(NODE, now=NOON),
