@@ -7,63 +7,46 @@ import pytest
 from cronhare.application.outages import REMIND_EVERY, Outage
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
+class Told:
+    """An outage, on a clock, and what the log says of it."""
 
-    def __call__(self) -> float:
-        return self.now
+    now = 0.0
+
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.DEBUG)
+        self._log = caplog
+        log = logging.getLogger("test")
+        self.outage = Outage(log, "It works again", monotonic=lambda: self.now)
+
+    def ask(self) -> None:
+        self.outage.lasts(logging.ERROR, "away", "Asking again", "refused")
+
+    @property
+    def lines(self) -> list[str]:
+        return [record.getMessage() for record in self._log.records]
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def told(caplog: pytest.LogCaptureFixture) -> Told:
+    return Told(caplog)
 
 
-@pytest.fixture
-def outage(clock: Clock) -> Outage:
-    return Outage(logging.getLogger("test"), "It works again", monotonic=clock)
-
-
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records]
-
-
-@pytest.fixture(autouse=True)
-def hear(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
-
-
-def ask(outage: Outage, error: str = "refused") -> None:
-    outage.lasts(logging.ERROR, "away", "Asking again", error)
-
-
-def test_one_trouble_is_told_once_a_minute(
-    outage: Outage, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_one_trouble_is_told_once_a_minute(told: Told) -> None:
     for second in range(int(REMIND_EVERY * 2) + 1):
-        clock.now = float(second)
-        ask(outage)
+        told.now = float(second)
+        told.ask()
 
-    assert told(caplog) == [
-        "Asking again: refused",
-        "Asking again: refused (for 60 s now)",
-        "Asking again: refused (for 120 s now)",
-    ]
+    again = ["", " (for 60 s now)", " (for 120 s now)"]
+    assert told.lines == [f"Asking again: refused{since}" for since in again]
 
 
-def test_its_end_is_told_once_and_only_if_it_began(
-    outage: Outage, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    outage.is_over()
-    ask(outage)
-    clock.now = 42.4
-    outage.is_over()
-    outage.is_over()
-    ask(outage)
+def test_its_end_is_told_once_and_only_if_it_began(told: Told) -> None:
+    told.outage.is_over()
+    told.ask()
+    told.now = 42.4
+    told.outage.is_over()
+    told.outage.is_over()
+    told.ask()
 
-    assert told(caplog) == [
-        "Asking again: refused",
-        "It works again, after 42 s",
-        "Asking again: refused",
-    ]
+    trouble, over = "Asking again: refused", "It works again, after 42 s"
+    assert told.lines == [trouble, over, trouble]

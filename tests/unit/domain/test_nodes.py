@@ -20,16 +20,11 @@ from cronhare.domain.nodes import (
 )
 
 OURS = Node(host="web-1", pid=7, place="0000000a", nonce="00000001")
-NOBODY = Departed(gone=[], suspected=[])
 
 
 def other(**changes: object) -> str:
     fields = {"host": OURS.host, "pid": OURS.pid, "place": OURS.place, "nonce": "00000002"}
     return str(Node(**{**fields, **changes}))  # type: ignore[arg-type]
-
-
-def told(*owners: str, alive: tuple[int, ...] = (1, 7)) -> Departed:
-    return departed(owners, ourselves=OURS, lives=alive.__contains__)
 
 
 @pytest.mark.parametrize(
@@ -45,36 +40,27 @@ def test_the_original_name_is_host_and_pid() -> None:
     assert container_id(str(OURS)) == "web-1-7"
 
 
-def test_an_earlier_life_of_our_own_pid_is_gone() -> None:
-    assert told(other()).gone == [other()]
-
-
-def test_a_pid_of_our_own_place_that_is_nobodys_is_gone_whatever_its_host_was_called() -> None:
-    dead = [other(pid=8), other(pid=9, host="web-2")]
-
-    assert told(*dead).gone == dead
-
-
 @pytest.mark.parametrize(
-    "owner",
+    ("owner", "is_gone", "is_suspected"),
     [
-        str(OURS),
-        other(pid=1),
-        other(place="0000000b", pid=8),
-        other(place="0000000b", host="web-2"),
-        "web-1-7",
-        "web-1-8",
+        (other(), True, False),  # an earlier life of our own PID
+        (other(pid=8), True, False),
+        (other(pid=9, host="web-2"), True, False),  # whatever its host was called
+        (other(place="0000000b"), False, True),  # our host and PID elsewhere: a neighbour, perhaps
+        (str(OURS), False, False),
+        (other(pid=1), False, False),
+        (other(place="0000000b", pid=8), False, False),
+        (other(place="0000000b", host="web-2"), False, False),
+        ("web-1-7", False, False),
+        ("web-1-8", False, False),
     ],
-    ids=["ourselves", "alive", "another PID", "another host", "no nonce", "no nonce, dead PID"],
 )
-def test_who_may_well_live_is_left_to_its_lease(owner: str) -> None:
-    assert told(owner) == NOBODY
+def test_who_may_well_live_is_left_to_its_lease(
+    owner: str, *, is_gone: bool, is_suspected: bool
+) -> None:
+    found = departed([owner], ourselves=OURS, lives=(1, 7).__contains__)
 
-
-def test_our_host_and_pid_elsewhere_may_be_a_neighbour_and_is_only_suspected() -> None:
-    neighbour = other(place="0000000b")
-
-    assert told(neighbour) == Departed(gone=[], suspected=[neighbour])
+    assert found == Departed(gone=[owner] * is_gone, suspected=[owner] * is_suspected)
 
 
 @pytest.mark.parametrize("seconds", [15, 30, 3_600])
@@ -84,12 +70,6 @@ def test_a_suspected_owner_has_ended_its_tasks_before_they_count_as_lost(seconds
     assert given_up_after(lease) + TIME_TO_END <= silence(lease) <= lease
 
 
-"""Each step of a shutdown ends before what waits for it."""
-
-
-def test_each_gives_up_before_whoever_waits_for_it() -> None:
+def test_each_step_of_a_shutdown_ends_before_whoever_waits_for_it() -> None:
     assert FAREWELL < DISCONNECTING < CLOSING
-
-
-def test_the_steps_of_a_worker_leave_time_for_its_end() -> None:
     assert PAUSING + INTERRUPTING + CLOSING <= ENDING - 1

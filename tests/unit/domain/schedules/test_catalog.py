@@ -14,20 +14,24 @@ def task(name: str, ref: TaskRef, source: str | None = "shop") -> Task:
 
 
 BACKUP, SWEEP = task("backup", ONE), task("sweep", TWO)
-CATALOG = Catalog([BACKUP, SWEEP])
+HEARS = attrs.evolve(task("hears", TaskRef("worker", 3)), topics=("due", "paid"))
+CATALOG = Catalog([BACKUP, SWEEP, HEARS])
 
 
-def test_a_run_of_the_file_is_found_by_its_name() -> None:
-    assert CATALOG.find(ONE, source="shop", name="backup") is BACKUP
-
-
-def test_a_file_that_numbers_its_task_anew_still_runs_it() -> None:
-    assert CATALOG.find(UNHEARD, source="shop", name="sweep") is SWEEP
-
-
-@pytest.mark.parametrize("source", ["shop", None])
-def test_a_run_without_a_name_is_found_by_its_number(source: str | None) -> None:
-    assert CATALOG.find(TWO, source=source) is SWEEP
+@pytest.mark.parametrize(
+    ("ref", "said", "found"),
+    [
+        (ONE, {"source": "shop", "name": "backup"}, BACKUP),
+        (UNHEARD, {"source": "shop", "name": "sweep"}, SWEEP),  # the file numbers it anew
+        (TWO, {"source": "shop"}, SWEEP),
+        (TWO, {"source": None}, SWEEP),
+        *((ONE, {"source": each, "topic": "paid"}, HEARS) for each in ("shop", None, "garden")),
+    ],
+)
+def test_a_run_is_found_by_its_name_its_number_or_its_topic(
+    ref: TaskRef, said: dict[str, str | None], found: Task
+) -> None:
+    assert CATALOG.find(ref, **said) is found
 
 
 @pytest.mark.parametrize("name", ["backup", None])
@@ -55,7 +59,7 @@ def test_an_unknown_task_is_told_with_what_there_is(source: str | None, name: st
 
     assert isinstance(answer, MissingTask)
     assert answer.kind is MissingKind.UNKNOWN
-    assert answer.reason.endswith("it has: backup (worker 1), sweep (worker 2)")
+    assert answer.reason.endswith("it has: backup (worker 1), sweep (worker 2), hears (worker 3)")
     assert "disable its schedule if that is still on" in answer.cure
 
 
@@ -106,16 +110,6 @@ def test_what_fails_to_replace_the_tasks_leaves_them() -> None:
     assert isinstance(catalog.find(TWO), MissingTask)
 
 
-LISTENER = attrs.evolve(BACKUP, topics=("orders.due", "orders.paid"))
-
-
-@pytest.mark.parametrize("source", ["shop", None, "garden"])
-def test_an_event_finds_the_task_that_listens_whoever_tells_of_it(source: str | None) -> None:
-    found = Catalog([LISTENER, SWEEP]).find(UNHEARD, source=source, topic="orders.paid")
-
-    assert found is LISTENER
-
-
 @pytest.mark.parametrize(
     ("source", "kind"),
     [
@@ -127,9 +121,9 @@ def test_an_event_finds_the_task_that_listens_whoever_tells_of_it(source: str | 
 def test_an_event_without_a_listener_is_told_with_what_they_listen_to(
     source: str | None, kind: MissingKind
 ) -> None:
-    answer = Catalog([LISTENER]).find(ONE, source=source, topic="orders.lost")
+    answer = CATALOG.find(ONE, source=source, topic="lost")
 
     assert isinstance(answer, MissingTask)
     assert answer.kind is kind
     if kind is MissingKind.UNHEARD:
-        assert "listens to orders.lost; they listen to: orders.due, orders.paid" in str(answer)
+        assert "listens to lost; they listen to: due, paid" in str(answer)
