@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 import attrs
-from sqlalchemy import Engine
 
 from cronhare.adapters.memory.broker import SilentBell
 from cronhare.adapters.sql.access import SqlAuditStore
@@ -50,7 +49,7 @@ from cronhare.ports.system import NOT_TRACED, SILENT, MetricsPort, TracingPort
 from tests.frozen_clock import FrozenClock
 from tests.memory_ledger import memory_engine
 from tests.scripted_runner import Script, ScriptedRunner, succeed
-from tests.trial_broker import TrialBroker, TrialConnection
+from tests.trial_broker import TrialBroker
 from tests.unit.application.outages import (
     AttemptsWithOutages,
     ClaimsWithOutages,
@@ -87,7 +86,7 @@ async def nothing_new(_: Catalog) -> None:
     """Read the jobs file again, which has not changed."""
 
 
-@attrs.define
+@attrs.define(slots=False)
 class House:
     """One scheduler and one worker, on SQLite and a broker in memory."""
 
@@ -114,29 +113,8 @@ class House:
     metrics: MetricsPort = SILENT
     tracing: TracingPort = NOT_TRACED
     reads_again: Callable[[Catalog], Awaitable[None]] = nothing_new
-    clock: FrozenClock = attrs.field(init=False)
-    engine: Engine = attrs.field(init=False)
-    claims: ClaimsWithOutages = attrs.field(init=False)
-    attempts: AttemptsWithOutages = attrs.field(init=False)
-    schedules: SqlScheduleStore = attrs.field(init=False)
-    records: SqlRecords = attrs.field(init=False)
-    audit: SqlAuditStore = attrs.field(init=False)
-    trail: AuditTrail = attrs.field(init=False)
-    broker: TrialBroker = attrs.field(init=False)
-    connection: TrialConnection = attrs.field(init=False)
-    runner: ScriptedRunner = attrs.field(init=False)
-    keeper: LeaseKeeper = attrs.field(init=False)
-    ledger: WorkerLedger = attrs.field(init=False)
-    worker: DeliveryHandler = attrs.field(init=False)
     worker_clock: FrozenClock | None = attrs.field(init=False, default=None)
     executor: Inline = attrs.field(init=False, factory=Inline)
-    publisher: ExecutionPublisher = attrs.field(init=False)
-    dispatcher: Dispatcher = attrs.field(init=False)
-    reconciler: Reconciler = attrs.field(init=False)
-    applier: JobsFileApplier = attrs.field(init=False)
-    names: Names = attrs.field(init=False)
-    views: ScheduleViews = attrs.field(init=False)
-    administrator: Administrator = attrs.field(init=False)
     deliveries: list[Delivery] = attrs.field(init=False, factory=list[Delivery])
     under_way: list[asyncio.Task[None]] = attrs.field(init=False, factory=list[asyncio.Task[None]])
     _uuids: int = 0

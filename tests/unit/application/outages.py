@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from cronhare.adapters.sql.attempts import SqlAttemptStore
 from cronhare.adapters.sql.claims.store import SqlClaimStore
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.retry_limits import CatchUp, Limited
+from cronhare.domain.lifecycle.retry_limits import Limited
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.retries.limits import BudgetPolicy
 from cronhare.domain.retries.retry import Quarantine
@@ -29,6 +29,8 @@ from cronhare.ports.attempts import (
 from cronhare.ports.system import ClockPort
 
 S = TypeVar("S")
+Q = TypeVar("Q", StartRequest, Finish)
+A = TypeVar("A")
 
 #: What a rule says of ends.
 REFUSED = "it ended (somehow), but that is refused: nobody writes this"
@@ -99,40 +101,30 @@ class AttemptsWithOutages(SqlAttemptStore):
         self._outage = outage
         self.asked_to_start = 0
 
-    def start(
-        self,
-        requests: Sequence[StartRequest],
-        *,
-        now: datetime,
-        node: str,
-        lease: timedelta,
-        catch_up: CatchUp | None = None,
-    ) -> Sequence[StartAnswer]:
+    def start(self, requests: Sequence[StartRequest], **said: Any) -> Sequence[StartAnswer]:  # noqa: ANN401
         self.asked_to_start += len(requests)
-        free = [request for request in requests if request.execution_id not in self._outage.held]
-        with self._outage.over("start"):
-            asked = super().start(free, now=now, node=node, lease=lease, catch_up=catch_up)
-            answers = iter(asked)
-        return [next(answers) if request in free else Busy() for request in requests]
+        return self._but_held("start", requests, partial(super().start, **said))
 
-    def finish(
-        self, finishes: Sequence[Finish], *, now: datetime, node: str
-    ) -> Sequence[Recorded | Busy]:
-        free = [finish for finish in finishes if finish.execution.id not in self._outage.held]
-        with self._outage.over("finish"):
-            answers = iter(self._ended(free, partial(super().finish, now=now, node=node)))
-        return [next(answers) if finish in free else Busy() for finish in finishes]
+    def finish(self, finishes: Sequence[Finish], **said: Any) -> Sequence[Recorded | Busy]:  # noqa: ANN401
+        record = partial(self._ended, partial(super().finish, **said))
+        return self._but_held("finish", finishes, record)
 
-    def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[Recorded | Busy]:
-        free = [finish for finish in finishes if finish.execution.id not in self._outage.held]
-        with self._outage.over("give_up"):
-            answers = iter(self._ended(free, partial(super().give_up, now=now)))
-        return [next(answers) if finish in free else Busy() for finish in finishes]
+    def give_up(self, finishes: Sequence[Finish], **said: Any) -> Sequence[Recorded | Busy]:  # noqa: ANN401
+        record = partial(self._ended, partial(super().give_up, **said))
+        return self._but_held("give_up", finishes, record)
+
+    def _but_held(
+        self, method: str, asked: Sequence[Q], answer: Callable[[Sequence[Q]], Sequence[A]]
+    ) -> Sequence[A | Busy]:
+        free = [one for one in asked if _id_of(one) not in self._outage.held]
+        with self._outage.over(method):
+            answers = iter(answer(free))
+        return [next(answers) if one in free else Busy() for one in asked]
 
     def _ended(
         self,
-        finishes: Sequence[Finish],
         record: Callable[[Sequence[Finish]], Sequence[Recorded | Busy]],
+        finishes: Sequence[Finish],
     ) -> Sequence[Recorded | Busy]:
         """Record ends; those that are refused are quarantined, as a real ledger does."""
         if not self._outage.refused:
@@ -140,22 +132,20 @@ class AttemptsWithOutages(SqlAttemptStore):
         record([attrs.evolve(each, verdict=Quarantine(REFUSED)) for each in finishes])
         return [Limited(Quarantine(REFUSED))] * len(finishes)
 
-    def renew(
-        self, execution_ids: Collection[int], *, now: datetime, node: str, lease: timedelta
-    ) -> Renewal:
-        busy = self._outage.held & set(execution_ids)
+    def renew(self, execution_ids: Collection[int], **said: Any) -> Renewal:  # noqa: ANN401
+        busy = self._outage.held.intersection(execution_ids)
         with self._outage.over("renew"):
-            free = set(execution_ids) - busy
-            renewal = super().renew(free, now=now, node=node, lease=lease)
+            renewal = super().renew({*execution_ids} - busy, **said)
         return attrs.evolve(renewal, busy=frozenset(busy))
 
-    def adopt(
-        self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str
-    ) -> Execution | Refused | Busy:
+    def adopt(self, message: TaskMessage, **said: Any) -> Execution | Refused | Busy:  # noqa: ANN401
         with self._outage.over("adopt"):
-            if message.scheduler_id in self._outage.held_schedules:
-                return Busy()
-            return super().adopt(message, key=key, queue=queue, deaths=deaths, now=now, node=node)
+            is_held = message.scheduler_id in self._outage.held_schedules
+            return Busy() if is_held else super().adopt(message, **said)
+
+
+def _id_of(asked: StartRequest | Finish) -> int:
+    return asked.execution_id if isinstance(asked, StartRequest) else asked.execution.id
 
 
 class ClaimsWithOutages(SqlClaimStore):
