@@ -64,8 +64,42 @@ def shell(applied: Path, tmp_path: Path) -> Shell:
     return Shell(copytree(applied, tmp_path / "beside"))
 
 
-#: What is typed one after the other on a ledger with JOBS, the status, and parts of what is said. A
-#: line "> NAME" writes the jobs file anew, without that schedule.
+TASKS = '[tasks.pay]\ncommand = ["true"]\n'
+NAMED = '[schedules.pay]\ntask = "pay"\nschedule = "@daily"\nskip_on = ["de-holidays"]\n'
+CALENDAR = '[calendars.de-holidays]\ndays = { 12-25 = "Christmas" }\n'
+TOPIC = '[schedules.pay]\nschedule = "@daily"\ntopic = "orders.piad"\nqueue = "mial"\n'
+SOUND = '[tasks.{0}]\ncommand = ["true"]\n[schedules.nightly]\ntask = "{0}"\n'
+
+#: Files that are there.
+FILES = {
+    "other.toml": 'jobs = "jobs.toml"\n',
+    "less.toml": JOBS.partition("[schedules.by-hand]")[0],
+    "bad.toml": f"""{JOBS}
+[schedules.broken]
+task = "repport"
+schedule = "61 2 30 2 *"
+timezone = "Europe/Berlyn"
+retry = {{ attempts = 21, backoff = {{ delay = 5 }} }}
+[schedules.never]
+task = "report"
+schedule = "0 0 30 2 *"
+""",
+    "b.toml": f'{SOUND.format("b")}schedule = "30 2 * * *"\n',
+    "d.toml": f'{SOUND.format("d")}schedule = "30 2 * * *"\n',
+    "typo.toml": TASKS + NAMED.replace("de-holidays", "de-holiday"),
+    "named.toml": TASKS + NAMED,
+    "tasks.toml": TASKS,
+    "both.toml": TASKS + NAMED + CALENDAR,
+    "shared.toml": TASKS.replace("pay", "shared") + CALENDAR,
+    "unshared.toml": TASKS.replace("pay", "shared"),
+    "topic.toml": f'{TASKS}topics = ["orders.paid"]\n{TOPIC}',
+    "piad.toml": '[tasks.piad]\ncommand = ["true"]\ntopics = ["orders.piad"]\n',
+    "crontab": "0 5 * * * root ls\n@every x y\n",
+    "spoilt.sqlite3": "SQLite format 3\0 and so on",
+}
+
+#: What is typed one after the other on a ledger with JOBS beside FILES: the status, and parts of
+#: what is said. A line that begins with $ is for the shell.
 SESSIONS = {
     "runs": """
         run by-hand --params {"who":"you"} | 0 | Execution 1 (manual- | is on its way
@@ -102,7 +136,7 @@ SESSIONS = {
         schedules delete by-hand | 2 | `cronhare schedules delete by-hand --jobs FILE`
         schedules delete by-hand --jobs jobs.toml | 2 | take it out there first
         run by-hand | 0 | Execution 1
-        > by-hand
+        $ cp less.toml jobs.toml
         schedules delete by-hand --jobs jobs.toml --with-history | 2 | 1 execution that may
         executions cancel 1 | 0 | is cancelled
         schedules delete by-hand --jobs jobs.toml | 2 | --with-history
@@ -129,28 +163,72 @@ SESSIONS = {
     """,
     "files": """
         check | 2 | Name it: cronhare check jobs.toml, or CRON_JOBS.
-        --config other.toml plan | 0 | 0 added, 0 changed, 0 disabled, 2 as they were
+        CRON_JOBS=jobs.toml plan | 0 | 0 added, 0 changed, 0 disabled, 2 as they were
         --config other.toml apply | 0 | 2 as they were
         db upgrade | 0 | sqlite:///cronhare.sqlite3 (FOLDER/cronhare.sqlite3) is up to date
-        > by-hand
+        $ cp less.toml jobs.toml
         check jobs.toml | 0 | What it would change: cronhare plan jobs.toml
         plan jobs.toml | 0 | - by-hand | To make it so: cronhare apply jobs.toml | FOLDER/
         apply jobs.toml | 0 | 1 disabled | then: cronhare schedules | FOLDER/cronhare.sqlite3
+    """,
+    "faults": """
+        apply bad.toml | 2 | schedules.broken: task: | minute: 61 is outside 0-59 | timezone:
+        apply bad.toml | 2 | SCHEDULE_RETRY_POLICY_INVALID: attempts: 21 is not | backoff.delay: 5
+        apply bad.toml | 2 | schedules.never: schedule: never fires | Nothing was applied.
+        schedules show broken | 2 | no schedule 'broken'
+        check bad.toml missing.toml b.toml d.toml | 2 | 6 faults in 2 places | missing.toml: No such
+        check bad.toml b.toml d.toml | 2 | another jobs file has the same names | cronhare check bad
+    """,
+    "calendars": """
+        $ cp typo.toml pay.toml
+        check pay.toml | 0 | skip_on: there is no calendar de-holiday; there are none
+        check pay.toml shared.toml | 0 | did you mean de-holidays?
+        apply shared.toml | 0 | as they were; 1 calendar added
+        plan pay.toml | 2 | did you mean de-holidays?
+        apply pay.toml | 2 | did you mean de-holidays?
+        $ cp named.toml pay.toml
+        apply pay.toml | 0 | 1 added
+        $ cp unshared.toml shared.toml
+        apply shared.toml | 2 | would be removed, and is named by pay of pay.toml
+        $ cp tasks.toml pay.toml
+        apply pay.toml | 0 | 1 disabled
+        apply shared.toml | 0 | ; 1 calendar removed
+        $ cp both.toml pay.toml
+        apply pay.toml | 0 | 1 calendar added
+        schedules export --source pay.toml -o copy.toml | 0 | 1 schedule and 1 calendar of pay.toml
+        plan copy.toml | 0 | 1 as they were.
+    """,
+    "topics": """
+        check topic.toml | 0 | no task of this jobs file listens to 'orders.piad', another
+        check topic.toml | 0 | did you mean orders.paid?
+        check topic.toml piad.toml | 0 | 1 task and 0 schedules, no faults
+        CRON_QUEUES=mail:3 check topic.toml | 0 | no worker with this CRON_QUEUES serves 'mial'
+        CRON_QUEUES=mail:3 check topic.toml | 0 | did you mean mail?
+    """,
+    "crontabs": """
+        import crontab crontab | 0 | without a user column (otherwise: --kind system)
+        import crontab crontab | 0 | lines begin with accounts of this host: root.
+        import crontab crontab missing --kind system -o new.toml | 2 | missing: No such file
+        check new.toml | 0 | no faults
+        import crontab crontab --kind system -o new.toml | 2 | new.toml is there already
+        import crontab crontab --kind system | 0 | crontab:2: left out | 1 job carried over
     """,
 }
 
 
 @pytest.mark.parametrize("name", SESSIONS)
 def test_commands_do_what_they_are_for_and_say_so(shell: Shell, name: str) -> None:
-    (shell.folder / "other.toml").write_text('jobs = "jobs.toml"\n')
+    for file, content in FILES.items():
+        shell.write(content, file)
     for line in SESSIONS[name].strip().splitlines():
         command, *expected = (part.strip() for part in line.split(" | "))
-        if command.startswith("> "):
-            shell.write(JOBS.partition(f"[schedules.{command[2:]}]")[0])
+        if command.startswith("$ "):
+            subprocess.run(["sh", "-c", command[2:]], cwd=shell.folder, check=True)
             continue
         words = command.replace("YEAR", "--since 2025-01-01 --until 2026-01-01").split()
+        settings = dict(word.split("=") for word in words if word.startswith("CRON_"))
 
-        said = shell(*words)
+        said = shell(*words[len(settings) :], **settings)
 
         assert str(said.status) == expected[0], (command, said)
         for part in expected[1:]:
@@ -172,9 +250,16 @@ def test_a_ledger_is_copied_while_somebody_writes_and_nothing_is_written_over(sh
         writer.execute("UPDATE Scheduler SET status = 0")  # and does not commit
         said = shell("db", "backup", "copy.sqlite3")
     again = shell("db", "backup", "copy.sqlite3")
+    shell.write("SQLite format 3\0 and so on", "bad.sqlite3")
+    urls = ("mysql://u:secret@db/cron", "postgresql://u:secret@db/cron", "sqlite:///bad.sqlite3")
+    not_copied = [shell("db", "backup", "other", CRON_DATABASE_URL=url) for url in urls]
 
     assert (said.status, again.status) == (0, 2)
     assert "copy.sqlite3: File exists" in again.err
+    assert [each.status for each in not_copied] == [2, 2, 3]
+    assert "mariadb-dump --single-transaction cron" in not_copied[0].err
+    assert "pg_dump cron" in not_copied[1].err
+    assert not (shell.folder / "other").exists()
     assert (shell.folder / "copy.sqlite3").stat().st_mode & 0o777 == 0o600
     listed = [
         shell("schedules", "--json", CRON_DATABASE_URL=f"sqlite:///{name}.sqlite3").json()
@@ -201,91 +286,6 @@ copy_to(Path("cronhare.sqlite3"), Path("copy.sqlite3"))
     assert (ended.returncode, left) == (-signal.SIGTERM, {"copy.sqlite3.part"})
     assert said.status == 0
     assert {path.name for path in shell.folder.glob("copy*")} == {"copy.sqlite3"}
-
-
-def test_a_backup_of_a_ledger_that_is_no_file_or_not_sound_leaves_none(empty: Shell) -> None:
-    (empty.folder / "bad.sqlite3").write_bytes(b"SQLite format 3\0 and so on")
-    servers = {
-        url: empty("db", "backup", "copy", CRON_DATABASE_URL=f"{url}://u:secret@db/cron")
-        for url in ("mysql", "postgresql")
-    }
-
-    broken = empty("db", "backup", "copy", CRON_DATABASE_URL="sqlite:///bad.sqlite3")
-
-    assert {servers["mysql"].status, servers["postgresql"].status} == {2}
-    assert "mariadb-dump --single-transaction cron" in servers["mysql"].err
-    assert "pg_dump cron" in servers["postgresql"].err
-    assert (broken.status, empty("db", "backup", "copy").status) == (3, 2)
-    assert not (empty.folder / "copy").exists()
-
-
-def test_next_shows_the_instants_around_a_change_of_the_clock(empty: Shell) -> None:
-    said = empty(
-        *("next", "30 2 * * *", "--timezone", "Europe/Berlin"),
-        *("--from", "2026-03-28T00:00:00Z", "--count", "3", "--json"),
-    )
-
-    assert [each["utc"] for each in said.json()] == [
-        "2026-03-28T01:30:00Z",
-        "2026-03-29T01:00:00Z",
-        "2026-03-30T00:30:00Z",
-    ]
-
-
-def test_every_fault_of_a_jobs_file_is_told_at_once_and_nothing_is_applied(shell: Shell) -> None:
-    shell.write(
-        JOBS
-        + """
-[schedules.broken]
-task = "repport"
-schedule = "61 2 30 2 *"
-timezone = "Europe/Berlyn"
-retry = { attempts = 21, backoff = { delay = 5 } }
-
-[schedules.never]
-task = "report"
-schedule = "0 0 30 2 *"
-"""
-    )
-
-    said = shell("apply", "jobs.toml")
-
-    assert said.status == 2
-    assert "jobs.toml" in said.err
-    for fault in (
-        "schedules.broken: task:",
-        "schedules.broken: schedule: minute: 61 is outside 0-59",
-        "schedules.broken: timezone:",
-        "SCHEDULE_RETRY_POLICY_INVALID: attempts: 21 is not a whole number, 1-20",
-        "SCHEDULE_RETRY_POLICY_INVALID: backoff.delay: 5 is not a whole number of milliseconds, ",
-        "schedules.never: schedule: never fires",
-        "Nothing was applied. Fix the file, then run: cronhare check jobs.toml",
-    ):
-        assert fault in said.err
-    assert "broken" not in shell("schedules").out
-
-
-def test_check_tells_the_faults_of_every_file_and_what_the_sound_ones_share(empty: Shell) -> None:
-    task = '[tasks.{}]\ncommand = ["true"]\n[schedules.nightly]\ntask = "{}"\nschedule = "{}"\n'
-    empty.write(task.format("a", "a", "61 2 * * *"), "a.toml")
-    empty.write(task.format("b", "b", "30 2 * * *"), "b.toml")
-    empty.write(task.format("c", "d", "30 25 * * *"), "c.toml")
-    empty.write(task.format("d", "d", "30 2 * * *"), "d.toml")
-
-    said = empty("check", "a.toml", "b.toml", "c.toml", "d.toml", "missing.toml")
-
-    assert (said.status, said.out) == (2, "")
-    for fault in (
-        "a.toml: one fault",
-        "minute: 61",
-        "c.toml: 2 faults in 1 place",
-        "hour: 25",
-        "missing.toml: No such file",
-        "another jobs file has the same names",
-        "nightly",
-        "Fix the file, then run: cronhare check c.toml",
-    ):
-        assert fault in said.err
 
 
 def test_a_failure_is_shown_in_the_names_of_the_original(shell: Shell) -> None:
@@ -483,25 +483,6 @@ def test_what_is_quarantined_is_listed_shown_and_discarded_by_a_filter(shell: Sh
     )
 
 
-def test_check_notes_topics_and_queues_of_which_nothing_it_knows_has_any(empty: Shell) -> None:
-    task = '[tasks.{0}]\ncommand = ["true"]\ntopics = ["{1}"]\n'
-    table = '[schedules.{0}]\nschedule = "@daily"\ntopic = "orders.piad"\nqueue = "mial"\n'
-    empty.write(task.format("pay", "orders.paid") + table.format("pay"))
-    (empty.folder / "piad.toml").write_text(task.format("piad", "orders.piad"))
-
-    alone, beside = empty("check", "jobs.toml"), empty("check", "jobs.toml", "piad.toml")
-    served = empty("check", "jobs.toml", CRON_QUEUES="mail:3,other")
-    taken = empty("check", "jobs.toml", CRON_QUEUES="mial")
-
-    topic = "schedules.pay: topic: no task of this jobs file listens to 'orders.piad', another "
-    queue = "schedules.pay: queue: no worker with this CRON_QUEUES serves 'mial', its runs wait for"
-    assert [topic in each.out for each in (alone, beside, served)] == [True, False, True]
-    assert "did you mean orders.paid?" in alone.out
-    assert [queue in each.out for each in (alone, served, taken)] == [False, True, False]
-    assert "did you mean mail?" in served.out
-    assert [each.status for each in (alone, beside, served, taken)] == [0, 0, 0, 0]
-
-
 def test_plan_shows_what_apply_would_do_with_the_types_of_a_schedule(shell: Shell) -> None:
     changed = 'timeout = "90s"\nmisfire = { policy = "once", window = "1h" }'
     shell.write(JOBS.replace('timezone = "Europe/Berlin"', changed).partition("[schedules.by-")[0])
@@ -576,44 +557,6 @@ def test_who_waits_for_a_run_knows_its_number_before_he_gives_up(
     assert shell("executions", "show", "1", "--json").json()["execution"]["state"] == "claimed"
 
 
-def test_calendars_are_checked_exported_and_not_removed_in_silence(shell: Shell) -> None:
-    task = '[tasks.pay]\ncommand = ["true"]\n'
-    named = '[schedules.pay]\ntask = "pay"\nschedule = "@daily"\nskip_on = ["de-holidays"]\n'
-    calendar = '[calendars.de-holidays]\ndays = { 12-25 = "Christmas" }\n'
-    typo = named.replace("de-holidays", "de-holiday")
-    file, shared = shell.folder / "pay.toml", shell.folder / "shared.toml"
-
-    shared.write_text(task.replace("pay", "other") + calendar)
-    file.write_text(task + typo)
-    checked, beside = shell("check", "pay.toml"), shell("check", "pay.toml", "shared.toml")
-    applied = shell("apply", "shared.toml")
-    planned, refused = shell("plan", "pay.toml"), shell("apply", "pay.toml")
-
-    assert checked.status == 0
-    assert "schedules.pay: skip_on: there is no calendar de-holiday; there are none" in checked.out
-    assert "did you mean de-holidays?" in beside.out
-    assert "as they were; 1 calendar added" in applied.out
-    assert (planned.status, refused.status) == (2, 2)
-    assert "did you mean de-holidays?" in planned.err
-
-    file.write_text(task + named)
-    assert shell("apply", "pay.toml").status == 0
-    shared.write_text(task.replace("pay", "other"))
-    gone = shell("apply", "shared.toml")
-    assert gone.status == 2
-    assert "would be removed, and is named by pay of pay.toml" in gone.err
-    file.write_text(task)
-    assert shell("apply", "pay.toml").status == 0
-    assert "; 1 calendar removed" in shell("plan", "shared.toml").out
-
-    file.write_text(task + named + calendar)
-    shell("apply", "shared.toml")
-    shell("apply", "pay.toml")
-    told = shell("schedules", "export", "--source", "pay.toml", "-o", "copy.toml", "--json").json()
-    assert (told["calendars"], told["differs"]) == (["de-holidays"], {})
-    assert "1 calendar" not in shell("plan", "copy.toml").out
-
-
 BACKFILL = ("schedules", "backfill", "nightly", "--since")
 YEAR = ("2025-01-01", "--until", "2026-01-01")
 
@@ -659,23 +602,6 @@ def test_wrong_input_is_a_sentence_and_status_2(
     assert reason in said.err
     assert "Traceback" not in said.err
     assert "Value error" not in said.err
-
-
-def test_crontabs_become_a_jobs_file_that_can_be_checked(empty: Shell) -> None:
-    empty.write("0 5 * * * root ls\n@every x y\n", "crontab")
-    asked = ("import", "crontab", "crontab", "--run-as", "root", "--timezone", "Europe/Berlin")
-
-    guessed = empty(*asked)
-    said = empty(*asked, "missing", "--kind", "system", "-o", "jobs.toml")
-
-    assert "taken for a crontab without a user column (otherwise: --kind system)" in guessed.err
-    assert "lines begin with accounts of this host: root. Is it a system's?" in guessed.err
-    assert "crontab:2: left out" in said.err
-    assert "taken for" not in said.err
-    assert said.status == 2, "one could not be read, the other was"
-    assert "1 crontab could not be read; the others were\n  missing: No such file" in said.err
-    assert empty("check", "jobs.toml").status == 0
-    assert empty(*asked, "-o", "jobs.toml").status == 2
 
 
 def test_a_crontab_can_come_through_a_pipe(empty: Shell) -> None:

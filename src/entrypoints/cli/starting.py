@@ -53,19 +53,23 @@ _SHARED = (
 )
 
 
-FAILS: Final = "all that is due would fail for good"
+_STATE: Final = "Nothing was started."
 
 
-def files_of(given: Named, settings: Settings, *, without: str = FAILS) -> tuple[JobsFile, ...]:
+def _files_of(
+    given: Named, settings: Settings, *, without: str = "all that is due would fail for good"
+) -> tuple[JobsFile, ...]:
     """Read the tasks of a process; *without* says what would be without any."""
-    state, why = "Nothing was started.", f", and without tasks {without}"
-    places = named(given, settings, state, how="--jobs jobs.toml", why=why)
-    files = load_all(places, settings, state=state)
+    why = f", and without tasks {without}"
+    places = named(given, settings, _STATE, how="--jobs jobs.toml", why=why)
+    files = load_all(places, settings, state=_STATE)
     for file in files:
         if not file.tasks:  # an editor empties a file before it writes it
-            written = f"{state} Was it being written? Then start again."
             to_apply = f"cronhare apply {as_argument(file.path)}"
-            advice = f"{written} To switch off all that it had: {to_apply}"
+            advice = (
+                f"{_STATE} Was it being written? Then start again. To switch off all that it had: "
+                f"{to_apply}"
+            )
             raise Refusal(f"{file.path} has no task at all: {without}", advice=advice)
     return files
 
@@ -75,8 +79,7 @@ def _subscriptions_of(files: Sequence[JobsFile | None]) -> dict[str, Subscriptio
     return {name: file.subscriptions for name, file in zip(names, files, strict=False) if file}
 
 
-def parts_of(files: Sequence[JobsFile]) -> dict[str, Any]:
-    """What a container is given of them."""
+def _parts_of(files: Sequence[JobsFile]) -> dict[str, Any]:
     versions = [file.version for file in files]
     return {"tasks": tasks_of(files), "file_versions": versions, **_subscriptions_of(files)}
 
@@ -85,13 +88,15 @@ def _say_tasks(files: Sequence[JobsFile]) -> str:
     return " and ".join(f"{counted(len(file.tasks), 'task')} of {file.path}" for file in files)
 
 
-def refuse_memory_broker(settings: Settings) -> None:
-    """Refuse a broker in memory: no other process would ever hear of it."""
+def _shared_settings() -> Settings:
+    """Read the settings, and refuse a broker in memory: no other process would ever hear of it."""
+    settings = read_settings()
     if settings.in_memory:
         raise SettingsInvalid((_NOT_SHARED,))
+    return settings
 
 
-def occupy_ledger(settings: Settings) -> None:
+def _occupy_ledger(settings: Settings) -> None:
     """Be alone on this ledger if our broker is in memory: others would claim, and never hear.
 
     All others share it, so that none that wants to be alone comes later. On a server that cannot
@@ -107,9 +112,8 @@ def occupy_ledger(settings: Settings) -> None:
     except Occupied as other:
         # An exclusive request is refused while others share the ledger.
         who = ", a scheduler or a worker" if alone else ", whose broker is its own,"
-        others = f"another `cronhare up`{who} works"
         raise Refusal(
-            f"{others} on {ledger.path}",
+            f"another `cronhare up`{who} works on {ledger.path}",
             advice=(
                 "Nothing was begun. Put all tasks and schedules into its jobs file, or give this "
                 "one a ledger of its own, CRON_DATABASE_URL=sqlite:///…; or set CRON_BROKER_URL "
@@ -118,12 +122,12 @@ def occupy_ledger(settings: Settings) -> None:
         ) from other
 
 
-async def with_ledger(
+async def _with_ledger(
     container: Container, shutdown: Shutdown, process: Callable[[], Coroutine[None, None, None]]
 ) -> None:
     """Run a process once its ledger is there and may be used; not at all if it is to end before."""
     if await ledger_is_ready(container.engine(), shutdown):
-        occupy_ledger(container.settings())
+        _occupy_ledger(container.settings())
         await process()
 
 
@@ -131,8 +135,7 @@ def run_scheduler(given: Named) -> None:
     """Run a scheduler until it is told to end."""
     from ..processes import scheduler as process
 
-    settings = read_settings()
-    refuse_memory_broker(settings)
+    settings = _shared_settings()
     last = targets_for_alerts(given, settings)
     told = _subscriptions_of(last)
     container = usable(WorkingContainer(settings=settings, queues=settings.queues, **told))
@@ -148,7 +151,7 @@ def run_scheduler(given: Named) -> None:
         take=lambda files: stand_in.take([file.subscriptions for file in files]),
     )
     run = partial(process.run, container, life.shutdown, life.state, stand_in=stand_in)
-    life.run(with_ledger(container, life.shutdown, run), on_hangup=reloading.reload)
+    life.run(_with_ledger(container, life.shutdown, run), on_hangup=reloading.reload)
 
 
 def targets_for_alerts(given: Named, settings: Settings) -> Sequence[JobsFile | None]:
@@ -170,41 +173,32 @@ def run_worker(
     """Run a worker until it is told to end."""
     from ..processes import worker as process
 
-    settings = read_settings()
-    refuse_memory_broker(settings)
-    served: Mapping[str, int]
-    if standalone is None:
-        served = _served(queues) if queues else settings.served
-    elif queues is None and concurrency is None:
+    settings = _shared_settings()
+    served = _served(settings, queues)
+    if standalone is not None:
+        if queues is not None or concurrency is not None:
+            what = "--standalone: such a worker serves one queue, one run at a time"
+            raise Refusal(what, advice=f"{_STATE} Leave out --queues and --concurrency.")
         served = {standalone_queue(standalone): DEFAULT_WEIGHT}
-    else:
-        what = "--standalone: such a worker serves one queue, one run at a time"
-        advice = "Nothing was started. Leave out --queues and --concurrency."
-        raise Refusal(what, advice=advice)
     if foreign := [name for name in served if name in settings.foreign_queues]:
         # What arrives there has ended for us.
         raise Refusal(
             f"{', '.join(foreign)}: another program serves it, by CRON_FOREIGN_QUEUES",
             advice="Name other queues (--queues, CRON_QUEUES), or take it out there.",
         )
-    files = files_of(given, settings)
+    files = _files_of(given, settings)
+    parts = _parts_of(files)
     container = usable(
-        WorkingContainer(
-            settings=settings,
-            queues=tuple(served),
-            weights=served,
-            **parts_of(files),
-        )
+        WorkingContainer(settings=settings, queues=tuple(served), weights=served, **parts)
     )
     # S1.7 in docs/compatibility.md
     at_a_time = 1 if standalone is not None else concurrency or settings.concurrency or IN_A_WORKER
     tasks = f"{_say_tasks(files)}, {at_a_time} at a time"
     announce(container, "Worker", f"queues {listed(forms.queue_texts(served))}", tasks)
     life = Lifetime(container, grace=settings.shutdown_grace.total_seconds())
-    shutdown = life.shutdown
     reloading = Reloading(
         container,
-        forced_exit=shutdown.forced_exit,
+        forced_exit=life.shutdown.forced_exit,
         named=given,
         last=files,
         renew=container.functions().renew,
@@ -218,29 +212,30 @@ def run_worker(
     run = partial(
         process.run,
         container,
-        shutdown,
+        life.shutdown,
         life.state,
         concurrency=at_a_time,
         read_again=reloading.reload_if_changed,
         on_boot=_on_boot(files) if standalone is None else (),
         standalone=() if standalone is None else (standalone,),
     )
-    life.run(with_ledger(container, shutdown, run), on_hangup=reloading.reload)
+    life.run(_with_ledger(container, life.shutdown, run), on_hangup=reloading.reload)
 
 
 def _on_boot(files: Sequence[JobsFile]) -> Sequence[str]:
     return [name for file in files for name in file.on_boot]
 
 
-def _served(queues: str) -> Mapping[str, int]:
-    state = "Nothing was started."
+def _served(settings: Settings, queues: str | None) -> Mapping[str, int]:
+    if not queues:
+        return settings.served
     try:
         served = forms.served_queues(queues)
     except ValueError as error:
-        raise Refusal(f"--queues: {error}", advice=state) from error
+        raise Refusal(f"--queues: {error}", advice=_STATE) from error
     if own := [name for name in served if is_standalone(name)]:
         why = "the schedule of such a queue has a worker of its own"
-        advice = f"{state} Start it with --standalone NAME."
+        advice = f"{_STATE} Start it with --standalone NAME."
         raise Refusal(f"--queues: {listed(own)}: {why}", advice=advice)
     return served
 
@@ -251,26 +246,18 @@ def run_up(given: Named, concurrency: int | None, *, web: bool, watches: bool) -
     from ..web.beside import WebBeside
 
     settings = read_settings()
-    files = files_of(given, settings)
+    files = _files_of(given, settings)
     try:
         queues = forms.checked_queues(embedded.queues_of(files))
     except ValueError as error:
-        advice = "Nothing was started. Give some of its schedules a queue in common."
+        advice = f"{_STATE} Give some of its schedules a queue in common."
         raise Refusal(f"{_say_tasks(files)}: {error}", advice=advice) from error
-    container = usable(
-        WorkingContainer(
-            settings=settings,
-            jobs_files=files,
-            queues=queues,
-            weights=settings.served,
-            **parts_of(files),
-        )
-    )
+    parts = {"jobs_files": files, "weights": settings.served, **_parts_of(files)}
+    container = usable(WorkingContainer(settings=settings, queues=queues, **parts))
     logs.sign_as(container.node())
     say(log, logging.INFO, "up", f"Ledger {settings.ledger}")
-    occupy_ledger(settings)
+    _occupy_ledger(settings)
     embedded.prepare(container, files)
-    at_a_time = concurrency or settings.concurrency or IN_UP
     life = Lifetime(container, grace=settings.shutdown_grace.total_seconds(), with_page=True)
     shutdown = life.shutdown
     reloading = Reloading(
@@ -282,26 +269,20 @@ def run_up(given: Named, concurrency: int | None, *, web: bool, watches: bool) -
         renew=container.functions().renew,
     )
 
-    beside = None
-    if web:
-        beside = WebBeside(
-            container, has_begun=lambda: container.dispatcher().outlook[0] is not None
-        )
-    on_hangup = shutdown.hang_up if on_a_terminal() else reloading.reload
+    def has_begun() -> bool:
+        return container.dispatcher().outlook[0] is not None
+
     process = embedded.run(
         container,
         shutdown,
         life.state,
-        concurrency=at_a_time,
+        concurrency=concurrency or settings.concurrency or IN_UP,
         read_again=reloading.reload_if_changed,
         on_boot=_on_boot(files),
-        beside=beside,
+        beside=WebBeside(container, has_begun=has_begun) if web else None,
         watch=reloading.watch if watches else None,
     )
-    life.run(process, on_hangup=on_hangup)
-
-
-_WITHOUT_TASKS = "nothing could be created, and no number of a task be called by its name"
+    life.run(process, on_hangup=shutdown.hang_up if on_a_terminal() else reloading.reload)
 
 
 def run_web(given: Named) -> None:
@@ -310,11 +291,12 @@ def run_web(given: Named) -> None:
     try:
         require("web")
     except ExtraMissing as error:
-        raise Refusal(f"web: {error}", advice="Nothing was started.") from error
+        raise Refusal(f"web: {error}", advice=_STATE) from error
     from ..web import server
 
-    files = files_of(given, settings, without=_WITHOUT_TASKS)
-    container = usable(Container(settings=settings, jobs_files=files, **parts_of(files)))
+    without = "nothing could be created, and no number of a task be called by its name"
+    files = _files_of(given, settings, without=without)
+    container = usable(Container(settings=settings, jobs_files=files, **_parts_of(files)))
     with suppress(LedgerUnavailable):  # then it is asked before anything is answered
         refuse_without_token(container)
     try:
@@ -322,7 +304,7 @@ def run_web(given: Named) -> None:
     except OSError as error:
         raise Refusal(
             f"{settings.called('web_address')}: {settings.listen_address}: {error.strerror}",
-            advice="Nothing was started. Name another port; is a `cronhare up` there, or another "
+            advice=f"{_STATE} Name another port; is a `cronhare up` there, or another "
             "`cronhare web`?",
         ) from error
     logs.sign_as(container.node())

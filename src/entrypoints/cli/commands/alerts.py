@@ -1,6 +1,5 @@
 """`cronhare alerts list | show | test`, `cronhare notify list` and `cronhare events list`."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -30,11 +29,10 @@ from cronhare.domain.texts.words import counted, listed
 from cronhare.ports.events import AlertFilter, NotDelivered, NotifierPort
 
 from ...given import Named
-from ..completion import SCHEDULES
 from ..errors import Refusal, Status
 from ..jobs_files import App, Jobs, load_all, named
-from ..options import Limit
-from ..output import Columns, Json, Styled, facts, print_json, print_line, print_rows
+from ..options import Asked, Limit, chosen_by
+from ..output import Columns, Json, Styled, facts, print_beside, print_json, print_line, print_rows
 from ..times import moment
 from ..wiring import open_ledger, read_settings, wire_with
 
@@ -45,23 +43,13 @@ if TYPE_CHECKING:
     from ...settings.settings import Settings
 
 
-@attrs.frozen(kw_only=True)
-class TriedView:
-    """A target that was sent a test; *error* says why it was not told."""
-
-    target: str
-    told: bool
-    error: str | None
-
-
+@chosen_by("schedule")
 def alerts(
+    asked: Asked,
     *,
     rule: Annotated[Rule | None, typer.Option(help="Only those by this rule.")] = None,
     severity: Annotated[
         AlertSeverity | None, typer.Option(help="Only those that are so bad.")
-    ] = None,
-    schedule: Annotated[
-        str | None, typer.Option(help="Only those of this schedule.", autocompletion=SCHEDULES)
     ] = None,
     cleared: Annotated[
         bool, typer.Option("--cleared", help="Also those that are over since a day at most.")
@@ -73,6 +61,7 @@ def alerts(
     Schedulers, workers and `up` judge them once a minute; a target hears of them that has "alert"
     among its events.
     """
+    schedule = asked.values["schedule"]
     which = AlertFilter(rule=rule, severity=severity, schedule=schedule, cleared=cleared)
     page = open_ledger().alert_desk().alerts(which)
     columns: Columns[AlertView] = {
@@ -80,7 +69,7 @@ def alerts(
         "ALERT": "rule",
         "ABOUT": "subject",
         "SINCE": "raised_at",
-        **({"OVER": _over} if cleared else {}),
+        **({"OVER": "cleared_at"} if cleared else {}),
         "WHAT": "message",
         "TOLD": _told,
     }
@@ -88,12 +77,18 @@ def alerts(
     if rule or severity or schedule:
         empty = "No alert is like that."
     print_rows(page.alerts, columns, json=json, empty=empty, elastic=("WHAT", "TOLD"))
-    if page.unjudged and json:  # which stays one document
-        sys.stderr.write(f"{page.unjudged}.\n")
-    elif page.unjudged:
-        print_line(f"{page.unjudged}.", style="yellow")
+    if page.unjudged:
+        print_beside(f"{page.unjudged}.", json=json)
     elif page.judged_at is not None and not json:
         print_line(f"Judged last at {moment(page.judged_at)}.", style="dim")
+
+
+def _told(view: "AlertView") -> str:
+    said = (
+        each.target if each.state == "delivered" else f"{each.target} ({each.state})"
+        for each in view.told
+    )
+    return ", ".join(said) or "nobody"
 
 
 def show(
@@ -129,20 +124,24 @@ def _facts(view: "AlertView") -> Iterator[tuple[str, object]]:
     yield "about", view.subject or "the ledger"
     yield "what", view.message
     for name, number in (("value", view.value), ("threshold", view.threshold)):
-        if number is not None:
-            yield name, view.measured(number)
-    for name, at in (
-        ("since", view.raised_at),
-        ("held last", view.held_at),
-        ("over", view.cleared_at),
-    ):
-        if at is not None:
-            yield name, moment(at)
+        yield name, None if number is None else view.measured(number)
+    yield "since", view.raised_at
+    yield "held last", view.held_at
+    yield "over", view.cleared_at
     yield "runbook", view.runbook or "none"
     for told in view.told:
         yield "told", f"{told.target}, not told: {told.why}" if told.why else told.target
     for untold in view.untold:
         yield "not told", f"{untold.target}: {untold.why}"
+
+
+@attrs.frozen(kw_only=True)
+class TriedView:
+    """A target that was sent a test; *error* says why it was not told."""
+
+    target: str
+    told: bool
+    error: str | None
 
 
 def try_(
@@ -161,12 +160,7 @@ def try_(
     """
     settings = read_settings()
     files = files_with_targets(Named(jobs, app), settings)
-    found = [
-        (file.source, each)
-        for file in files
-        for name in ([target] if target else file.subscriptions.targets)
-        if (each := file.subscriptions.target(name)) is not None
-    ]
+    found = _targets(files, [target] if target else None)
     if not found:
         there = listed([name for file in files for name in file.subscriptions.names]) or "none"
         unknown = f"no target {echo(target)}; there are: {there}" if target else "no targets"
@@ -217,18 +211,6 @@ async def _try(notifier: NotifierPort, target: Target, source: str) -> TriedView
     return TriedView(target=target.name, told=True, error=None)
 
 
-def _over(view: "AlertView") -> str | None:
-    return None if view.cleared_at is None else moment(view.cleared_at)
-
-
-def _told(view: "AlertView") -> str:
-    said = (
-        each.target if each.state == "delivered" else f"{each.target} ({Styled(each.state)})"
-        for each in view.told
-    )
-    return ", ".join(said) or "nobody"
-
-
 @attrs.frozen(kw_only=True)
 class TargetView:
     """A target of the jobs file; a webhook's address shows its host alone.
@@ -247,11 +229,10 @@ class TargetView:
 def targets(*, jobs: Jobs = None, app: App = None, json: Json = False) -> None:
     """List the targets that a jobs file, or an app, names."""
     settings = read_settings()
-    targets = [
-        target
-        for file in files_with_targets(Named(jobs, app), settings)
-        for name in file.subscriptions.names
-        if (target := file.subscriptions.target(name)) is not None
+    has_mail = settings.mail_server is not None
+    views = [
+        _view(target, lacks(target, has_mail=has_mail))
+        for _, target in _targets(files_with_targets(Named(jobs, app), settings))
     ]
     columns: Columns[TargetView] = {
         "TARGET": "name",
@@ -261,8 +242,6 @@ def targets(*, jobs: Jobs = None, app: App = None, json: Json = False) -> None:
         "TIMEOUT S": "timeout_seconds",
         "LACKS": "lacks",
     }
-    has_mail = settings.mail_server is not None
-    views = [_view(target, lacks(target, has_mail=has_mail)) for target in targets]
     print_rows(
         views, columns, json=json, empty="Nobody is told of anything.", elastic=("TELLS", "OF")
     )
@@ -272,6 +251,18 @@ def files_with_targets(given: Named, settings: "Settings") -> "Sequence[JobsFile
     """Read the jobs file, and the app, whose targets are meant."""
     state = "Nobody was told."
     return load_all(named(given, settings, state, how="--jobs jobs.toml"), settings, state=state)
+
+
+def _targets(
+    files: "Sequence[JobsFile]", names: Sequence[str] | None = None
+) -> Sequence[tuple[str, Target]]:
+    """Give each target with the source of its file; with *names* those alone."""
+    return [
+        (file.source, target)
+        for file in files
+        for name in names or file.subscriptions.names
+        if (target := file.subscriptions.target(name)) is not None
+    ]
 
 
 def _view(target: Target, lacking: str | None) -> TargetView:
@@ -305,13 +296,12 @@ def _said(means: Means) -> tuple[str, str]:
             return "command", " ".join(means.command)
 
 
+@chosen_by("schedule")
 def events(
+    asked: Asked,
     *,
     states: Annotated[
         list[OutboxState] | None, typer.Option("--state", help="Only those in this state.")
-    ] = None,
-    schedule: Annotated[
-        str | None, typer.Option(help="Only those of this schedule.", autocompletion=SCHEDULES)
     ] = None,
     limit: Limit = 100,
     json: Json = False,
@@ -320,7 +310,7 @@ def events(
 
     Only what somebody wants to know is here: `notify` and `on_failure` of the jobs file say so.
     """
-    container = open_ledger()
+    container, schedule = open_ledger(), asked.values["schedule"]
     found = container.outbox().events(states=states or (), schedule=schedule, limit=limit)
     now = container.ledger_time().now()
     columns: Columns[EventView] = {
