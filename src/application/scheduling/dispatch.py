@@ -41,11 +41,7 @@ AT_ONCE: Final = 2
 
 @attrs.define(eq=False)
 class PublishPipeline:
-    """The publishing side of one tick; leaving it waits for all batches.
-
-    What was claimed and could not be published is left to the reconciler. *executor* lends
-    `AT_ONCE` threads that wait for the broker.
-    """
+    """The publishing side of one tick; leaving it waits for all its batches."""
 
     _publisher: ExecutionPublisher
     _executor: Executor
@@ -176,11 +172,7 @@ class Dispatcher:
         return self._refreshed_at, self._next_due
 
     def _claim_due(self, now: datetime) -> Iterator[Batch]:
-        """Claim what has just become due, then a part of what was missed.
-
-        The missed may be very many, and are late already: the others are not to wait for them.
-        While nothing can be published, other replicas have a head start to claim what is due.
-        """
+        """Claim what has just become due, then a part of what was missed: that is late already."""
         self._is_behind = False
         self._waits_for_others = timedelta(0) if self._publisher.can_publish() else HEAD_START
         until = now - self._waits_for_others

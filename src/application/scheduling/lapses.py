@@ -27,11 +27,7 @@ MOST_IN_A_ROW: Final = 20
 
 
 class GapDetector:
-    """Notices a suspend of the machine, or a clock that was set: no call fails by either.
-
-    Both let leases lapse that could not be renewed. A gap below a third of a lease is ignored:
-    owners renew theirs far more often.
-    """
+    """Notices a suspend of the machine, or a clock that was set: by both leases may lapse."""
 
     def __init__(self, *, every: timedelta, lease: timedelta) -> None:
         """*every* is the longest time between two checks."""

@@ -100,11 +100,7 @@ class Reconciler:
         )
 
     def begin_grace(self, why: str = "the ledger was away") -> None:
-        """Take note that the ledger was away, or may have been: leases could not be renewed.
-
-        From the next round on owners have the length of a lease to renew, or to record what has
-        ended, before anything is given up; see `GracePeriod`.
-        """
+        """Take note that the ledger was away, or may have been: a `GracePeriod` begins."""
         self._grace.begin(why)
 
     def tick(self, now: datetime) -> Reconciled:

@@ -324,11 +324,7 @@ def is_awaited(execution: Execution, missing: MissingTask, catalog: Catalog) -> 
 
 
 def _without_task(execution: Execution, missing: MissingTask) -> AttemptResult:
-    """End the attempt: an event without a task succeeds, an unknown task fails for good.
-
-    So does an event whose schedule says so; and another source's task: it is unknown whether a
-    worker that has it ever gets the message.
-    """
+    """End the attempt: an unheard event succeeds if it may, all else fails for good."""
     may_be_unheard = execution.no_listener != NoListener.FAIL
     match missing.kind:
         case MissingKind.UNHEARD if may_be_unheard:

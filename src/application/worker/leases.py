@@ -195,11 +195,7 @@ MOST_BYTES = 256 * 1024
 
 @attrs.define(kw_only=True, eq=False)
 class OutputKeeper:
-    """Stores the output of long attempts before they end, so that people can read it.
-
-    Only of those that ran in the round before, too. *keeper* knows what runs here; *read* gives
-    what these executions have written and reported, of each if beyond that mark.
-    """
+    """Stores the output of attempts that ran in the round before, too: people may read it."""
 
     _attempts: AttemptStorePort
     _clock: ClockPort

@@ -120,11 +120,7 @@ async def _is_taken(broker: AsyncBrokerPort, parked: Message) -> bool:
 async def redeliver_later(
     broker: AsyncBrokerPort, delivery: Delivery, ticket: AttemptRef, reason: str
 ) -> None:
-    """Settle the message of a *ticket*, and have a copy delivered to the same queue in a minute.
-
-    A nack would count as a failure of the attempt; and the reconciler waits for up to a day once it
-    has sent many copies.
-    """
+    """Settle a *ticket*'s message; a copy comes in a minute. A nack would count as a failure."""
     text, id_, attempt = f"Put off for a minute: {reason}", ticket.execution_id, ticket.attempt
     say(log, logging.WARNING, "attempt.put-off", text, execution=id_, attempt=attempt)
     await _replace(broker, delivery, Envelope(_copied(delivery), ToQueue(delivery.queue, REST)))

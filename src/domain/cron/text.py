@@ -49,11 +49,7 @@ LAST_HASHED_DAY: Final = 28
 
 @attrs.frozen
 class CronFault:
-    """One fault of a cron text.
-
-    *field* is "minute", "hour", "day of month", "month", "week day", or "expression" where the
-    fault is not in a single field; *hint* says what to write instead, or is empty.
-    """
+    """One fault of a cron text: in which *field*, or in the "expression", and what to write."""
 
     field: str
     reason: str
@@ -84,11 +80,7 @@ class _Refusal(Exception):
 
 @attrs.frozen(kw_only=True, eq=False)
 class FieldKind:
-    """One of the five places.
-
-    Numbers go from *least* to *most*; the field has *size* values, since in the week day 0 and 7
-    are both Sunday. *position* is the place in the text, from 0.
-    """
+    """One of the five places; the week day has seven values, as 0 and 7 are both Sunday."""
 
     name: str
     position: int

@@ -138,11 +138,7 @@ def judge(signs: Signs, policy: AlertPolicy, now: datetime) -> Iterator[Alert]:
 
 @attrs.frozen(kw_only=True)
 class RunSigns:
-    """What is known of a run.
-
-    *started_at* is of its newest attempt: waits for a retry are no work. *output* counts the bytes
-    of its standard output.
-    """
+    """What is known of a run: its newest attempt's start, and bytes of its standard *output*."""
 
     id: int
     due_at: datetime

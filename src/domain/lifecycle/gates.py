@@ -93,11 +93,7 @@ class KeyGate:
     line_begins: datetime | None = None
 
     def keeps_from_start(self, execution: Execution, rules: Rules) -> str | None:
-        """Say why an attempt may not start now.
-
-        One that has a place starts, unless the limit was lowered. Another one needs a free place,
-        and lets those go first that are before it in the line.
-        """
+        """Say why an attempt may not start now: it lets go first who is before it in line."""
         if rules.limit is None:
             return None
         if execution.id in self.placed:
@@ -143,10 +139,7 @@ class ScheduleGate:
     active: dict[int, Active] = attrs.field(factory=dict[int, Active])
 
     def keeps_from_start(self, execution: Execution, rules: Rules) -> str | None:
-        """Say why an attempt may not start now: another has begun, or is to begin before it.
-
-        So of two that were claimed at once the earlier one begins, whichever message comes first.
-        """
+        """Say why an attempt may not start now: another has begun, or is to begin before it."""
         place = place_in_line(execution)
         for other in self._others(execution, rules):
             has_begun = other.state in {State.RUNNING, State.RETRYING}

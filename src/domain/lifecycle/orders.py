@@ -148,11 +148,7 @@ def _found(params: str, path: list[str]) -> str:
 
 @attrs.frozen(kw_only=True)
 class BackfillOrder(Pacing):
-    """Which past instants to run, and how they are spread.
-
-    Those of the *schedule*, which has that id, from *since* on and before *until*. All count as of
-    one key: at most *at_once* are under way.
-    """
+    """Which past instants of *schedule* to run, from *since* on and before *until*, by one key."""
 
     kind: Literal["backfill"] = "backfill"
     scheduler_id: int

@@ -162,11 +162,7 @@ def tasks_asked(ends: Iterable[AttemptEnd]) -> list[str]:
 
 
 class RetryJudge:
-    """Rules on the ends of one batch, one after the other.
-
-    *budgets* and *breakers* are those of `queues_asked` and `tasks_asked` that the ledger has.
-    Afterwards they are as it is to keep them.
-    """
+    """Rules on the ends of a batch; *budgets* and *breakers* are to be kept as it leaves them."""
 
     def __init__(
         self,

@@ -182,11 +182,7 @@ def as_asked(queue: str, known: Budget | None, policy: BudgetPolicy, *, now: dat
 def ask_budget(
     budget: Budget, policy: BudgetPolicy, retry: RetryAfter, *, now: datetime
 ) -> BudgetAnswer:
-    """Grant a retry of a budget that is `as_asked`, defer it, or let it fail.
-
-    A deferred one waits for its place, and then for its own delay: a wave is spread at exactly the
-    rate, whatever the delay.
-    """
+    """Grant a retry of a budget that is `as_asked`, defer it to its place, or let it fail."""
     place = budget.free_at(now)
     if place <= now:
         granted, since = budget.granted(now, now=now), budget.spent_since

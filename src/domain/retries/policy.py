@@ -138,11 +138,7 @@ def exponential(first: W, times: int, longest: W, *, multiplier: float = 2.0) ->
 
 
 class Waits(Generic[W]):
-    """The waits between repeated requests: each twice as long, up to *longest*.
-
-    With *random_fraction*, which gives numbers in [0, 1), each is between half of that and all of
-    it: not all clients meet a server at once when it comes back.
-    """
+    """The waits between repeated requests: each twice as long, by chance up to half shorter."""
 
     def __init__(
         self, first: W, longest: W, random_fraction: Callable[[], float] | None = None

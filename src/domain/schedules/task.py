@@ -137,11 +137,7 @@ def _no_limit_last(limit: int | None) -> float:
 
 @attrs.frozen(kw_only=True)
 class TaskPolicy:
-    """What is said of how tasks are run; what is None is not said.
-
-    *errors* gives classes to errors by their names, *strategy* takes the place of the waits, *keep*
-    says how many ended runs of a whole class are kept.
-    """
+    """What is said of how tasks are run; what is None is not said."""
 
     retry: RetryPolicy | None = None
     timeout: timedelta | None = None
