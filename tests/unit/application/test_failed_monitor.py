@@ -188,16 +188,6 @@ async def test_who_had_our_signed_message_in_hand_is_believed() -> None:
     assert (house.only.state, row.execution_id) == (State.FAILED, house.only.id)
 
 
-async def test_a_signature_of_another_message_proves_nothing() -> None:
-    house = House(signer=KEY)
-    due(house)
-    [ours] = house.messages(MAIN_QUEUE)
-
-    await watch(house, told_of(house).replace(b'"id":25', b'"id":26'), ours.headers)
-
-    assert house.only.state is State.PUBLISHED
-
-
 @pytest.mark.parametrize(
     ("settings", "headers", "reason"),
     [

@@ -10,7 +10,7 @@ from cronhare.application.worker.unhandled import DEFERRED_FOR
 from cronhare.domain.execution import State
 from cronhare.domain.messages import LARGEST_BODY, Signer
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.task import LARGEST_PARAMS, TaskRef
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE
 from tests.ports import ids_of
 from tests.unit.application.conftest import Lines
@@ -97,18 +97,6 @@ async def test_what_was_adopted_without_an_answer_before_a_shutdown_is_not_adopt
 
     assert [row.state for row in house.executions()] == [State.SUCCEEDED]
     assert house.broker.depth(MAIN_QUEUE) == 0
-
-
-async def test_foreign_params_have_the_bound_of_all_others() -> None:
-    house = House()
-    house.add(schedule=None)
-    params = '"' + "x" * LARGEST_PARAMS + '"'
-
-    await deliver(house, foreign_body(house, params_scheduler=params))
-
-    [parked] = house.messages(QUARANTINE_QUEUE)
-    assert "102402 bytes of JSON, 102400 are allowed" in str(parked.headers["cron-parked-because"])
-    assert house.executions() == []
 
 
 async def test_foreign_messages_are_refused_where_only_ours_are_wanted() -> None:

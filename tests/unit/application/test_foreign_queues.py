@@ -2,15 +2,11 @@
 
 from datetime import timedelta
 
-import msgspec
 import pytest
 
-from cronhare.application.worker.foreign import FailedMonitor
 from cronhare.domain.execution import State
-from cronhare.domain.messages import failed_body
 from cronhare.domain.schedules.schedule import OverlapPolicy
-from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, ToFailed
-from cronhare.ports.broker import Delivery, Envelope, Message
+from cronhare.domain.topology import MAIN_QUEUE
 from tests.unit.application.deliveries import MINUTE, due, foreign_body
 from tests.unit.application.house import LEASE, House
 
@@ -44,32 +40,6 @@ async def test_it_is_not_sent_again_for_days_and_keeps_no_later_run_from_startin
     house.clock.advance(timedelta(days=3))
     house.reconciler.tick(house.now)
     assert house.messages(MAIN_QUEUE) == []
-
-
-async def test_a_failure_that_the_other_program_reports_is_archived_once() -> None:
-    house = house_of_a_foreign_queue()
-    due(house)
-    [ours] = house.messages(MAIN_QUEUE)
-    failed = msgspec.structs.replace(house.only, deaths=3)
-    body = failed_body(failed, reason="Connection timeout", at=house.now)
-    monitor = FailedMonitor(
-        broker=house.connection,
-        ledger=house.ledger,
-        records=house.records,
-        signer=house.signer,
-    )
-    deliveries: list[Delivery] = []
-    await house.connection.consume([FAILED_QUEUE], prefetch=9, on_delivery=deliveries.append)
-
-    for _ in range(2):
-        house.broker.publish([Envelope(Message(body=body, headers=ours.headers), ToFailed())])
-    await house.settle()
-    for delivery in deliveries:
-        await monitor.handle(delivery)
-
-    [row] = house.records.archive()
-    assert (row.execution_id, row.failed_reason) == (house.only.id, "Connection timeout")
-    assert (house.only.state, len(deliveries)) == (State.FAILED, 2)
 
 
 # What comes back through the main queue

@@ -123,6 +123,7 @@ def test_a_message_without_our_headers_has_no_ticket(headers: dict[str, object])
         (TASK_BODY.replace(b"16", b"9223372036854775808"), "at `$.scheduler_id`"),
         (TASK_BODY.replace(b'"{...}"', b"{}"), "at `$.params_scheduler`"),
         (b'{"type":"report","id":25,"scheduler_id":16}', "missing required field"),
+        (TASK_BODY.replace(b"...", b"x" * 102_400), "102402 bytes of JSON, 102400 are allowed"),
         (TASK_BODY.replace(b"report", b"system"), "tasks of the type system are our own"),
         (b" " * (LARGEST_BODY + 1), "262145 bytes, 262144 are allowed"),
         (b" " * 17_000_000, "17000000 bytes"),
