@@ -16,7 +16,6 @@ from cronhare.adapters.notify.apprise import (
     AppriseSender,
     misunderstood,
 )
-from cronhare.adapters.notify.apprise_child import redacted
 from cronhare.domain.addresses import LOCAL_SCHEMES, AppriseAddress
 from cronhare.domain.events.outbox import OutboxRow
 from cronhare.domain.events.targets import ByApprise
@@ -132,8 +131,3 @@ def test_all_that_reaches_this_machine_alone_is_refused() -> None:
 
     schemes = {name for name, plugin in found.items() if plugin.removeprefix("Notify") in local}
     assert {"dbus", "syslog"} <= schemes <= LOCAL_SCHEMES
-
-
-def test_an_address_is_left_out_of_what_its_service_said() -> None:
-    assert redacted(f"no: {SECRET} at /x", f"slack://{SECRET}/abcd") == "no: … at /x"
-    assert redacted("my-topic: 404", "ncloud://u:p@h/my%2Dtopic") == "…: 404"

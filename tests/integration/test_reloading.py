@@ -3,7 +3,6 @@
 import asyncio
 import sqlite3
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,12 @@ from cronhare.domain.schedules.task import Task
 from cronhare.entrypoints.cli.starting import targets_for_alerts
 from cronhare.entrypoints.given import Named
 from cronhare.entrypoints.processes import embedded
-from cronhare.entrypoints.processes.reloading import REFUSED_FOR, Reloading
+from cronhare.entrypoints.processes.reloading import Reloading
 from cronhare.entrypoints.processes.scheduler import StandIn
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.signals import ForcedExit
 from cronhare.entrypoints.working import WorkingContainer
 from cronhare.ports import LedgerUnavailable
-from tests.frozen_clock import FrozenClock
 
 JOBS = """
 [tasks.{name}]
@@ -71,9 +69,6 @@ class House:
 
     def reload(self) -> None:
         asyncio.run(self._reloading.reload())
-
-    def lack_a_task(self) -> None:
-        asyncio.run(self._reloading.reload_if_changed())
 
     def _take(self, jobs: Sequence[JobsFile]) -> None:
         self.look()
@@ -180,47 +175,6 @@ def test_a_file_that_an_editor_has_only_emptied_is_refused(
     assert (house.on, house.tasks) == (["old"], ["old"])
     [refused] = [line for line in caplog.records if "Nothing was reloaded" in line.message]
     assert "if it is meant, end this process" in str(vars(refused))
-
-
-CALENDAR = """BEGIN:VCALENDAR
-BEGIN:VEVENT
-DTSTART;VALUE=DATE:20261224
-END:VEVENT
-END:VCALENDAR
-"""
-
-
-def test_a_file_that_was_refused_is_read_again_for_a_run_that_lacks_its_task(
-    house: House, caplog: pytest.LogCaptureFixture
-) -> None:
-    clock = FrozenClock(datetime(2026, 3, 2, tzinfo=UTC))
-    house.container.clock.override(clock)
-    house.write("new")
-    with house.file.open("a") as file:
-        file.write('[calendars.closed]\nfile = "closed.ics"\n')
-    for _ in range(3):
-        house.lack_a_task()
-    refused = house.tasks
-
-    house.file.with_name("closed.ics").write_text(CALENDAR)
-    clock.advance(timedelta(seconds=REFUSED_FOR))
-    house.lack_a_task()
-
-    assert (refused, house.tasks) == (["old"], ["new"])
-    assert caplog.text.count("Nothing was reloaded") == 1
-
-
-def test_a_run_that_lacks_its_task_applies_no_schedules(house: House) -> None:
-    house.sql("UPDATE Scheduler SET status = 0")
-    with house.file.open("a") as file:
-        file.write(f'[tasks.new]\ncommand = ["true"]\n{TARGETS}')
-
-    house.lack_a_task()
-    meanwhile = house.on, house.tasks, list(house.container.subscribers().current.targets)
-    house.reload()
-
-    assert meanwhile == ([], ["old", "new"], ["old", "own"])
-    assert house.on == ["old"]
 
 
 TARGETS = """

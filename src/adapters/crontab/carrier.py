@@ -1,15 +1,21 @@
-"""Carrying crontabs over into a jobs file, and telling what that changes."""
+"""Carrying crontabs over into a jobs file, and telling what that changes.
+
+The `NAME=value` lines of a crontab hold for the entries below them.
+"""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import PurePosixPath
+from typing import TypeAlias
 
 import attrs
 
+from cronhare.adapters.addresses import checked_address
 from cronhare.adapters.toml_writing import write_comment, write_table
-from cronhare.domain.environment import is_unseen, names_unseen
-from cronhare.domain.events.targets import MOST_TARGETS
+from cronhare.domain.cron import UnknownZone, find_zone
+from cronhare.domain.environment import ATTEMPT_VARIABLES, is_unseen, names_unseen
+from cronhare.domain.events.targets import MOST_ADDRESSES, MOST_TARGETS
 from cronhare.domain.progress import OnProgress, passing, unwatched
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import USER_NAME
@@ -32,7 +38,6 @@ from .reader import (
     parse_usable,
     read_crontab,
 )
-from .settings import Surroundings, apply_setting
 
 #: Whom the units run as, unless they were asked for another.
 UNITS_USER = "cronhare"
@@ -81,6 +86,87 @@ def import_crontabs(
     return Imported(text="\n".join(pieces), findings=tuple(carrier.findings), notes=notes)
 
 
+DEFAULT_SHELL = "/bin/sh"
+
+_MAIL = frozenset({"MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"})
+#: TZ moves nothing in Debian's cron either (crontab(5)); the others speak to cronie and systemd.
+_MOVES_NOTHING = frozenset({"TZ", "RANDOM_DELAY", "START_HOURS_RANGE", "PERSISTENT", "DELAY"})
+_MAIL_IS = (
+    "mail is sent when a run has failed for good, through CRON_SMTP_URL; what runs write is kept "
+    "with them"
+)
+
+
+@attrs.frozen(kw_only=True)
+class Surroundings:
+    """What holds at a place in a crontab: *timezone* is None where the schedules name none.
+
+    *mail* are the addresses of MAILTO.
+    """
+
+    timezone: str | None
+    mail: tuple[str, ...] = ()
+    shell: str = DEFAULT_SHELL
+    env: Mapping[str, str] = attrs.field(factory=dict[str, str])
+
+
+#: What holds after a setting, what has become of it, and why.
+Judged: TypeAlias = tuple[Surroundings, Verdict, str | None]
+
+
+def apply_setting(setting: Setting, before: Surroundings) -> Judged:
+    """Take a setting over into the surroundings of the entries below it, or say why not."""
+    name, value = setting.name, setting.value
+    if name == "CRON_TZ":
+        return _timezone(value, before)
+    if name == "MAILTO":
+        return _mail(value, before)
+    if reason := _why_not(name):
+        return before, Verdict.LEFT_OUT, reason
+    now = attrs.evolve(before, env={**before.env, name: value})
+    if name == "SHELL":
+        now = attrs.evolve(now, shell=value or DEFAULT_SHELL)
+    if name in _MOVES_NOTHING:
+        reason = f"the commands see {name}, but it does not move the times they run at"
+        return now, Verdict.CHANGED, reason
+    return now, Verdict.CARRIED, None
+
+
+def _why_not(name: str) -> str | None:
+    if name in _MAIL:
+        return "mail is written by cronhare: see CRON_SMTP_URL"
+    if name == "LOGNAME":
+        return "cron does not let a crontab set LOGNAME"
+    if name in ATTEMPT_VARIABLES:
+        return f"cronhare itself sets {name} for its tasks"
+    return None
+
+
+def _mail(value: str, before: Surroundings) -> Judged:
+    addresses = tuple(dict.fromkeys(filter(None, re.split(r"[,\s]+", value))))
+    try:
+        to = tuple(map(checked_address, addresses))
+    except ValueError as error:
+        return attrs.evolve(before, mail=()), Verdict.LEFT_OUT, f"one of them {error}"
+    if len(to) > MOST_ADDRESSES:
+        reason = f"has more than {MOST_ADDRESSES} addresses"
+        return attrs.evolve(before, mail=()), Verdict.LEFT_OUT, reason
+    now = attrs.evolve(before, mail=to)
+    return (now, Verdict.CHANGED, _MAIL_IS) if to else (now, Verdict.CARRIED, None)
+
+
+def _timezone(value: str, before: Surroundings) -> Judged:
+    try:
+        find_zone(value)
+    except UnknownZone as error:
+        return before, Verdict.LEFT_OUT, str(error)
+    reason = (
+        f"the schedules below run in {value}; "
+        "Debian's cron ignores CRON_TZ and ran them in the host's zone"
+    )
+    return attrs.evolve(before, timezone=value), Verdict.CHANGED, reason
+
+
 @attrs.define
 class _Carrier:
     """The one import under way: the names given so far, and what was found."""
@@ -102,10 +188,8 @@ class _Carrier:
         for line in lines:
             match line:
                 case Setting():
-                    judged = apply_setting(line, here)
-                    here = judged.now
-                    reasons = (judged.reason,) if judged.reason else ()
-                    self._tell(crontab, line, judged.verdict, reasons)
+                    here, verdict, reason = apply_setting(line, here)
+                    self._tell(crontab, line, verdict, (reason,) if reason else ())
                 case Unreadable():
                     self._tell(crontab, line, Verdict.LEFT_OUT, (line.reason,))
                 case Entry():

@@ -110,16 +110,6 @@ def test_what_recurs_for_ever_is_written_out_for_the_years_around_today(tmp_path
                 "2026-03-08T14:00..2026-03-08T15:00",
             ],
         ),
-        (  # days end at midnight by the calendar's clocks
-            "DTSTART;VALUE=DATE:20261224\nRRULE:FREQ=DAILY;UNTIL=20261224T230000Z",
-            "Europe/Berlin",
-            ["2026-12-24", "2026-12-25"],
-        ),
-        (  # this day of the calendar has 23 hours
-            "DTSTART;TZID=Europe/Berlin:20260328T120000\nDURATION:P1D",
-            "UTC",
-            ["2026-03-28T11:00..2026-03-29T10:00"],
-        ),
         (  # the clocks are set back meanwhile
             "DTSTART:20261025T005000Z\nDTEND:20261025T011000Z",
             "Europe/Berlin",
@@ -218,16 +208,10 @@ def test_another_event_of_the_same_uid_changes_an_occurrence_or_replaces_all(
         ("SUMMARY:x", "has no DTSTART"),
         ("DTSTART:never", "event 1"),
         ("DTSTART;TZID=Nowhere/Bad:20261224T180000\nDURATION:PT1H", "'Nowhere/Bad' is unknown"),
-        ("DTSTART;TZID=America:20261224T180000", "its time zone 'America' is unknown"),
         (f"DTSTART;TZID={'a' * 5_000}:20261224T180000", "its time zone 'a+...' is unknown"),
         ("DTSTART:20261224T180000Z\nDTEND:20261224T170000Z", "ends before it begins"),
-        ("DTSTART:20261224\nDTEND:20261224T170000", "must be of the same type"),
-        ("DTSTART:20261224\nDTSTART:20261225", "is not as RFC 5545 has it"),
-        ("DTSTART:20261224\nDURATION:20261225", "is not as RFC 5545 has it"),
         ("DTSTART:20261224\nEXDATE:rubbish\nRRULE:FREQ=DAILY;COUNT=3", "its EXDATE cannot be read"),
         ("DTSTART:20261224T180000Z\nDTEND:20261224T190000", "is not as RFC 5545 has it"),
-        ("DTSTART;VALUE=DATE:20260101\nRRULE:FREQ=FOO", "its RRULE cannot be read"),
-        ("DTSTART:20260101\nRRULE:FREQ=DAILY;UNTL=20260105", "UNTIL parameter is missing"),
     ],
 )
 def test_an_event_that_cannot_be_read_says_why(tmp_path: Path, event: str, said: str) -> None:
