@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import NARROW, WIDE, Window, chromium, window
-from tests.browser.house import HOSTILE, House, house
+from tests.browser.house import House, house
 
 pytestmark = pytest.mark.integration
 
@@ -156,28 +156,6 @@ def test_a_worker_is_drained_and_taken_back(home: House, desk: Window) -> None:
     expect(page.get_by_role("status")).to_contain_text("is draining")
     page.get_by_role("button", name="Take back").click()
     expect(page.get_by_role("button", name="Drain")).to_be_visible()
-
-
-def test_stored_scripts_execute_nothing(home: House, desk: Window) -> None:
-    id_ = home.run("hostile")
-    page = desk.page
-    for path in (
-        "/",
-        "/ui/schedules",
-        "/ui/schedules/hostile",
-        "/ui/schedules/hostile/edit",
-        "/ui/executions",
-        f"/ui/executions/{id_}",
-        "/ui/failed",
-        "/ui/failed/1",
-        "/ui/timeline?span=1h",
-        "/ui/audit",
-    ):
-        page.goto(home.address(path))
-        page.wait_for_load_state("load")
-        assert page.locator("img").count() == 0, path
-    page.goto(home.address("/ui/schedules/hostile/edit"))
-    expect(page.get_by_label("Description")).to_have_value(HOSTILE)
 
 
 VIEWS = (

@@ -5,38 +5,29 @@ answer is a fault of ours, and none has what was sent as anything but text.
 """
 
 import json
-import logging
 import random
 import sqlite3
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote_from_bytes, quote_plus, urlencode
 
 import attrs
 
-from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.entrypoints.container import Container
-from cronhare.entrypoints.settings.settings import Settings
-from cronhare.entrypoints.web import server
 from cronhare.entrypoints.web.reading import LARGEST_BODY, MOST_FIELDS
 from tests.frozen_clock import FrozenClock
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
 from tests.fuzz.described import fill
+from tests.fuzz.sites import Served, served
 from tests.integration.ledgers import sql_ledger
-from tests.integration.web import Site, site
+from tests.integration.web import Site
 
 TASK = Task(name="tokens", ref=TaskRef("report", 25), command=("true",))
 NODE = "ant-1-0a1b2c3d4e5f6071"
-
-#: Seconds in which the innocent is answered, however busy the machine.
-PATIENCE = 10.0
 
 #: Each row of each table, by the table.
 Rows = Mapping[str, frozenset[Any]]
@@ -52,23 +43,21 @@ class House:
     *last* is the number of its last schedule.
     """
 
-    site: Site
-    ledger: Path
+    served: Served
     last: int
+
+    @property
+    def site(self) -> Site:
+        return self.served.site
 
     def innocent(self) -> None:
         """See `Site.innocent`: pages and forms are answered in time, and the ledger is whole."""
-        began = time.monotonic()
-        looked = self.site.get("/ui/schedules/rests").status
-        resumed = int(self.send("/ui/schedules/rests/resume", b"").split()[1])
-        spent = time.monotonic() - began
-        answered = [looked, resumed]
-        if answered != [200, 303] or spent > PATIENCE:
-            raise Mishandled(f"the innocent is answered {answered} after {spent:.1f} s")
-        with closing(sqlite3.connect(self.ledger)) as ledger:
-            whole = ledger.execute("PRAGMA quick_check").fetchall()
-        if whole != [("ok",)]:
-            raise Mishandled(f"the ledger is not as it should be: {whole}")
+
+        def ask() -> list[int]:
+            looked = self.site.get("/ui/schedules/rests").status
+            return [looked, int(self.send("/ui/schedules/rests/resume", b"").split()[1])]
+
+        self.served.in_time(ask, [200, 303])
 
     def send(self, path: str, body: bytes, *more: bytes) -> bytes:
         """Send a form as a browser does."""
@@ -76,52 +65,42 @@ class House:
 
     def rows(self) -> Rows:
         """Read the whole ledger, without what tells of changes."""
-        with closing(sqlite3.connect(self.ledger)) as ledger:
-            named = ledger.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-            return {
-                name: frozenset(ledger.execute(f'SELECT * FROM "{name}"'))
-                for (name,) in named
-                if name not in _BESIDE
-            }
+        named = self.served.query("SELECT name FROM sqlite_master WHERE type = 'table'")
+        return {
+            str(name): frozenset(self.served.query(f'SELECT * FROM "{name}"'))
+            for (name,) in named
+            if name not in _BESIDE
+        }
 
     def forget_new(self) -> None:
         """Delete what was created, so that the next one may have its name."""
-        with closing(sqlite3.connect(self.ledger)) as ledger, ledger:
+        with closing(sqlite3.connect(self.served.ledger)) as ledger, ledger:
             ledger.execute("DELETE FROM Scheduler WHERE id > ?", (self.last,))
 
 
 @contextmanager
 def house(place: Place) -> Iterator[House]:
     """Open the site."""
-    path = place.folder / "ledger.db"
-    settings = attrs.evolve(Settings.read(), database_url=f"sqlite:///{path}")
-    container = Container(settings=settings, tasks=[TASK])
-    upgrade(container.engine())
-    ledger = sql_ledger(FrozenClock(datetime.now(UTC)), container.engine())
-    fill(ledger)
-    last = ledger.add("last", status=False)
-    ledger.nodes.report(
-        NodeReport(
-            name=NODE,
-            role="worker",
-            host="ant",
-            version="0.1.0",
-            started_at=ledger.now,
-            seen_at=ledger.now,
-            queues=("cron_scheduler",),
-            concurrency=8,
-            running=1,
-            consuming=True,
-        ),
-        kept_for=timedelta(days=1),
-    )
-    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # as `logs.configure` does
-    arrival, server.ARRIVAL = server.ARRIVAL, 1.0
-    try:
-        with site(container) as found:
-            yield House(found, path, last)
-    finally:
-        server.ARRIVAL = arrival
+    with served(place, [TASK]) as found:
+        ledger = sql_ledger(FrozenClock(datetime.now(UTC)), found.container.engine())
+        fill(ledger)
+        last = ledger.add("last", status=False)
+        ledger.nodes.report(
+            NodeReport(
+                name=NODE,
+                role="worker",
+                host="ant",
+                version="0.1.0",
+                started_at=ledger.now,
+                seen_at=ledger.now,
+                queues=("cron_scheduler",),
+                concurrency=8,
+                running=1,
+                consuming=True,
+            ),
+            kept_for=timedelta(days=1),
+        )
+        yield House(found, last)
 
 
 @attrs.frozen

@@ -1,37 +1,24 @@
 """Boundary: requests to the HTTP API, as bytes on a connection and as fields of a body."""
 
 import json
-import logging
 import random
-import sqlite3
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
-from pathlib import Path
 
 import attrs
 
-from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.entrypoints.container import Container
-from cronhare.entrypoints.settings.settings import Settings
-from cronhare.entrypoints.web import server
 from cronhare.entrypoints.web.reading import LARGEST_BODY
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
-from tests.integration.web import Site, site
+from tests.fuzz.sites import Served, served
+from tests.integration.web import Site
 
 TASK = Task(name="tokens", ref=TaskRef("report", 25), command=("true",))
 SCHEDULE = {"schedule": "0 8 * * *", "report_id": 25}
 #: The innocent one's, and nobody else's.
 KEY = "innocent"
-
-#: Seconds in which the innocent is answered, however busy the machine.
-PATIENCE = 10.0
-
-#: Seconds after which who does not end a request is sent away here.
-ARRIVAL = 1.0
 
 HEAD = (
     b"POST /schedulers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
@@ -42,41 +29,27 @@ GOOD = json.dumps(SCHEDULE).encode()
 
 @attrs.frozen
 class Web:
-    """A site over HTTP whose ledger has one innocent schedule, which is posted again and again."""
+    """A site whose ledger has one innocent schedule, which is posted again and again."""
 
-    site: Site
-    ledger: Path
+    served: Served
+
+    @property
+    def site(self) -> Site:
+        return self.served.site
 
     def innocent(self) -> None:
-        """See `Site.innocent`: it is answered in its time, and the ledger is whole."""
-        began = time.monotonic()
-        made = self.site.post("/schedulers", SCHEDULE, key=KEY)
-        spent = time.monotonic() - began
-        if made.status != 201 or spent > PATIENCE:
-            raise Mishandled(f"the innocent is answered {made.text} after {spent:.1f} s")
-        with closing(sqlite3.connect(self.ledger)) as ledger:
-            whole = ledger.execute("PRAGMA quick_check").fetchall()
-            broken = ledger.execute(
-                "SELECT name FROM Scheduler WHERE system_id IS NULL AND report_id <> 25"
-            ).fetchall()
-        if whole != [("ok",)] or broken:
-            raise Mishandled(f"the ledger is not as it should be: {whole}, {broken}")
+        """See `Site.innocent`: it is answered in its time, and nothing else was made."""
+        self.served.in_time(lambda: self.site.post("/schedulers", SCHEDULE, key=KEY).status, 201)
+        others = "SELECT name FROM Scheduler WHERE system_id IS NULL AND report_id <> 25"
+        if broken := self.served.query(others):
+            raise Mishandled(f"the ledger is not as it should be: {broken}")
 
 
 @contextmanager
 def web(place: Place) -> Iterator[Web]:
     """Open the site."""
-    ledger = place.folder / "ledger.db"
-    settings = attrs.evolve(Settings.read(), database_url=f"sqlite:///{ledger}")
-    container = Container(settings=settings, tasks=[TASK])
-    upgrade(container.engine())
-    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # as `logs.configure` does
-    arrival, server.ARRIVAL = server.ARRIVAL, ARRIVAL
-    try:
-        with site(container) as found:
-            yield Web(found, ledger)
-    finally:
-        server.ARRIVAL = arrival
+    with served(place, [TASK]) as found:
+        yield Web(found)
 
 
 def _with_body(body: bytes, *, more: bytes = b"") -> bytes:

@@ -1,29 +1,20 @@
 """Boundary: who asks over HTTP: tokens, cookies and the form to sign in with."""
 
-import logging
 import random
 import secrets
-import sqlite3
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from urllib.parse import quote_plus
 
 import attrs
 
-from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.access import Scope, make_token
-from cronhare.entrypoints.container import Container
-from cronhare.entrypoints.settings.settings import Settings
-from cronhare.entrypoints.web import access, server
+from cronhare.entrypoints.web import access
 from tests.actors import ADA
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
-from tests.integration.web import Site, site
-
-#: Seconds in which the innocent is answered, however busy the machine.
-PATIENCE = 10.0
+from tests.fuzz.sites import Served, served
+from tests.integration.web import Site
 
 #: A token that exists nowhere.
 STRANGER = make_token(b"\1" * 32).encode()
@@ -33,46 +24,35 @@ STRANGER = make_token(b"\1" * 32).encode()
 class Door:
     """A site with two tokens; the innocent one reads with the first."""
 
-    site: Site
-    ledger: Path
+    served: Served
     token: bytes
+
+    @property
+    def site(self) -> Site:
+        return self.served.site
 
     def innocent(self) -> None:
         """See `Site.innocent`: who has a token comes in in time, and nobody else ever did."""
-        began = time.monotonic()
-        known = self.site.get("/openapi.json", Authorization=f"Bearer {self.token.decode()}")
-        spent = time.monotonic() - began
-        if known.status != 200 or spent > PATIENCE:
-            raise Mishandled(f"the innocent is answered {known.status} after {spent:.1f} s")
-        with closing(sqlite3.connect(self.ledger)) as ledger:
-            sessions = ledger.execute("SELECT count(*) FROM PageSession").fetchone()
-        if sessions != (0,):
+        known = f"Bearer {self.token.decode()}"
+        self.served.in_time(lambda: self.site.get("/openapi.json", Authorization=known).status, 200)
+        if (sessions := self.served.query("SELECT count(*) FROM PageSession")) != [(0,)]:
             raise Mishandled(f"somebody has a session: {sessions}")
 
 
 @contextmanager
 def door(place: Place) -> Iterator[Door]:
     """Open the site."""
-    ledger = place.folder / "ledger.db"
-    settings = attrs.evolve(Settings.read(), database_url=f"sqlite:///{ledger}")
-    container = Container(settings=settings)
-    upgrade(container.engine())
-    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
-    made = container.token_desk().create(
-        "innocent",
-        Scope.READ,
-        lives=None,
-        chance=secrets.token_bytes(32),
-        actor=ADA,
-    )
     # What is tried here is to be judged each by itself.
     window, access.WINDOW = access.WINDOW, 0.0
-    arrival, server.ARRIVAL = server.ARRIVAL, 1.0
     try:
-        with site(container) as found:
-            yield Door(found, ledger, made.secret.encode())
+        with served(place) as found:
+            chance = secrets.token_bytes(32)
+            made = found.container.token_desk().create(
+                "innocent", Scope.READ, lives=None, chance=chance, actor=ADA
+            )
+            yield Door(found, made.secret.encode())
     finally:
-        access.WINDOW, server.ARRIVAL = window, arrival
+        access.WINDOW = window
 
 
 def _head(line: bytes, *headers: bytes) -> bytes:

@@ -63,17 +63,17 @@ def test_each_view_and_form_refuses_what_it_does_not_know_or_has_twice(
             assert f"<code>{name}</code> is not known here; " in refused.text, place
 
 
-def test_what_may_be_loaded_is_said_of_pages_and_of_what_programs_ask(web: Site) -> None:
-    name = "content-security-policy"
-
-    assert web.get("/schedulers/1").headers[name] == "default-src 'none'; frame-ancestors 'none'"
-    assert set(web.get("/").headers[name].split("; ")) == {
+def test_pages_load_nothing_from_elsewhere_and_what_is_not_there_is_told_as_one(web: Site) -> None:
+    assert set(web.get("/").headers["content-security-policy"].split("; ")) == {
         "default-src 'none'",
         *(f"{kind}-src 'self'" for kind in ("script", "style", "img", "connect")),
         "form-action 'self'",
         "base-uri 'none'",
         "frame-ancestors 'none'",
     }
+    found = web.get("/ui/<script>alert(1)</script>")
+    assert (found.status, "There is no page at this address." in found.text) == (404, True)
+    assert "<script>" not in found.text
 
 
 def test_files_are_kept_for_ever_under_an_address_that_says_what_they_hold(web: Site) -> None:
@@ -86,15 +86,6 @@ def test_files_are_kept_for_ever_under_an_address_that_says_what_they_hold(web: 
         assert "immutable" in kept.headers["cache-control"]
     assert web.get("/ui/static/000000000000/page.css").status == 404
     assert web.get("/ui/static/../pages.py").status == 404
-
-
-def test_what_is_not_there_is_told_as_a_page(web: Site) -> None:
-    found = web.get("/ui/<script>alert(1)</script>")
-
-    assert found.status == 404
-    assert found.headers["content-type"].startswith("text/html")
-    assert "There is no page at this address." in found.text
-    assert "<script>" not in found.text
 
 
 FORM = {

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 import attrs
 import pytest
@@ -119,15 +120,6 @@ def test_a_long_list_has_a_next_page(house: House) -> None:
     assert "First page" in second
 
 
-def test_an_execution_that_waits_is_cancelled(house: House) -> None:
-    waiting = house.ledger.claimed("nightly")
-
-    answer = house.send(f"/ui/executions/{waiting.id}/cancel")
-
-    assert (answer.status, answer.headers["location"]) == (303, f"/ui/executions/{waiting.id}")
-    assert house.ledger.seen(waiting).state is State.CANCELLED
-
-
 def test_a_failure_is_seen_by_reason_and_schedule_and_replayed(house: House) -> None:
     failed = house.ledger.failed("nightly", verdict=Fail("the disk is full"))
 
@@ -137,21 +129,6 @@ def test_a_failure_is_seen_by_reason_and_schedule_and_replayed(house: House) -> 
 
     assert answer.headers["location"] == f"/ui/executions/{failed.execution_id}"
     assert "No failure is unresolved" in house.see("/ui/failed")
-
-
-def test_many_are_replayed_with_a_pace_and_a_canary_and_watched(house: House) -> None:
-    house.ledger.failed("a")
-    house.ledger.failed("b")
-    asked = {"rate": "2", "canary": "1", "stop_at": "20", "schedule": "a"}
-
-    begun = house.send("/ui/failed/replay", **asked)
-    page = house.see(begun.headers["location"])
-
-    assert "at most 2.0 in a second" in page
-    assert "once over 20 %" in page
-    stopped = house.send(f"{begun.headers['location']}/stop")
-    assert stopped.status == 303
-    assert "stopped by" in house.see(begun.headers["location"])
 
 
 def test_a_cell_of_the_calendar_with_several_runs_leads_to_all_of_them(house: House) -> None:
@@ -201,18 +178,36 @@ def test_what_is_quarantined_is_released(house: House) -> None:
     assert "Nothing is quarantined" in house.see("/ui/quarantine")
 
 
-def test_a_worker_is_drained_and_taken_back(house: House) -> None:
-    now = house.ledger.now + HOUR
-    ant = attrs.evolve(ANT, seen_at=now)
-    house.ledger.nodes.report(ant, kept_for=now - NOON)
+def test_a_queue_that_no_worker_takes_is_marked_and_a_silent_node_is_forgotten(
+    house: House,
+) -> None:
+    house.ledger.claimed("nightly")
+    silent, now = house.ledger.now, datetime.now(UTC)
+    for name, seen_at in (("ant-1-0a1b2c3d4e5f6071", silent), ("bee-1-0a1b2c3d4e5f6072", now)):
+        ant = attrs.evolve(ANT, name=name, seen_at=seen_at, queues=("slow",))
+        house.ledger.nodes.report(ant, kept_for=2 * HOUR)
+    assert "no worker takes it" in house.see("/ui/queues")
 
-    house.send("/ui/nodes/drain", node=ant.name)
-    assert "Take back" in house.see("/ui/queues")
-    house.send("/ui/nodes/undrain", node=ant.name)
-    assert "Drain<" in house.see("/ui/queues")
+    gone = house.send("/ui/nodes/forget", node="ant")
+    there = house.send("/ui/nodes/forget", node="bee")
 
-    audit = house.see("/ui/audit")
-    assert audit.index("node.undrain") < audit.index("node.drain")
+    assert (gone.status, there.status) == (303, 409)
+    assert "Forget<" not in house.see("/ui/queues")
+    assert "node.forget" in house.see("/ui/audit")
+
+
+def test_times_are_shown_and_read_in_the_zone_that_a_reader_chose(house: House) -> None:
+    run = house.ledger.claimed("nightly")
+    cookie = {"Cookie": "cronhare_zone=Asia/Kolkata"}
+    there = run.due_at.astimezone(ZoneInfo("Asia/Kolkata"))
+
+    shown = house.web.get(f"/ui/executions/{run.id}", **cookie).text
+
+    assert f"{there:%Y-%m-%d %H:%M:%S}+05:30</time>" in shown
+    assert f'title="{run.due_at:%Y-%m-%d %H:%M:%S}Z"' in shown
+    since = f"/ui/executions?since={there + timedelta(minutes=1):%Y-%m-%dT%H:%M}"
+    assert "nightly</a>" not in house.web.get(since, **cookie).text
+    assert "UTC" in house.web.get("/", Cookie="cronhare_zone=Mars").text
 
 
 def test_a_timeline_has_a_bar_for_each_attempt(house: House) -> None:

@@ -92,19 +92,6 @@ def test_a_schedule_is_created_in_the_columns_of_the_original(
     assert {name: shown.json()[name] for name in said} == said
 
 
-@pytest.mark.parametrize(("column", "number"), [("worker_id", 3), ("reminder_id", 4)])
-def test_it_may_be_due_once_and_run_a_task_of_another_type(
-    web: Site, container: Container, column: str, number: int
-) -> None:
-    once = {"date_time": "2026-12-15T16:00:00", "timezone": "Europe/Berlin", column: number}
-
-    answer = web.post("/schedulers", {**once, "name": "once", "status": False})
-
-    draft = stored(container, answer.json()["id"])
-    assert (draft.name, draft.status, draft.task.id) == ("once", False, number)
-    assert draft.date_time.isoformat() == "2026-12-15T15:00:00+00:00"
-
-
 def test_all_that_is_wrong_is_told_at_once_and_nothing_is_made(
     web: Site, container: Container
 ) -> None:
@@ -247,17 +234,6 @@ def test_what_is_not_the_name_of_one_report_is_not_found(
     answer = web.post("/reports/generate", {"controller": controller})
 
     assert (answer.status, said in answer.json()["detail"]) == (404, True)
-
-
-def test_a_report_runs_as_its_file_has_it_by_now(web: Site, container: Container) -> None:
-    web.post("/reports/generate", REPORT)
-    changed = Task(name=REFRESH.name, ref=REFRESH.ref, command=("true",))
-    with container.catalog().replacing([changed]):
-        pass
-
-    answer = web.post("/reports/generate", REPORT)
-
-    assert answer.json()["retry"] is None
 
 
 def test_a_ledger_that_is_away_is_told_with_when_to_ask_again(

@@ -1,7 +1,6 @@
 """Who may ask over HTTP, over real sockets: each refusal, and what ends with a token."""
 
 import json
-import re
 import secrets
 import time
 from collections.abc import Iterator
@@ -112,38 +111,6 @@ def test_a_host_that_is_not_named_is_refused_and_one_that_is_has_its_origin(
         assert web.get("/schedulers/1", **known, Origin=foreign).status == 403
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        "Bearer",
-        "Bearer ",
-        "Basic YTpi",
-        f"Bearer {make_token(bytes(32))}",
-        "Bearer chr_" + "x" * 10_000,
-        "Bearer a b",
-        "\x00",
-        "Bearer \xff\xfe",
-    ],
-)
-def test_what_is_no_token_is_refused_however_it_is_written(web: Site, header: str) -> None:
-    head = f"GET /schedulers/1 HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {header}\r\n"
-
-    answer = web.send(head.encode("latin-1") + b"Connection: close\r\n\r\n")
-
-    assert answer[9:12] in {b"401", b"400"}
-    assert b"x" * 100 not in answer
-
-
-def test_the_description_says_how_who_asks_is_known(web: Site, container: Container) -> None:
-    described = web.get("/openapi.json", **bearer(token(container, Scope.READ))).json()
-
-    assert described["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
-    for path in described["paths"].values():
-        for method, operation in path.items():
-            assert (operation["x-scope"] == "read") is (method == "get")
-            assert {"401", "403", "429"} <= operation["responses"].keys()
-
-
 def test_a_scope_that_is_too_narrow_is_refused_with_the_one_that_is_needed(
     web: Site, container: Container
 ) -> None:
@@ -158,22 +125,6 @@ def test_a_scope_that_is_too_narrow_is_refused_with_the_one_that_is_needed(
     assert 'scope="admin"' in refused.headers["www-authenticate"]
 
 
-def test_who_tries_wrong_tokens_waits_and_who_has_a_right_one_does_not(
-    web: Site, container: Container
-) -> None:
-    known = bearer(token(container))
-    assert web.get("/schedulers/1", **known).status == 404
-    tried = [
-        web.get("/schedulers/1", **bearer(make_token(bytes([number]) * 32)))
-        for number in range(access.MOST_FROM_ONE + 1)
-    ]
-
-    assert [each.status for each in tried] == [401] * access.MOST_FROM_ONE + [429]
-    assert 0 < int(tried[-1].headers["retry-after"]) <= 60
-    assert sign_in(web, make_token(bytes(32))).status == 429
-    assert web.get("/schedulers/1", **known).status == 404
-
-
 def test_a_right_token_passes_that_was_never_seen_while_its_neighbours_try_wrong_ones(
     web: Site, container: Container
 ) -> None:
@@ -183,7 +134,8 @@ def test_a_right_token_passes_that_was_never_seen_while_its_neighbours_try_wrong
     for _ in range(access.MOST_FROM_ONE):
         assert web.get("/schedulers/1", **bearer(wrong)).status == 401
 
-    assert web.get("/schedulers/1", **bearer(revoked)).status == 429
+    refused = web.get("/schedulers/1", **bearer(revoked))
+    assert (refused.status, 0 < int(refused.headers["retry-after"]) <= 60) == (429, True)
     assert sign_in(web, known).status == 303
     assert web.get("/schedulers/1", **bearer(token(container, name="new"))).status == 404
     assert sign_in(web, revoked).status == 429
@@ -226,25 +178,6 @@ def test_over_tls_the_cookie_is_for_tls_alone(web: Site, container: Container) -
     assert "secure" in begun.headers["set-cookie"].lower()
     assert web.get("/ui/load", **HTML, **PROXIED, **cookie_of(begun)).status == 200
     assert web.get("/ui/load", **HTML, **cookie_of(begun)).status == 303
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Sec-Fetch-Site": "cross-site"},
-        {"Sec-Fetch-Site": "same-site"},
-        {"Origin": "https://evil.example"},
-        {"Origin": "null"},
-        {},
-    ],
-)
-def test_a_form_of_another_site_is_refused(web: Site, headers: dict[str, str]) -> None:
-    form = {"Content-Type": FORM["Content-Type"], **headers}
-
-    refused = web.ask("POST", "/ui/sign-in", "token=x", form)
-
-    assert refused.status == 403
-    assert re.search("page of another site|says where it comes from", refused.json()["detail"])
 
 
 def test_who_signs_in_with_what_is_no_token_is_told_and_sent_nowhere(
@@ -290,22 +223,6 @@ def test_a_revoked_token_ends_its_sessions_within_seconds(web: Site, container: 
         return web.get("/ui/load", **HTML, Cookie=cookie).status == 303
 
     wait_until(is_out, seconds=6, what="the end of the session")
-
-
-def test_each_change_is_in_the_audit_with_who_made_it(web: Site, container: Container) -> None:
-    known = bearer(token(container, name="deploy"))
-    body = json.dumps({"name": "nightly", "schedule": "0 8 * * *", "report_id": 25})
-
-    web.ask("POST", "/schedulers", body, {**JSON, **known})
-
-    [made] = container.audit().entries(target="nightly")
-    assert (made.actor, made.channel, made.action, made.outcome) == (
-        "deploy",
-        "api",
-        "schedule.create",
-        "done",
-    )
-    assert actors(container)[-1] == (ADA.name, "cli", "token.create", "done")
 
 
 def test_no_secret_of_a_text_is_kept_or_shown_by_the_audit(

@@ -51,11 +51,3 @@ def test_the_probes_answer_while_the_ledger_hangs(
 
     assert answers == [200, 200, 200]  # proven half a minute ago at most
     assert took < 5
-
-
-def test_a_scrape_looks_whether_the_ledger_is_there(on_sqlite: Settings) -> None:
-    with site(Container(settings=on_sqlite)) as web:
-        said = web.get("/metrics").text
-
-    assert 'cronhare_connection_up{connection="ledger"} 1.0' in said
-    assert "cronhare_ledger_measured_timestamp_seconds" in said

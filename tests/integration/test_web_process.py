@@ -171,16 +171,6 @@ def test_up_works_on_where_another_has_its_address(start: Starter, tmp_path: Pat
     assert up.end() == 0
 
 
-def test_an_address_that_others_reach_is_refused_with_the_reason(tmp_path: Path) -> None:
-    (tmp_path / "jobs.toml").write_text(JOBS)
-
-    said = Shell(tmp_path)("web", "--jobs", "jobs.toml", CRON_WEB_ADDRESS="0.0.0.0:8520")
-
-    assert (said.status, "is no loopback address" in said.err) == (2, True)
-    assert "cronhare tokens create NAME" in said.err
-    assert [path.name for path in tmp_path.iterdir()] == ["jobs.toml"]
-
-
 def test_an_address_that_somebody_has_is_told(tmp_path: Path) -> None:
     (tmp_path / "jobs.toml").write_text(JOBS)
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -305,15 +305,6 @@ def test_put_refuses_another_name_a_files_schedule_and_a_name_that_none_can_have
     assert web.send_json("PUT", "/schedulers/by-name/a/run", DAILY).faults.keys() == {"name"}
 
 
-def test_a_row_with_an_odd_name_is_found_by_it(web: Site, container: Container) -> None:
-    draft = ScheduleDraft(name="reports/Büro 1", task=TaskRef("report", 25), schedule="0 3 * * *")
-    container.schedules().create(draft, now=container.claims().now())
-
-    found = web.get(f"/schedulers/by-name/{quote(draft.name, safe='')}")
-
-    assert (found.status, found.json()["name"]) == (200, draft.name)
-
-
 def test_it_is_paused_with_a_reason_and_goes_on(web: Site) -> None:
     made = create(web)
     path = f"/schedulers/{made['id']}"
@@ -329,17 +320,6 @@ def test_it_is_paused_with_a_reason_and_goes_on(web: Site) -> None:
     assert (over.status, "is over" in over.text) == (422, True)
     assert web.post(f"{path}/pause", {"until": "soon"}).faults.keys() == {"until"}
     assert web.post("/schedulers/99/pause", {}).status == 404
-
-
-def test_it_is_switched_off_and_on(web: Site) -> None:
-    made = create(web)
-
-    off = web.post(f"/schedulers/{made['id']}/disable", {})
-    on = web.ask(
-        "POST", f"/schedulers/{made['id']}/enable", b"", {"Content-Type": "application/json"}
-    )
-
-    assert (off.json()["status"], on.json()["status"]) == (False, True)
 
 
 def test_runs_to_come_are_told_with_what_the_clock_does_to_them(web: Site) -> None:

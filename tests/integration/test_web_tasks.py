@@ -65,22 +65,7 @@ def test_one_key_is_one_run(web: Site, ledger: Ledger) -> None:
     assert len(ledger.executions()) == 1
 
 
-def test_an_idempotency_key_is_as_good(web: Site, ledger: Ledger) -> None:
-    answers = [web.post("/tasks/shop:send/runs", {}, key="again") for _ in range(2)]
-
-    assert {answer.status for answer in answers} == {202}
-    assert len(ledger.executions()) == 1
-
-
 def test_all_faults_are_told_at_once(web: Site) -> None:
     asked = {"key": " 7", "delay": "1h", "at": "2026-03-02T13:00:00Z", "queue": "amq.x"}
 
     assert web.post("/tasks/shop:send/runs", asked).faults.keys() == {"key", "at", "queue"}
-
-
-def test_each_is_in_the_audit(web: Site) -> None:
-    id_ = web.post("/tasks/shop:send/runs", {"key": "mail:7"}).json()["id"]
-
-    [entry] = web.get("/audit").json()
-    assert (entry["action"], entry["target"]) == ("schedule.run", "shop:send")
-    assert entry["after"] == {"execution": id_, "key": "mail:7", "params": {}}

@@ -1,12 +1,10 @@
-"""Who asks over HTTP: by a token or a session, from where, and whether they may.
-
-Routes need `need` and `actor_of` alone.
-"""
+"""Who asks over HTTP: by a token or a session, from where, and whether they may."""
 
 import asyncio
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection
+from functools import partial
 from http import HTTPStatus
 from ipaddress import ip_address
 from math import ceil
@@ -22,7 +20,7 @@ from starlette.types import Scope
 from cronhare.adapters.addresses import ListenAddress, meant_address
 from cronhare.application.administration.changing.access import Admission
 from cronhare.domain import access
-from cronhare.domain.access import LOCAL, Actor, Channel, Token, digest_of
+from cronhare.domain.access import LOCAL, Actor, Channel, digest_of
 from cronhare.domain.addresses import checked_host
 
 from ..settings.settings import Login
@@ -85,14 +83,11 @@ _FILES: Final = "/ui/static/"
 
 @attrs.frozen(kw_only=True)
 class Credentials:
-    """What a request brings: a *token*, or else the *session* of a page.
-
-    *fault* says why neither can be read.
-    """
+    """What a request brings: a *token*, or the *session* of a page, or neither that can be read."""
 
     token: str | None = attrs.field(default=None, repr=False)
     session: str | None = attrs.field(default=None, repr=False)
-    fault: str | None = None
+    is_unreadable: bool = False
 
 
 def channel_of(scope: Scope) -> Channel:
@@ -128,12 +123,10 @@ def credentials_of(scope: Scope, *, https: bool) -> Credentials:
     """Read what a request brings. The session is for the page alone, over TLS by its own name."""
     headers = Headers(scope=scope)
     given = headers.getlist("authorization")
-    if len(given) > 1:
-        return Credentials(fault="it has several Authorization headers; one says who asks")
     if given:
         kind, _, token = given[0].partition(" ")
-        if kind.lower() != "bearer" or not token.strip():
-            return Credentials(fault="it is to have Authorization: Bearer, and a token")
+        if len(given) > 1 or kind.lower() != "bearer" or not token.strip():
+            return Credentials(is_unreadable=True)
         return Credentials(token=token.strip())
     if channel_of(scope) is not Channel.PAGE:
         return Credentials()
@@ -153,7 +146,6 @@ def _cookie(headers: Headers, name: str) -> str | None:
 
 _READING: Final = frozenset({"GET", "HEAD"})
 _NO_SITE_BUT_OURS: Final = frozenset({"same-origin", "none"})
-
 
 LONGEST_PATH: Final = 2_048
 
@@ -253,6 +245,10 @@ _MOST_KEPT: Final = 1_000
 NOBODY: Final = Actor(name="nobody", channel=Channel.PAGE, scope=access.Scope.NOTHING)
 
 _CHALLENGE: Final = 'Bearer realm="cronhare"'
+_WHO: Final = (
+    "who asks? Send one header Authorization: Bearer with a token (`cronhare tokens create` makes "
+    "one), or sign in at /ui/sign-in"
+)
 
 
 @attrs.define
@@ -278,30 +274,25 @@ class Gate:
         if brought.token is not None:
             return await self._by_token(scope, brought.token)
         if brought.session is not None:
-            token = await self._by_session(brought.session)
+            key = f"session {digest_of(brought.session)}"
+            question = partial(self._admission.by_session, brought.session)
+            token = await self._fresh(key, question)
             if token is not None:
                 return token.actor(channel_of(scope))
-        if brought.fault is None and await self._is_free(scope, meant):
+        if not brought.is_unreadable and await self._is_free(scope, meant):
             return Actor(name=LOCAL, channel=channel_of(scope), scope=access.Scope.ADMIN)
         if path == SIGN_IN:
             return NOBODY
-        raise _who_is_it(brought)
+        raise _unauthorized(_WHO)
 
     async def _by_token(self, scope: Scope, secret: str) -> Actor:
         digest = digest_of(secret)
         await self.refuse_too_many(scope, digest)
-        token: Token | None = await self._fresh(
-            f"token {digest}", lambda: self._admission.by_token(secret)
-        )
+        token = await self._fresh(f"token {digest}", partial(self._admission.by_token, secret))
         if token is None:
             self.was_wrong(scope)
             raise _unauthorized("this token is not valid: it is none, has expired or was revoked")
         return token.actor(channel_of(scope))
-
-    async def _by_session(self, cookie: str) -> Token | None:
-        return await self._fresh(
-            f"session {digest_of(cookie)}", lambda: self._admission.by_session(cookie)
-        )
 
     async def _is_free(self, scope: Scope, meant: Meant) -> bool:
         """Whether somebody without a token is `local`, who may do everything.
@@ -364,15 +355,6 @@ class Gate:
     @property
     def _admission(self) -> Admission:
         return self._asker.container.admission()
-
-
-def _who_is_it(brought: Credentials) -> Problem:
-    if brought.fault is not None:
-        return _unauthorized(brought.fault)
-    return _unauthorized(
-        "who asks? Send Authorization: Bearer with a token (`cronhare tokens create` makes one), "
-        "or sign in at /ui/sign-in"
-    )
 
 
 def _unauthorized(detail: str) -> Problem:

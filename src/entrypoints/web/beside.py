@@ -1,8 +1,7 @@
 """The API and the page beside scheduler and worker, in the process of `cronhare up`.
 
-They have a thread and an event loop of their own, so that nobody who asks keeps a task from its
-start. Their libraries are imported there, once the first runs are on their way: what is due does
-not wait for them.
+They have a thread and an event loop of their own, so that no request delays the start of a task.
+Their libraries are imported there, after the first runs have begun.
 """
 
 import asyncio
@@ -62,11 +61,8 @@ class WebBeside:
             if self._ending is not None:
                 loop, ending = self._ending
                 loop.call_soon_threadsafe(ending.set)
-        await wait_at_most(2 * ENDING, "requests under way", self._ended())
-
-    async def _ended(self) -> None:
-        while self._thread.is_alive():  # noqa: ASYNC110 - it is a thread's end
-            await asyncio.sleep(_LOOK / 5)
+        ended = asyncio.to_thread(self._thread.join, 2 * ENDING)
+        await wait_at_most(2 * ENDING, "requests under way", ended)
 
     def _run(self) -> None:
         give_up_at = time.monotonic() + _PATIENCE

@@ -8,7 +8,6 @@ from the page of another site, and must carry JSON, which no form of a page can.
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator
-from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -33,7 +32,6 @@ from .access import (
     to_sign_in,
 )
 from .problems import Problem, problem_of
-from .reading import LARGEST_BODY, too_large
 
 log = logging.getLogger(__name__)
 
@@ -88,33 +86,26 @@ class Guard:
             _log(scope, answer)
 
     async def _answer(self, scope: Scope, answer: "_Answer") -> None:
+        await (await self._admitted(scope))(scope, answer.receive, answer.send)
+
+    async def _admitted(self, scope: Scope) -> ASGIApp:
+        """Give the application, or what refuses: people on the page are sent to sign in."""
         meant = _meant(scope, self._gate.names)
         if isinstance(meant, Problem):
-            await meant.response(scope, answer.receive, answer.send)
-            return
-        if (problem := next(_refusals(scope, meant), None)) is not None:
-            await problem.response(scope, answer.receive, answer.send)
-            return
+            return meant.response
+        if (refused := next(_refusals(scope, meant), None)) is not None:
+            return refused.response
         state = scope.setdefault("state", {})
-        admit = partial(self._gate.admit, scope, meant)
-        # What goes on asks again whether its reader may still read it.
-        state |= {"gate": self._gate, "https": meant.is_https, "readmit": admit}
+        state |= {"gate": self._gate, "https": meant.is_https, "actor": NOBODY}
         try:
-            state["actor"] = await admit()
+            state["actor"] = await self._gate.admit(scope, meant)
         except (Problem, LedgerUnavailable) as error:
-            state["actor"] = NOBODY
-            response = self._refused(Request(scope), problem_of(error))
-            await response(scope, answer.receive, answer.send)
-            return
-        await self._app(scope, answer.receive, answer.send)
-
-    def _refused(self, request: Request, problem: Problem) -> Response:
-        """Answer who cannot be let in: people on the page are sent to sign in."""
-        if not is_for_people(request.scope):
-            return problem.response
-        if problem.status != HTTPStatus.UNAUTHORIZED:
-            return self._refuse(request, problem)
-        return to_sign_in(request)
+            problem, request = problem_of(error), Request(scope)
+            if not is_for_people(scope):
+                return problem.response
+            is_unknown = problem.status == HTTPStatus.UNAUTHORIZED
+            return to_sign_in(request) if is_unknown else self._refuse(request, problem)
+        return self._app
 
 
 class _Answer:
@@ -196,9 +187,6 @@ def _refusals_of_body(headers: Headers, allowed: str) -> Iterator[Problem]:
     if headers.getlist("content-encoding"):
         detail = "the body is to be sent as it is, without Content-Encoding"
         yield Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, detail)
-    length = headers.get("content-length", "").lstrip("0") or "0"
-    if len(length) > len(str(LARGEST_BODY)) or int(length) > LARGEST_BODY:
-        yield too_large()
 
 
 def _only(headers: Headers, name: str) -> str | None:

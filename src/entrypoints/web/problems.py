@@ -122,14 +122,11 @@ _PROBLEMS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
         HTTPStatus.UNPROCESSABLE_ENTITY, "the schedule has faults", faults=error.faults
     ),
     NotFound: lambda error: Problem(HTTPStatus.NOT_FOUND, str(error)),
-    NotSilent: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
-    NotDrainable: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
-    NameTaken: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
-    CannotEdit: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
+    **dict.fromkeys(
+        (NotDrainable, NotSilent, NameTaken, CannotEdit, CannotRun, KeyTaken, LedgerRefused),
+        lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
+    ),
     CannotPause: lambda error: Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)),
-    CannotRun: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
-    KeyTaken: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
-    LedgerRefused: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
     RequestReused: lambda error: Problem(
         HTTPStatus.UNPROCESSABLE_ENTITY, f"this Idempotency-Key was used before: {error}"
     ),

@@ -33,8 +33,8 @@ ENDING: Final = 5
 AT_REST: Final = 5
 
 #: Connections and requests at a time; uvicorn answers one more with 503, once it asks. What does
-#: not ask has a descriptor, and tasks need some to start: so many are open, one more is closed.
-MOST_CONNECTIONS, MOST_OPEN = 128, 256
+#: not ask is closed after `ARRIVAL`.
+MOST_CONNECTIONS: Final = 128
 
 #: Bytes of a request's line and headers.
 LARGEST_HEAD: Final = 16 * 1024
@@ -56,10 +56,7 @@ class BoundedProtocol(H11Protocol):
         """Begin to wait for a request."""
         super().connection_made(transport)
         self.access_log = False  # the guard logs, and no query
-        if len(self.connections) > MOST_OPEN:
-            transport.abort()
-        else:
-            self._wait(ARRIVAL)
+        self._wait(ARRIVAL)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing any more."""

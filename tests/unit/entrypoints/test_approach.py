@@ -39,21 +39,6 @@ def test_of_two_sessions_and_of_another_name_none_is_taken(cookies: list[str]) -
     assert credentials_of(asked, https=False).session is None
 
 
-def test_a_session_is_found_among_other_cookies() -> None:
-    asked = scope(("cookie", f"theme=dark; {COOKIE}=mine"), ("cookie", "other=1"))
-
-    assert credentials_of(asked, https=False).session == "mine"
-
-
-@pytest.mark.parametrize(
-    "header",
-    ["Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP"],
-)
-def test_a_header_of_a_proxy_says_that_others_stand_behind_it(header: str) -> None:
-    assert is_from_this_machine(scope(), host=HOST)
-    assert not is_from_this_machine(scope((header.lower(), "1.1 proxy")), host=HOST)
-
-
 @pytest.mark.parametrize("host", ["192.0.2.1:8520", None])
 def test_a_name_or_another_address_of_this_machine_is_not_meant_from_here(host: str | None) -> None:
     named = None if host is None else ListenAddress.parse(host)

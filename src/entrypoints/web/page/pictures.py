@@ -1,6 +1,6 @@
 """What a page draws: badges of states, bars, curves, lanes, and the line of an execution."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from math import log1p
 from typing import Final
@@ -12,7 +12,7 @@ from cronhare.application.administration.story import StoryView
 from cronhare.application.administration.views.overview import ComingMinute
 from cronhare.application.reports.overlaps import Bar as LaneBar
 from cronhare.application.reports.overlaps import Lane, Overlaps, Tone
-from cronhare.domain.execution import State
+from cronhare.domain.execution import REPLAYABLE, State
 from cronhare.ports.records import Run
 
 from .times import in_zone
@@ -160,7 +160,10 @@ SPARK_HEIGHT: Final = 20
 
 @attrs.frozen(kw_only=True)
 class Bar:
-    """A bar of a picture; *tone* is its class, *mark* says that it has a dot above."""
+    """A bar of a picture; *tone* is its class, and *mark* says that it has a dot above.
+
+    It may have a *title*, and lead to an execution or to its *attempt*.
+    """
 
     x: float
     y: float
@@ -168,6 +171,9 @@ class Bar:
     height: float
     tone: str = ""
     mark: bool = False
+    title: str = ""
+    execution_id: int = 0
+    attempt: int | None = None
 
 
 def minutes_chart(minutes: Sequence[ComingMinute]) -> Sequence[Bar]:
@@ -190,29 +196,18 @@ def sparkline(runs: Sequence[Run], *, most: int) -> Sequence[Bar]:
 
     What failed is of full height with a mark above; what was skipped is a low stump.
     """
-    longest = max((run.seconds or 0 for run in runs), default=0)
-    first = most - len(runs)
-    return [_spark(run, first + place, longest) for place, run in enumerate(runs[-most:])]
+    longest, full = max((run.seconds or 0 for run in runs), default=0), SPARK_HEIGHT - 5
 
-
-def _spark(run: Run, place: int, longest: float) -> Bar:
-    is_bad = run.state in {State.FAILED, State.QUARANTINED}
-    full = SPARK_HEIGHT - 5
-    if is_bad:
-        height = float(full)
-    elif run.seconds is None or run.state is State.SKIPPED:
-        height = 3.0
-    else:
+    def height(run: Run) -> float:
+        if run.state in REPLAYABLE:
+            return full
+        if run.seconds is None or run.state is State.SKIPPED:
+            return 3.0
         part = log1p(run.seconds * 10) / log1p(longest * 10) if longest else 0
-        height = round(4 + (full - 4) * part, 1)
-    return Bar(
-        x=place * SPARK_WIDTH,
-        y=round(SPARK_HEIGHT - height, 1),
-        width=SPARK_WIDTH - 2,
-        height=height,
-        tone=tone(run.state),
-        mark=is_bad,
-    )
+        return round(4 + (full - 4) * part, 1)
+
+    heights = {run: height(run) for run in runs[-most:]}
+    return _side_by_side(heights, first=most - len(heights), each=SPARK_WIDTH, whole=SPARK_HEIGHT)
 
 
 #: A picture of durations: so wide is one run, and so high the longest.
@@ -221,20 +216,32 @@ DURATION_WIDTH, DURATION_HEIGHT = 8, 80
 
 def duration_bars(runs: Sequence[Run], *, most: int) -> Sequence[Bar]:
     """Draw how long runs took, the newest at the right; those that never began are left out."""
-    longest = max((run.seconds or 0 for run in runs), default=0)
+    longest = max((run.seconds or 0 for run in runs), default=0) or 1
+    heights = {
+        run: None
+        if run.seconds is None
+        else round(max(2.0, (DURATION_HEIGHT - 8) * run.seconds / longest), 1)
+        for run in runs
+    }
     first = most - len(runs)
+    return _side_by_side(heights, first=first, each=DURATION_WIDTH, whole=DURATION_HEIGHT)
+
+
+def _side_by_side(
+    heights: Mapping[Run, float | None], *, first: int, each: int, whole: int
+) -> Sequence[Bar]:
+    """Place a bar for each run that has a height, from the place of the *first* on."""
     return [
         Bar(
-            x=(first + place) * DURATION_WIDTH,
-            y=round(DURATION_HEIGHT - height, 1),
-            width=DURATION_WIDTH - 2,
+            x=place * each,
+            y=round(whole - height, 1),
+            width=each - 2,
             height=height,
             tone=tone(run.state),
-            mark=run.state in {State.FAILED, State.QUARANTINED},
+            mark=run.state in REPLAYABLE,
         )
-        for place, run in enumerate(runs)
-        if run.seconds is not None
-        and (height := round(max(2.0, (DURATION_HEIGHT - 8) * run.seconds / (longest or 1)), 1))
+        for place, (run, height) in enumerate(heights.items(), first)
+        if height is not None
     ]
 
 
@@ -251,24 +258,11 @@ _HEIGHTS: Final = {Tone.FAILED: (0, 20), Tone.RUNNING: (3, 14), Tone.SUCCEEDED: 
 
 
 @attrs.frozen(kw_only=True)
-class BarDrawing:
-    """Where a bar is, and what it is about."""
-
-    x: float
-    width: float
-    y: int
-    height: int
-    tone: str
-    title: str
-    execution_id: int
-
-
-@attrs.frozen(kw_only=True)
 class LaneDrawing:
     """A lane with its bars; *rest* draws those as one path that are too many to lead anywhere."""
 
     lane: Lane
-    bars: Sequence[BarDrawing]
+    bars: Sequence[Bar]
     rest: Markup
 
 
@@ -279,35 +273,34 @@ def drawn(view: Overlaps) -> list[LaneDrawing]:
 
 
 def _lane(lane: Lane, since: datetime, whole: timedelta) -> LaneDrawing:
-    many = len(lane.bars) > _MOST_LINKS
-    drawings = [
-        _bar(bar, since, whole) for bar in sorted(lane.bars, key=lambda bar: _ORDER.index(bar.tone))
-    ]
-    is_one_of_many = [many and each.tone == Tone.SUCCEEDED.value for each in drawings]
-    rest = [each for each, joined in zip(drawings, is_one_of_many, strict=True) if joined]
-    return LaneDrawing(
-        lane=lane,
-        bars=[each for each, joined in zip(drawings, is_one_of_many, strict=True) if not joined],
-        rest=Markup("".join(map(_path, rest))),  # noqa: S704 - numbers alone
-    )
+    bars, rest = list[Bar](), list[Bar]()
+    for bar in sorted(lane.bars, key=lambda bar: _ORDER.index(bar.tone)):
+        is_one_of_many = len(lane.bars) > _MOST_LINKS and bar.tone is Tone.SUCCEEDED
+        (rest if is_one_of_many else bars).append(_bar(bar, since, whole))
+    path = "".join(f"M{b.x:g} {b.y:g}h{b.width:g}v{b.height:g}h-{b.width:g}z" for b in rest)
+    return LaneDrawing(lane=lane, bars=bars, rest=Markup(path))  # noqa: S704 - numbers alone
 
 
-def _path(bar: BarDrawing) -> str:
-    return f"M{bar.x:g} {bar.y}h{bar.width:g}v{bar.height}h-{bar.width:g}z"
-
-
-def _bar(bar: LaneBar, since: datetime, whole: timedelta) -> BarDrawing:
+def _bar(bar: LaneBar, since: datetime, whole: timedelta) -> Bar:
     y, height = _HEIGHTS.get(bar.tone, (7, 6))
-    width = max((bar.until - bar.since) / whole * WIDTH, _LEAST_BAR)
-    return BarDrawing(
-        x=round(min((bar.since - since) / whole * WIDTH, WIDTH - _LEAST_BAR), 1),
-        width=round(width, 1),
+    x, width = _placed(bar.since - since, bar.until - bar.since, whole, least=_LEAST_BAR)
+    return Bar(
+        x=x,
+        width=width,
         y=y,
         height=height,
         tone=bar.tone.value,
         title=_title(bar),
         execution_id=bar.execution_id,
     )
+
+
+def _placed(
+    begins: timedelta, lasts: timedelta, whole: timedelta, *, least: float
+) -> tuple[float, float]:
+    """Give where a part of a *whole* begins, and how wide it is, but at *least* so wide."""
+    x = round(min(begins / whole * WIDTH, WIDTH - least), 1)
+    return x, round(max(lasts / whole * WIDTH, least), 1)
 
 
 def _title(bar: LaneBar) -> str:
@@ -326,38 +319,22 @@ def marks(since: datetime, lasting: timedelta) -> Sequence[str]:
 _LEAST_PIECE: Final = 4.0
 
 
-@attrs.frozen(kw_only=True)
-class Piece:
-    """A part of the line, in a tone; *attempt* is None where it waited."""
-
-    x: float
-    width: float
-    tone: str
-    attempt: int | None
-
-
-def strip(story: StoryView) -> Sequence[Piece]:
+def strip(story: StoryView) -> Sequence[Bar]:
     """Draw a story, from the first of its steps to the last; what goes on ends now."""
-    spans: list[tuple[datetime, datetime, str, int | None]] = []
-    for step in story.steps:
-        if step.kind == "stands" or step.since is None:
-            continue
-        number = None if step.attempt is None else step.attempt.attempt
-        tone = "waited" if step.tone is None else step.tone.value
-        spans.append((step.since, step.until or story.now, tone, number))
+    steps = [step for step in story.steps if step.kind != "stands" and step.since is not None]
+    spans = [(step, step.since or story.now, step.until or story.now) for step in steps]
     if not spans:
         return ()
-    since = min(span[0] for span in spans)
-    whole = max(max(span[1] for span in spans) - since, timedelta(milliseconds=1))
-    return [
-        Piece(
-            x=round(min((begin - since) / whole * WIDTH, WIDTH - _LEAST_PIECE), 1),
-            width=round(max((end - begin) / whole * WIDTH, _LEAST_PIECE), 1),
-            tone=tone,
-            attempt=number,
-        )
-        for begin, end, tone, number in spans
-    ]
+    since = min(begin for _, begin, _ in spans)
+    whole = max(max(end for _, _, end in spans) - since, timedelta(milliseconds=1))
+    bars = list[Bar]()
+    for step, begin, end in spans:
+        x, width = _placed(begin - since, end - begin, whole, least=_LEAST_PIECE)
+        attempt = None if step.attempt is None else step.attempt.attempt
+        tone = "waited" if step.tone is None else step.tone.value
+        y, height = (8, 4) if attempt is None else (0, 20)
+        bars.append(Bar(x=x, width=width, y=y, height=height, tone=tone, attempt=attempt))
+    return bars
 
 
 FILTERS: Final = {

@@ -1,6 +1,7 @@
 """Templates to text: what every page has, its files, its navigation and its word about a change."""
 
 from collections.abc import Mapping
+from functools import partial
 from hashlib import sha256
 from http import HTTPStatus
 from pathlib import Path
@@ -96,13 +97,7 @@ class Assets:
         return cls(found, whole.hexdigest()[:12])
 
     def address(self, name: str) -> str:
-        """Give the address of a file.
-
-        Raises:
-            KeyError: there is none of that name.
-        """
-        if name not in self.files:
-            raise KeyError(name)
+        """Give the address of a file."""
         return f"/ui/static/{self.digest}/{name}"
 
     async def answer(self, request: Request) -> Response:
@@ -186,11 +181,6 @@ def _first_upper(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _sentence(text: str) -> str:
-    """Make a sentence of what an error says: a question has its mark already."""
-    return ended(_first_upper(text))
-
-
 class Renderer:
     """Renders the templates of the page."""
 
@@ -205,10 +195,13 @@ class Renderer:
             lstrip_blocks=True,
         )
         self._environment.filters |= times.FILTERS | pictures.FILTERS
-        self._environment.filters |= {"first_upper": _first_upper, "sentence": _sentence}
-        self._environment.filters["ended"] = ended
-        self._environment.filters["tojson_text"] = _as_json_text
-        self._environment.filters["pretty"] = lambda value: as_json(value, encode=str, indent=2)
+        self._environment.filters |= {
+            "first_upper": _first_upper,
+            "sentence": lambda text: ended(_first_upper(text)),
+            "ended": ended,
+            "tojson_text": _as_json_text,
+            "pretty": partial(as_json, encode=str, indent=2),
+        }
         self._environment.globals |= {
             "asset": assets.address,
             "say_no_times": say_no_times,
