@@ -177,8 +177,9 @@ async def test_our_own_failure_is_told_and_believed(signer: Signer, lines: Lines
     assert house.messages(QUARANTINE_QUEUE) == []
 
 
-async def test_who_had_our_signed_message_in_hand_is_believed() -> None:
-    house = House(signer=KEY)
+@pytest.mark.parametrize("settings", [{"signer": KEY}, {"foreign_queues": [MAIN_QUEUE]}])
+async def test_who_had_our_message_in_hand_is_believed(settings: dict[str, Any]) -> None:
+    house = House(**settings)
     due(house)
     [ours] = house.messages(MAIN_QUEUE)
 
