@@ -111,8 +111,8 @@ class AttemptStarter:
 
     def __attrs_post_init__(self) -> None:
         ledger, linger = self._worker.ledger, self._worker.lingers[0]
-        self._first = Batcher(self._start_all, executor=ledger.executor, linger=linger)
-        self._again = Batcher(self._start_all, executor=ledger.locking_executor, linger=linger)
+        self._first = Batcher(self._start_all, in_thread=ledger.threads, linger=linger)
+        self._again = Batcher(self._start_all, in_thread=ledger.in_thread, linger=linger)
 
     async def start(self, request: StartRequest, *, returned: bool) -> Answered:
         """Ask until there is an answer, and again if it took long: the lease is as old as that.

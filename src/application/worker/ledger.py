@@ -3,9 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from concurrent.futures import Executor
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final, Generic, TypeVar
 from uuid import UUID
 
@@ -26,6 +26,7 @@ from cronhare.ports.records import Attempt
 from cronhare.ports.runner import TaskRunnerPort
 from cronhare.ports.system import NOT_TRACED, SILENT, ClockPort, MetricsPort, TracingPort
 
+from ..ledger_threads import LedgerThreads
 from ..logs import say
 from ..outages import Outage
 from .leases import LeaseKeeper
@@ -211,14 +212,14 @@ def lock_wait(what: str, locked: str = "its row") -> str:
 class Batcher(Generic[Q, A]):
     """Turns single questions into calls of a function that answers many, in order.
 
-    *ask* is called on *executor*, never twice at a time, with at most *most* questions. While one
+    *ask* is called *in_thread*, never twice at a time, with at most *most* questions. While one
     batch is under way, the next one gathers, and then waits, for up to *linger* seconds, to become
     as large as the one before: what was answered together comes back together. A single question
     goes at once after another single one, and after a while in which nothing was asked.
     """
 
     _ask: Callable[[Sequence[Q]], Sequence[A | LedgerBusy]]
-    _executor: Executor = attrs.field(kw_only=True)
+    _in_thread: LedgerThreads = attrs.field(kw_only=True)
     _most: int = attrs.field(kw_only=True, default=256)
     _linger: float = attrs.field(kw_only=True, default=0.0)
     _expected: int = attrs.field(init=False, default=1)  # the size of the last batch
@@ -261,9 +262,8 @@ class Batcher(Generic[Q, A]):
     async def _ask_batch(self, batch: Sequence[tuple[Q, asyncio.Future[A]]]) -> None:
         questions = [question for question, _ in batch]
         answered: list[tuple[tuple[Q, asyncio.Future[A]], A | Exception]]
-        loop = asyncio.get_running_loop()
         try:
-            answers = await loop.run_in_executor(self._executor, self._ask, questions)
+            answers = await self._in_thread(partial(self._ask, questions))
             answered = list(zip(batch, answers, strict=True))
         except Exception as error:  # noqa: BLE001 - raised where it is awaited
             if len(batch) > 1 and not isinstance(error, LedgerUnavailable):
@@ -284,8 +284,7 @@ class Batcher(Generic[Q, A]):
 class WorkerLedger:
     """The ledger as a worker asks it. *lease* is that of the attempts.
 
-    *executor* has the threads for batches, *locking_executor* those of calls that may wait for
-    locks.
+    It has *threads* for batches, and others, *in_thread*, for calls that may wait for locks.
     """
 
     node: str
@@ -293,16 +292,13 @@ class WorkerLedger:
     claims: ClaimStorePort
     clock: ClockPort
     lease: timedelta
-    executor: Executor
-    locking_executor: Executor
+    threads: LedgerThreads = attrs.field(alias="executor", converter=LedgerThreads)
+    in_thread: LedgerThreads = attrs.field(alias="locking_executor", converter=LedgerThreads)
     retry: LedgerRetry = attrs.field(init=False)
 
     @retry.default
     def _retry(self) -> LedgerRetry:
         return LedgerRetry(self.clock, timeout=self.lease, is_up=self._is_up)
-
-    async def in_thread(self, question: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self.locking_executor, question)
 
     async def now(self) -> datetime:
         """Tell the time: at once, unless a clock has leapt; then the ledger is asked for it."""

@@ -145,9 +145,9 @@ class Recorder:
     def __attrs_post_init__(self) -> None:
         ledger, linger = self._worker.ledger, self._worker.lingers[1]
         self._missing_queues = MissingQueues(in_memory=self._worker.in_memory)
-        self._first = Batcher(self._finish_all, executor=ledger.executor, linger=linger)
-        self._again = Batcher(self._finish_all, executor=ledger.locking_executor, linger=linger)
-        self._last_messages = Batcher(self._mark_published, executor=ledger.executor, linger=linger)
+        self._first = Batcher(self._finish_all, in_thread=ledger.threads, linger=linger)
+        self._again = Batcher(self._finish_all, in_thread=ledger.in_thread, linger=linger)
+        self._last_messages = Batcher(self._mark_published, in_thread=ledger.threads, linger=linger)
 
     def __len__(self) -> int:
         return len(self._pending)

@@ -5,6 +5,7 @@ from threading import Event
 
 import pytest
 
+from cronhare.application.ledger_threads import LedgerThreads
 from cronhare.application.worker import ledger
 from cronhare.application.worker.ledger import Batcher
 from cronhare.ports import LedgerUnavailable
@@ -37,7 +38,7 @@ async def test_what_is_asked_meanwhile_is_asked_together() -> None:
         return ask(questions)
 
     with ThreadPoolExecutor(1) as executor:
-        batcher = Batcher[int, int](slowly, executor=executor)
+        batcher = Batcher[int, int](slowly, in_thread=LedgerThreads(executor))
         first = batcher.submit(0)
         await asyncio.to_thread(asked.wait, 5)
         later = [batcher.submit(number) for number in (1, 2, 3)]
@@ -51,7 +52,7 @@ async def test_what_is_asked_meanwhile_is_asked_together() -> None:
 async def test_a_ledger_that_is_away_is_everybodys_error_and_asked_once() -> None:
     ask = Doubling()
     ask.away = True
-    batcher = Batcher[int, int](ask, executor=Inline())
+    batcher = Batcher[int, int](ask, in_thread=LedgerThreads(Inline()))
 
     answers = await asyncio.gather(
         *(batcher.submit(number) for number in range(3)), return_exceptions=True
@@ -62,7 +63,7 @@ async def test_a_ledger_that_is_away_is_everybodys_error_and_asked_once() -> Non
 
 
 async def test_one_question_that_cannot_be_asked_spoils_no_other() -> None:
-    batcher = Batcher[int, int](Doubling(), executor=Inline())
+    batcher = Batcher[int, int](Doubling(), in_thread=LedgerThreads(Inline()))
 
     answers = await asyncio.gather(
         *(batcher.submit(number) for number in (12, 13, 14)), return_exceptions=True
@@ -74,7 +75,7 @@ async def test_one_question_that_cannot_be_asked_spoils_no_other() -> None:
 
 async def test_a_group_waits_to_become_as_large_as_the_one_before() -> None:
     ask = Doubling()
-    batcher = Batcher[int, int](ask, executor=Inline(), linger=60)
+    batcher = Batcher[int, int](ask, in_thread=LedgerThreads(Inline()), linger=60)
     await asyncio.gather(*(batcher.submit(number) for number in (1, 2)))
 
     first = batcher.submit(3)
@@ -89,7 +90,7 @@ async def test_a_single_question_waits_for_no_company_of_long_ago(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ledger, "LATELY", 0.0)
-    batcher = Batcher[int, int](Doubling(), executor=Inline(), linger=60)
+    batcher = Batcher[int, int](Doubling(), in_thread=LedgerThreads(Inline()), linger=60)
     await asyncio.gather(*(batcher.submit(number) for number in (1, 2)))
 
     assert await asyncio.wait_for(batcher.submit(3), 5) == 6
