@@ -1,5 +1,5 @@
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
 from shutil import copyfile
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import URL
 
+from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.entrypoints.settings.settings import Settings
@@ -30,6 +31,13 @@ from tests.services.mariadb import database as mariadb_database
 from tests.services.mariadb import server as mariadb_server
 
 __all__ = ["memory_ledgers"]
+
+
+@pytest.fixture
+async def runner() -> AsyncIterator[ProcessRunner]:
+    runner = ProcessRunner()
+    yield runner
+    await runner.close()
 
 
 @pytest.fixture

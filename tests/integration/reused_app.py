@@ -76,18 +76,17 @@ def works(seconds: float) -> None:
 
 
 @app.task(executor="pool")
+def measures(text: str) -> int:
+    return len(text)
+
+
+@app.task(executor="pool")
 def prints(number: int, begun: str) -> None:
     file = os.open(begun, os.O_APPEND | os.O_CREAT | os.O_WRONLY)
     os.write(file, f"{os.getpid()}\n".encode())
     os.close(file)
     works(0.001)
     print(number)
-
-
-@app.task(executor="pool")
-async def coroutine() -> int:
-    await asyncio.sleep(0)
-    return os.getpid()
 
 
 @app.task(executor="pool")

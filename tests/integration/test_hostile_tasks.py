@@ -4,7 +4,6 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,6 @@ from cronhare.ports.runner import StopReason
 from tests.integration.invocations import alive, invocation, shell, until_file
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture
-async def runner() -> AsyncIterator[ProcessRunner]:
-    runner = ProcessRunner()
-    yield runner
-    await runner.close()
 
 
 class Weighed(logging.Handler):

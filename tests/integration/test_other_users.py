@@ -5,7 +5,6 @@ import os
 import pwd
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -27,13 +26,6 @@ pytestmark = pytest.mark.integration
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 
 NOBODY, DAEMON = "nobody", "daemon"
-
-
-@pytest.fixture
-async def runner() -> AsyncIterator[ProcessRunner]:
-    runner = ProcessRunner()
-    yield runner
-    await runner.close()
 
 
 def as_user(user: str, script: str, *, params: object = None, timeout: float = 20.0) -> Invocation:

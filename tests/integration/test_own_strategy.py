@@ -1,7 +1,6 @@
 """A strategy of one's own in a process of its own: the original's example, and one without end."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -45,13 +44,6 @@ def endless(attempts_made, error_type, error, job):
 def broken(attempts_made, error_type, error, job):
     raise KeyError(job.params["user"])
 '''
-
-
-@pytest.fixture
-async def runner() -> AsyncIterator[ProcessRunner]:
-    runner = ProcessRunner()
-    yield runner
-    await runner.close()
 
 
 async def asked(

@@ -11,8 +11,8 @@ import pytest
 
 from cronhare.adapters.process import attempt
 from cronhare.adapters.process.runner import ProcessRunner
-from cronhare.domain.retries.outcome import Ending, ErrorClass, TaskError
-from cronhare.ports.runner import Captured, StopReason
+from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
+from cronhare.ports.runner import Captured, Invocation, StopReason
 from tests.integration.invocations import (
     HANGS,
     alive,
@@ -47,14 +47,27 @@ async def runner(
 # Starting
 
 
-async def test_an_unknown_command_is_a_permanent_failure(runner: ProcessRunner) -> None:
-    ran = await runner.run(invocation("no-such-command"))
+MISSING = "working directory /no/such/folder: No such file or directory"
 
-    assert ran.outcome.ending is Ending.FAILED
-    assert ran.outcome.error is not None
-    assert ran.outcome.error.message == "cannot be started: command not found: no-such-command"
-    assert ran.outcome.error.code == "ENOENT"
-    assert ran.outcome.error.error_class is ErrorClass.PERMANENT
+
+@pytest.mark.parametrize(
+    ("asked", "code", "said"),
+    [
+        (invocation("no-such-command"), "ENOENT", "command not found: no-such-command"),
+        (invocation("true", cwd=Path("/no/such/folder")), "ENOENT", MISSING),
+    ],
+)
+async def test_what_cannot_be_started_is_a_permanent_failure_that_names_it(
+    runner: ProcessRunner, asked: Invocation, code: str, said: str
+) -> None:
+    ran = await runner.run(asked)
+
+    assert ran.outcome == Outcome(
+        ending=Ending.FAILED,
+        error=TaskError(
+            message=f"cannot be started: {said}", code=code, error_class=ErrorClass.PERMANENT
+        ),
+    )
     assert (ran.pid, ran.peak_memory, ran.cpu_seconds) == (None, None, None)
 
 
@@ -81,17 +94,6 @@ async def test_a_script_whose_interpreter_is_missing_says_so(
     assert error is not None
     assert (error.error_class, error.code) == (ErrorClass.PERMANENT, code)
     assert said in error.message
-
-
-async def test_a_missing_working_directory_is_named(runner: ProcessRunner, tmp_path: Path) -> None:
-    missing = tmp_path / "missing"
-
-    ran = await runner.run(invocation("true", cwd=missing))
-
-    assert ran.outcome.error is not None
-    assert ran.outcome.error.message == (
-        f"cannot be started: working directory {missing}: No such file or directory"
-    )
 
 
 async def test_arguments_arrive_untouched(runner: ProcessRunner) -> None:

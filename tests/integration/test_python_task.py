@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from textwrap import dedent
 
@@ -17,13 +16,6 @@ from cronhare.ports.runner import AttemptResult
 from tests.integration.invocations import invocation
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture
-async def runner() -> AsyncIterator[ProcessRunner]:
-    runner = ProcessRunner()
-    yield runner
-    await runner.close()
 
 
 def script(body: str) -> str:

@@ -18,7 +18,7 @@ from cronhare.adapters.process.apps import PythonRunner
 from cronhare.adapters.process.attempt import resident
 from cronhare.domain.retries.outcome import Ending, ErrorClass
 from cronhare.domain.schedules.python_call import MOST_GROWTH
-from cronhare.ports.runner import AttemptResult, Invocation, StopReason
+from cronhare.ports.runner import AttemptResult, Invocation
 from tests.integration.invocations import alive, until_file
 from tests.integration.test_executors_contract import calling, eventually, result
 
@@ -64,12 +64,6 @@ async def test_a_child_is_used_again_until_it_has_done_its_number_of_runs(
 
     assert len(set(pids[:3])) == 1
     assert pids[3] != pids[0]
-
-
-async def test_an_async_function_runs_in_a_pool_as_well(runner: PythonRunner) -> None:
-    pids = [result(await runner.run(pooled("coroutine"))) for _ in range(3)]
-
-    assert len(set(pids)) == 1
 
 
 async def test_a_thousand_leaks_of_five_megabytes_keep_memory_flat(runner: PythonRunner) -> None:
@@ -160,6 +154,14 @@ async def test_runs_that_wait_for_others_in_a_child_are_run_once_whatever_kills_
         assert each in crashed or each.stdout.head == f"{number}\n"
 
 
+async def test_runs_with_large_params_take_their_turn(runner: PythonRunner) -> None:
+    sizes = [size for _ in range(20) for size in (10, 100, 300_000)]
+
+    ran = await asyncio.gather(*(runner.run(pooled("measures", text="x" * n)) for n in sizes))
+
+    assert [result(each) for each in ran] == sizes
+
+
 async def test_a_run_that_takes_long_keeps_none_waiting_behind_it(runner: PythonRunner) -> None:
     await asyncio.gather(*(runner.run(pooled("naps", seconds=0)) for _ in range(50)))
     long = [asyncio.create_task(runner.run(pooled("works", seconds=20))) for _ in range(2)]
@@ -245,17 +247,6 @@ async def test_a_coroutine_is_cancelled_at_its_limit_and_its_neighbours_go_on(
     assert limit.outcome.ending is Ending.TIMED_OUT
     assert limit.stdout.head == "cleaned up\n"
     assert neighbour.outcome.ending is Ending.SUCCEEDED
-
-
-async def test_a_cancel_reaches_one_coroutine(runner: PythonRunner, tmp_path: Path) -> None:
-    ready = tmp_path / "ready"
-    asked = coroutine("waits", seconds=300, ready=str(ready))
-    running = asyncio.create_task(runner.run(asked))
-    await until_file(ready)
-
-    assert runner.stop(asked.execution_id, StopReason.CANCELLED)
-
-    assert (await running).outcome.ending is Ending.CANCELLED
 
 
 async def test_one_that_goes_on_after_its_cancel_is_killed_and_neighbours_are_handed_back(
