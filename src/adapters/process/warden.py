@@ -77,7 +77,7 @@ _PEEK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 Frame = dict[str, Any]
 #: Bytes of a run that a child of a pool is given as one packet; and what tells of a larger one.
-LARGEST_PACKET, LARGE = 32 * 1024, b"-"
+LARGEST_PACKET, LARGE = 8 * 1024, b"-"
 #: The last step of a child that is set up: it becomes what the frame asks for.
 Become = Callable[[Frame], NoReturn]
 _Command = tuple[str, str]
