@@ -11,7 +11,7 @@ from cronhare.domain.lifecycle.retry_limits import CatchUp
 from cronhare.domain.retries.limits import BudgetPolicy, OnExhausted, catch_up_policy
 from cronhare.domain.retries.retry import GiveBack
 from cronhare.domain.schedules.schedule import Concurrency, Misfire, MisfirePolicy
-from cronhare.ports.attempts import Busy, Deferred, Refused, StartAnswer, StartRequest
+from cronhare.ports.attempts import Deferred, Refused, StartAnswer, StartRequest
 from tests.integration.ledgers import (
     HOUR,
     IN_30_S,
@@ -196,35 +196,18 @@ def test_each_starts_at_its_place_and_asks_for_no_other(ledger: Ledger) -> None:
     assert all(isinstance(one, Execution) for one in answers)
 
 
-def test_what_waits_in_a_long_queue_alone_is_not_deferred(ledger: Ledger) -> None:
-    retries = held_up(ledger, 3)
-    due = retries[0].next_attempt_at
+def test_only_retries_that_an_outage_held_up_are_deferred(ledger: Ledger) -> None:
+    interrupted = [ledger.finished(one, GiveBack("interrupted")) for one in all_running(ledger, 3)]
+    first_attempt = ledger.claimed()
+    in_a_long_queue = held_up(ledger, 3)
+    due = in_a_long_queue[0].next_attempt_at
     assert due is not None
 
-    answers = start(ledger, *retries, most=1, free_at=due + MINUTE)
+    at_once = start(ledger, *interrupted, first_attempt, most=1)
+    answers = [*at_once, *start(ledger, *in_a_long_queue, most=1, free_at=due + MINUTE)]
 
     assert all(isinstance(one, Execution) for one in answers)
     assert ledger.limits.budgets(limit=9) == []
-
-
-def test_first_attempts_and_those_of_replays_are_never_deferred(ledger: Ledger) -> None:
-    execution = ledger.claimed()
-    ledger.clock.advance(60 * MINUTE)
-
-    [answer] = start(ledger, execution, most=1)
-
-    assert isinstance(answer, Execution)
-    assert ledger.limits.budgets(limit=9) == []
-
-
-def test_what_a_shutdown_interrupted_is_no_retry(ledger: Ledger) -> None:
-    running = all_running(ledger, 3)
-    given_back = [ledger.finished(one, GiveBack("interrupted")) for one in running]
-    ledger.clock.advance(60 * MINUTE)
-
-    answers = start(ledger, *given_back, most=1)
-
-    assert [type(one) for one in answers] == [Execution] * 3
 
 
 def test_workers_that_ask_at_once_start_no_more_than_the_budget_has(ledger: Ledger) -> None:
@@ -243,28 +226,3 @@ def test_workers_that_ask_at_once_start_no_more_than_the_budget_has(ledger: Ledg
         later - first >= MINUTE - 1_000 * MICROSECOND
         for first, later in zip(places, places[8:], strict=False)
     )
-
-
-def test_a_cancelled_retry_is_refused_and_takes_no_place(ledger: Ledger) -> None:
-    first, second = held_up(ledger, 2)
-    ledger.records.cancel(first.id, now=ledger.now)
-
-    answers = start(ledger, first, second, most=1)
-
-    assert [type(one) for one in answers] == [Refused, Execution]
-
-
-def test_what_its_gate_holds_back_has_had_its_place(ledger: Ledger) -> None:
-    retries = []
-    for name in ("a", "b", "c"):
-        one = ledger.claimed(name, concurrency=Concurrency(key="customer", limit=1))
-        while isinstance(started := ledger.start(one), Busy):  # the gate's row is made first
-            pass
-        assert isinstance(started, Execution)
-        retries.append(ledger.finished(started, IN_30_S))
-    ledger.clock.advance(60 * MINUTE)
-
-    start(ledger, *retries, most=2)
-
-    states = sorted(ledger.seen(one).state for one in retries)
-    assert states == [State.HELD, State.RETRYING, State.RUNNING]

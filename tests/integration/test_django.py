@@ -85,6 +85,12 @@ class Project:
         assert ran.returncode == 0, ran.stdout + ran.stderr
         return json.loads(ran.stdout.splitlines()[-1])
 
+    def with_settings(self, name: str, more: str) -> "Project":
+        """Give the project with *more* settings, in a module of that name."""
+        text = f"from shop.settings import *\n{dedent(more)}"
+        (self.folder / "shop" / f"{name}.py").write_text(text)
+        return attrs.evolve(self, settings={"DJANGO_SETTINGS_MODULE": f"shop.{name}"})
+
     @contextmanager
     def up(self, *options: str, **settings: str) -> Iterator[Path]:
         """Run `manage.py cronhare up`; gives its log."""
@@ -143,42 +149,43 @@ def test_each_django_is_there_once(project: Project) -> None:
     assert major == (6 if (project.python == Path(sys.executable)) is IS_NEW else 5)
 
 
+#: Settings that cannot be, and what is said of them.
+WRONG = {
+    'TASKS["default"]["OPTIONS"]["app"] = "My shop"': ["TASKS: app: 'My shop' cannot name an app"],
+    """
+    TASKS["default"]["OPTIONS"] |= {"colour": "red", "schedules": {
+        "late": {"task": "orders.tasks.nothing", "schedule": "@daily"},
+        "more": {"task": "orders.tasks.confirm", "args": [1, 2], "schedule": "@daily"},
+    }}
+    """: [
+        "colour is not known; there are app, calendars, database",
+        "schedules.late: task: 'orders.tasks.nothing' is no task of this project",
+        "schedules.more: orders.tasks.confirm(): too many positional arguments",
+    ],
+    """
+    remind = TASKS["default"]["OPTIONS"]["schedules"]["remind-unpaid"]
+    remind |= {"schedule": "61 * * * *", "overlap": "no"}
+    DATABASES["default"]["NAME"] = ":memory:"
+    """: [
+        "no URL names the database 'default': set CRON_DATABASE_URL",
+        "schedules.remind-unpaid: schedule: minute: 61 is outside 0-59",
+        'schedules.remind-unpaid: overlap: "no" is not one of',
+    ],
+    'TASKS["default"]["BACKEND"] = "cronhare.django.DummyBackend"': [],
+}
+
+
 def test_its_own_checks_pass_and_find_all_that_is_wrong(project: Project) -> None:
     assert "no issues" in project.manage("check")
-    (project.folder / "shop" / "wrong.py").write_text(
-        dedent("""
-        from shop.settings import *
-        TASKS["default"]["OPTIONS"] |= {"colour": "red", "schedules": {
-            "late": {"task": "orders.tasks.nothing", "schedule": "@daily"},
-            "more": {"task": "orders.tasks.confirm", "args": [1, 2], "schedule": "@daily"},
-        }}
-        """)
-    )
-    (project.folder / "shop" / "odd.py").write_text(
-        dedent("""
-        from shop.settings import *
-        remind = TASKS["default"]["OPTIONS"]["schedules"]["remind-unpaid"]
-        remind |= {"schedule": "61 * * * *", "overlap": "no"}
-        DATABASES["default"]["NAME"] = ":memory:"
-        """)
-    )
+    for number, (settings, faults) in enumerate(WRONG.items()):
+        ran = project.with_settings(f"wrong{number}", settings).call("manage.py", "check")
 
-    (project.folder / "shop" / "name.py").write_text(
-        'from shop.settings import *\nTASKS["default"]["OPTIONS"]["app"] = "My shop"\n'
-    )
+        assert ran.returncode == bool(faults)
+        assert all(fault in ran.stderr for fault in faults), ran.stderr
 
-    name = project.call("manage.py", "check", DJANGO_SETTINGS_MODULE="shop.name")
-    wrong = project.call("manage.py", "check", DJANGO_SETTINGS_MODULE="shop.wrong")
-    odd = project.call("manage.py", "check", DJANGO_SETTINGS_MODULE="shop.odd")
-
-    assert name.returncode == wrong.returncode == odd.returncode == 1
-    assert "TASKS: app: 'My shop' cannot name an app" in name.stderr
-    assert "colour is not known; there are app, calendars, database" in wrong.stderr
-    assert "schedules.late: task: 'orders.tasks.nothing' is no task of this project" in wrong.stderr
-    assert "schedules.more: orders.tasks.confirm(): too many positional arguments" in wrong.stderr
-    assert "no URL names the database 'default': set CRON_DATABASE_URL" in odd.stderr
-    assert "schedules.remind-unpaid: schedule: minute: 61 is outside 0-59" in odd.stderr
-    assert 'schedules.remind-unpaid: overlap: "no" is not one of' in odd.stderr
+    ran = project.with_settings("none", [*WRONG][-1]).call("manage.py", "cronhare", "up")
+    assert ran.returncode == 1
+    assert ran.stderr.startswith('CommandError: TASKS has no backend with "BACKEND"')
 
 
 def test_what_is_enqueued_in_a_transaction_ends_as_that_does(project: Project) -> None:
@@ -226,12 +233,12 @@ def test_on_servers_as_well(
         "OPTIONS": options,
     }
     project = copy_of_the_example(tmp_path / "project", Path(sys.executable))
-    (project.folder / "shop" / "server.py").write_text(
-        "import pymysql\nfrom shop.settings import *\n"
-        'pymysql.version_info = (2, 2, 7, "final", 0)\npymysql.install_as_MySQLdb()\n'
-        f'DATABASES = {{"default": {place!r}}}\n'
+    project = project.with_settings(
+        "server",
+        'import pymysql\npymysql.version_info = (2, 2, 7, "final", 0)\n'
+        f'pymysql.install_as_MySQLdb()\nDATABASES = {{"default": {place!r}}}\n',
     )
-    on_server = {"DJANGO_SETTINGS_MODULE": "shop.server", "CRON_BROKER_URL": vhost}
+    on_server = {"CRON_BROKER_URL": vhost}
     project.manage("migrate", **on_server)
     project.manage("cronhare", "db", "upgrade", **on_server)
 
@@ -317,10 +324,7 @@ def new(context):
 def more(project: Project) -> Project:
     """The project with a module of tasks that is not called `tasks`."""
     (project.folder / "orders" / "more.py").write_text(f"from orders.tasks import task\n{OLD}")
-    (project.folder / "shop" / "more.py").write_text(
-        'from shop.settings import *\nTASKS["default"]["OPTIONS"]["include"] = ["orders.more"]\n'
-    )
-    return attrs.evolve(project, settings={"DJANGO_SETTINGS_MODULE": "shop.more"})
+    return project.with_settings("more", 'TASKS["default"]["OPTIONS"]["include"] = ["orders.more"]')
 
 
 @pytest.fixture(scope="module")
@@ -438,41 +442,20 @@ def test_a_schedule_of_the_settings_is_one_of_the_ledger(project: Project) -> No
 
 
 def test_tests_of_a_project_have_the_backends_of_django(project: Project) -> None:
-    for name in ("Immediate", "Dummy"):
-        (project.folder / "shop" / f"{name.lower()}.py").write_text(
-            "from shop.settings import *\n"
-            f'TASKS["default"]["BACKEND"] = "cronhare.django.{name}Backend"\n'
-        )
-
     script = """
         Order.objects.create(email="eve@example.com")
         result = tasks.count.using(key="count").enqueue()
         answer = [result.status, result._return_value == Order.objects.count()]
-    """
-    immediate = project.said(script, DJANGO_SETTINGS_MODULE="shop.immediate")
-    dummy = project.said(script, DJANGO_SETTINGS_MODULE="shop.dummy")
-
-    assert (immediate, dummy) == (["SUCCESSFUL", True], ["READY", False])
-
-
-def test_a_project_without_our_backend_is_told_so(project: Project) -> None:
-    (project.folder / "shop" / "none.py").write_text(
-        "from shop.settings import *\n"
-        'TASKS = {"default": {"BACKEND": "cronhare.django.DummyBackend"}}\n'
-    )
-
-    ran = project.call("manage.py", "cronhare", "up", DJANGO_SETTINGS_MODULE="shop.none")
-
-    assert ran.returncode == 1
-    assert ran.stderr.startswith('CommandError: TASKS has no backend with "BACKEND"')
-
-
-def test_a_task_can_be_handed_no_word_that_does_not_hold_for_one_call(project: Project) -> None:
-    answer = project.said("""
         try:
-            tasks.confirm.using(timeout="1s")
+            tasks.count.using(timeout="1s")
         except TypeError as error:
-            answer = str(error)
-    """)
+            answer.append("not timeout" in str(error))
+    """
+    answers = [
+        project.with_settings(
+            name.lower(), f'TASKS["default"]["BACKEND"] = "cronhare.django.{name}Backend"'
+        ).said(script)
+        for name in ("Immediate", "Dummy")
+    ]
 
-    assert "not timeout" in answer
+    assert answers == [["SUCCESSFUL", True, True], ["READY", False, True]]

@@ -12,7 +12,6 @@ from typing import Any
 import attrs
 import pytest
 from sqlalchemy import URL, Engine, create_engine, text
-from sqlalchemy.orm import Session
 
 from cronhare.application.administration.changing.enqueue import CannotEnqueue, Enqueuer
 from cronhare.application.administration.reading.lookup import NotFound
@@ -115,15 +114,6 @@ def test_a_delay_holds_its_first_attempt_back(program: Program) -> None:
     assert program.ledger.overdue() == [run.id]
 
 
-def test_what_no_lane_reaches_is_sent_when_it_is_due(program: Program) -> None:
-    run = program.seen(program.one(at=program.ledger.now + 2 * LONGEST_LANE_DELAY))
-
-    program.ledger.clock.advance(2 * LONGEST_LANE_DELAY - SECOND)
-    assert program.ledger.overdue() == []
-    program.ledger.clock.advance(SECOND)
-    assert program.ledger.overdue() == [run.id]
-
-
 def test_without_a_bell_that_sends_it_the_next_scheduler_does(ledger: Ledger) -> None:
     program = Program(ledger, Bell(head_start=timedelta(0)))
     now, later = program.one("now"), program.one("later", delay=HOUR)
@@ -187,28 +177,11 @@ def test_many_are_answered_in_their_order(program: Program) -> None:
     assert len(set(program.bell.rung)) == len(program.bell.rung) == len(runs)
 
 
-def test_of_programs_with_one_key_exactly_one_begins_it(program: Program) -> None:
-    program.one("first")  # the schedule is there
+def test_programs_at_once_make_one_schedule_and_one_run_of_each_key(program: Program) -> None:
+    ids = at_once(8, lambda number: program.one(str(number // 4)))
 
-    ids = at_once(8, lambda _: program.one("order-8"))
-
-    assert len(set(ids)) == 1
-    assert len(program.ledger.executions()) == 2
-
-
-def test_programs_that_meet_at_a_missing_schedule_make_one(program: Program) -> None:
-    ids = at_once(6, lambda number: program.one(str(number)))
-
+    assert len(set(ids)) == len(program.ledger.executions()) == 2
     assert len({program.seen(id_).scheduler_id for id_ in ids}) == 1
-    assert len(set(ids)) == 6
-
-
-def test_a_schedule_by_hand_is_due_never_and_shown_as_any(program: Program) -> None:
-    program.one()
-    program.ledger.plan_edited()
-
-    [stored] = program.ledger.schedules.schedules([MAIL])
-    assert (stored.source, stored.problem, stored.next_due_at) == ("shop", None, None)
 
 
 def test_a_task_that_nobody_knows_cannot_be_enqueued(program: Program) -> None:
@@ -325,16 +298,6 @@ def test_a_run_is_gone_with_the_callers_rollback(shop: Shop) -> None:
     assert shop.program.ledger.records.execution(id_) is None
     assert (shop.orders(), shop.program.bell.rung) == (0, [])
     assert shop.program.seen(shop.program.one()).state is State.CLAIMED
-
-
-def test_a_session_is_as_good(shop: Shop) -> None:
-    with Session(shop.engine) as session:
-        session.execute(ORDER)
-        id_ = shop.program.one(on=session)
-        session.commit()
-
-    assert shop.program.seen(id_).key == "task-order-7"
-    assert (shop.orders(), shop.program.bell.rung) == (1, [id_])
 
 
 def test_a_taken_key_does_not_break_the_callers_transaction(shop: Shop) -> None:
@@ -463,15 +426,11 @@ def test_a_file_is_known_under_another_name(program: Program, tmp_path: Path) ->
     assert program.seen(id_).state is State.CLAIMED
 
 
-@pytest.mark.parametrize("on", [object(), 7, create_engine("sqlite://")])
-def test_what_is_no_connection_is_refused(memory: Ledger, on: object) -> None:
+@pytest.mark.parametrize("on", [object(), create_engine("sqlite://"), "an alias"])
+def test_what_is_no_connection_is_refused(
+    memory: Ledger, on: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "django.db", None)  # as where there is no Django
+
     with pytest.raises(OtherDatabase, match="on= takes"):
         Program(memory).one(on=on)
-
-
-def test_an_alias_of_django_is_refused_where_there_is_none(
-    memory: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "django.db", None)
-    with pytest.raises(OtherDatabase, match=r"no Django here to have a database 'mail'; on= takes"):
-        Program(memory).one(on="mail")

@@ -34,7 +34,7 @@ from cronhare.application.administration.jobs_file.difference import Change
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
-from cronhare.domain.retries.retry import Complete, Fail, Verdict
+from cronhare.domain.retries.retry import Complete, Verdict
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.task import Task, TaskRef, assigned_number
 from cronhare.entrypoints.python.client import Client, client_of, close_clients
@@ -119,31 +119,18 @@ FAILURE = AttemptResult(
 )
 
 
-def test_a_run_is_as_its_task_says(shop: Shop) -> None:
+def test_a_run_is_as_its_task_and_its_call_say(shop: Shop) -> None:
     run = shop.run(shop.send.bind(order=7).enqueue(key="mail:7"))
 
     assert (run.schedule_name, run.source, run.task_name) == ("shop:mail.send", "shop", "mail.send")
     assert (run.key, run.params, run.queue) == ("task-mail:7", '{"order":7}', "mails")
-    refreshed = shop.run(shop.refresh.bind("eu").enqueue())
-    assert refreshed.retry is not None
-    assert refreshed.params == '{"region":"eu"}'
-
-
-def test_many_are_enqueued_in_their_order(shop: Shop) -> None:
-    calls = [shop.send.bind(order=order) for order in range(20)]
-
-    last_call = shop.send.bind(order=99).options(key="mail:99", queue="slow")
-    handles = enqueue_many([*calls, last_call.options(queue="fast", delay="5m")])
-
-    assert [each.id for each in handles] == sorted(each.id for each in handles)
-    assert [shop.run(each).params for each in handles[:3]] == [
-        '{"order":0}',
-        '{"order":1}',
-        '{"order":2}',
-    ]
-    last = shop.run(handles[-1])
-    assert (last.key, last.queue) == ("task-mail:99", "fast")
+    call = shop.refresh.bind("eu").options(key="eu", queue="slow")
+    calls = [shop.send.bind(order=8), call.options(queue="fast", delay="5m")]
+    first, last = map(shop.run, enqueue_many(calls))
+    assert first.id < last.id
+    assert (last.key, last.queue, last.params) == ("task-eu", "fast", '{"region":"eu"}')
     assert last.due_at - last.executed_at == timedelta(minutes=5)
+    assert last.retry is not None
 
 
 def test_a_result_is_what_the_function_returns(shop: Shop) -> None:
@@ -155,15 +142,6 @@ def test_a_result_is_what_the_function_returns(shop: Shop) -> None:
 
     assert handle.wait(timeout=5) is State.SUCCEEDED
     assert handle.result(timeout=5) == Refreshed(20)
-
-
-def test_a_failure_is_raised_with_its_message(shop: Shop) -> None:
-    handle = shop.send.bind(order=7).enqueue()
-    shop.end(handle, Fail("no route"), FAILURE)
-
-    with pytest.raises(RunFailed, match="is failed: no route") as failure:
-        handle.result(timeout=5)
-    assert failure.value.state is State.FAILED
 
 
 def test_what_waits_is_cancelled_and_explained(shop: Shop) -> None:
@@ -187,17 +165,6 @@ def test_an_event_loop_has_twins_of_all(shop: Shop) -> None:
         return result
 
     assert asyncio.run(order()) == Refreshed(2)
-
-
-def test_a_run_is_there_with_the_callers_commit(shop: Shop, tmp_path: Path) -> None:
-    engine = create_engine(f"sqlite:///{tmp_path}/ledger.db")
-    with Session(engine) as session:
-        handle = shop.send.bind(order=7).enqueue(on=session)
-        with pytest.raises(LookupError, match="not committed"):
-            handle.state()
-        session.commit()
-    assert handle.state() is State.CLAIMED
-    engine.dispose()
 
 
 def test_a_handle_is_none_of_the_run_that_got_its_id_after_a_rollback(
@@ -462,14 +429,11 @@ def test_a_name_of_a_file_is_left_to_it(shop: Shop) -> None:
         shop.app.schedules.put("nightly", shop.refresh.bind("us"), every("30s"))
 
 
-def test_what_nobody_would_read_in_a_row_is_refused(shop: Shop) -> None:
-    with pytest.raises(Invalid, match="notify: only"):
-        shop.app.schedules.put("probe", shop.refresh.bind("us"), every("30s"), notify=["ops"])
-
-
 def test_all_faults_of_a_schedule_are_told_at_once(shop: Shop) -> None:
     with pytest.raises(Invalid, match=r"queue: .*every: 1ms is no interval"):
         shop.app.schedules.put("probe", shop.refresh.bind("us"), every("1ms"), queue="No Queue")
+    with pytest.raises(Invalid, match="notify: only"):
+        shop.app.schedules.put("probe", shop.refresh.bind("us"), every("30s"), notify=["ops"])
 
 
 def test_a_worker_finds_the_task_of_such_a_schedule_also_once_it_is_renamed(shop: Shop) -> None:

@@ -77,17 +77,6 @@ def test_an_order_is_confirmed_by_a_run_that_is_committed_with_it(client: httpx.
     )
 
 
-def test_an_order_that_is_rolled_back_leaves_no_run(client: httpx.Client, folder: Path) -> None:
-    shell = Shell(folder)
-    before = shell("executions", "list", "--json").json()
-
-    refused = client.post("/orders", json={"customer": "ada", "item": "nothing"})
-
-    assert refused.status_code == 422
-    after = shell("executions", "list", "--json").json()
-    assert [run["id"] for run in after] == [run["id"] for run in before]
-
-
 def test_each_customer_has_one_schedule_which_changes_runs_and_goes(
     client: httpx.Client, folder: Path
 ) -> None:

@@ -1,14 +1,13 @@
 """Whoever claims by hand sends the message, and the schedulers leave it to him for a moment."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from datetime import timedelta
 
-import msgspec
 import pytest
 
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.application.administration.changing.runs import Administrator
-from cronhare.application.bell import HEAD_START, MOST_AT_ONCE, PAUSE, SAID_FOR, SendingBell
+from cronhare.application.bell import HEAD_START, PAUSE, SAID_FOR, SendingBell
 from cronhare.domain.execution import Execution, Graces, State
 from cronhare.domain.nodes import DISCONNECTED_AFTER, SILENT_AFTER, NodeReport
 from cronhare.domain.retries.policy import RetryPolicy
@@ -26,9 +25,7 @@ NOON = House().now
 class Office:
     """A person's shell beside a house, whose broker it opens anew each time."""
 
-    def __init__(
-        self, house: House, *, foreign_queues: Collection[str] = (), lasts: bool = False
-    ) -> None:
+    def __init__(self, house: House, *, lasts: bool = False) -> None:
         self.house = house
         self.opened = 0
         self.nodes = SqlNodeStore(house.engine, house.clock)
@@ -36,7 +33,7 @@ class Office:
             open_broker=self._open,
             nodes=self.nodes,
             signer=house.signer,
-            foreign_queues=foreign_queues,
+            foreign_queues=house.foreign_queues,
             lasts=lasts,
         )
         self.administrator = Administrator(
@@ -84,16 +81,6 @@ class Office:
     def waiting(self) -> int:
         """How many messages wait."""
         return self.house.broker.depth(MAIN_QUEUE)
-
-
-async def test_a_run_begins_without_any_scheduler() -> None:
-    office = Office(House())
-
-    office.run()
-    await office.house.open()
-    await office.house.work()
-
-    assert office.house.only.state is State.SUCCEEDED
 
 
 def test_a_scheduler_leaves_it_to_its_command_and_then_sends_it() -> None:
@@ -168,21 +155,11 @@ def test_what_no_worker_serves_is_left_to_a_scheduler(
 
 def test_what_another_program_serves_is_left_to_a_scheduler() -> None:
     """Its worker cannot tell that the scheduler's message is a copy."""
-    office = Office(House(), foreign_queues=frozenset({MAIN_QUEUE}))
+    office = Office(House(foreign_queues=[MAIN_QUEUE]))
 
     office.run()
 
     assert (office.opened, office.waiting) == (0, 0)
-
-
-def test_so_many_are_sent_and_the_others_are_a_schedulers() -> None:
-    office = Office(House())
-    run = office.house.administrator.run_now("report", params=None, actor=ADA)
-    began = [msgspec.structs.replace(run, id=run.id + n) for n in range(MOST_AT_ONCE + 1)]
-
-    office.bell.ring(began, now=office.house.now)
-
-    assert office.waiting == MOST_AT_ONCE
 
 
 def test_a_fault_fails_no_command(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,24 +172,17 @@ def test_a_fault_fails_no_command(lines: Lines, monkeypatch: pytest.MonkeyPatch)
     assert "A scheduler sends 1 execution (1) within 10 s" in lines()[0]
 
 
-def test_a_bell_that_lasts_keeps_its_connection() -> None:
+def test_a_bell_that_lasts_keeps_its_connection_and_says_a_fault_once_a_minute(
+    lines: Lines,
+) -> None:
     office = Office(House(), lasts=True)
-
     office.run()
     office.run()
-
     assert (office.opened, office.waiting) == (1, 2)
 
-
-def test_a_bell_that_lasts_says_once_a_minute_that_nobody_hears_it(lines: Lines) -> None:
-    office = Office(House(), lasts=True)
-    office.report("mails")
-
-    office.run()
-    office.run()
-    assert len(lines()) == 1
-
-    office.house.clock.advance(SAID_FOR)
-    office.report("mails")
-    office.run()
-    assert len(lines()) == 2
+    for told in (1, 2):
+        office.report("mails")
+        office.run()
+        office.run()
+        assert len(lines()) == told
+        office.house.clock.advance(SAID_FOR)
