@@ -70,12 +70,10 @@ def using(client: "Client") -> Iterator[None]:
 def _forget() -> None:
     _inherited.extend(_clients.values())
     _clients.clear()
+    _lock.release()
 
 
-os.register_at_fork(
-    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
-)
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_forget)
 atexit.register(close_clients)
 
 

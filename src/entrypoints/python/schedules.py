@@ -6,7 +6,6 @@ them alone, and people see, pause and edit them. A worker finds their task by it
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import attrs
@@ -20,7 +19,7 @@ from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.domain.reading import Fault, Invalid
 
 from .client import client_of
-from .words import AlertWords, ScheduleWords, When
+from .words import AlertWords, ScheduleWords, Table, When
 
 if TYPE_CHECKING:
     from cronhare.application.administration.views.schedules import ScheduleView
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from cronhare.ports.schedules import StoredSchedule
 
     from .app import App
-    from .client import Client
     from .tasks import Call
 
 
@@ -65,55 +63,40 @@ class AppSchedules:
         """
         client = client_of(self._app)
         said = {"manual": True, **words} if when is None else words
-        if named := sorted(_OF_FILES & said.keys()):
-            why = (
-                "only app.schedule(…) and jobs files can say that; of a schedule that is made "
-                "while the app runs nobody would read it"
-            )
-            raise Invalid([Fault(", ".join(named), why)])
+        _refuse_of_files(said)
         [draft] = client.drafts(self._app, {name: self._app.schedule_table(call, when, said)})
         draft = attrs.evolve(draft, task_name=None)
 
         def change(_: "StoredSchedule", old: "ScheduleDraft") -> "ScheduleDraft":
             return draft if "status" in words else attrs.evolve(draft, status=old.status)
 
-        put = partial(self._put, client, draft, change, client.part_of(on), if_match)
+        def put() -> None:
+            stored = next(iter(container.schedules().schedules([name])), None)
+            if stored is not None and stored.source is not None:
+                raise CannotEdit(f"schedule {name} is of {stored.source}: change it there")
+            if if_match and (stored is None or stored.updated_at != if_match.updated_at):
+                raise EditedMeanwhile(if_match)
+            old = stored and stored.draft
+            if taking_part is not None:
+                store, now = container.enqueue_store(), container.ledger_time().now()
+                store.check(taking_part)
+                new = change(stored, old) if stored and old else draft
+                if new != old:
+                    store.put(new, now=now, on=taking_part)
+            elif stored is None:
+                container.schedule_desk().create(draft, actor=client.actor)
+            else:  # of a broken row nothing is kept
+                container.schedule_editor().edit(
+                    stored.id, change if old else draft, seen=_seen(if_match), actor=client.actor
+                )
+
+        container, taking_part = client.container, client.part_of(on)
         try:
             put()
         except (NameTaken, NotFound):  # another process has made or deleted it meanwhile
             if if_match is not None:
                 raise
             put()
-
-    def _put(
-        self,
-        client: "Client",
-        draft: "ScheduleDraft",
-        change: "Callable[[StoredSchedule, ScheduleDraft], ScheduleDraft]",
-        on: object | None,
-        if_match: "ScheduleView | None",
-    ) -> None:
-        container = client.container
-        stored = next(iter(container.schedules().schedules([draft.name])), None)
-        if stored is not None and stored.source is not None:
-            raise CannotEdit(f"schedule {draft.name} is of {stored.source}: change it there")
-        if if_match is not None and (stored is None or stored.updated_at != if_match.updated_at):
-            raise EditedMeanwhile(if_match)
-        now, old = container.ledger_time().now(), stored and stored.draft
-        if on is not None:
-            container.enqueue_store().check(on)
-            new = change(stored, old) if stored and old else draft
-            if new != old:
-                container.enqueue_store().put(new, now=now, on=on)
-        elif stored is None:
-            container.schedule_desk().create(draft, actor=client.actor)
-        else:
-            container.schedule_editor().edit(
-                stored.id,
-                draft if old is None else change,  # of a broken row nothing is kept
-                seen=_seen(if_match),
-                actor=client.actor,
-            )
 
     def get(self, name: str) -> "ScheduleView":
         """Show a schedule, with its last and its next run."""
@@ -163,6 +146,15 @@ class AppSchedules:
 
 #: What only files and apps say of a schedule: workers read it there, and not in the ledger.
 _OF_FILES: Final = AlertWords.__annotations__.keys() | {"on_start", "on_boot", "ping"}
+
+
+def _refuse_of_files(said: "Table") -> None:
+    if named := sorted(_OF_FILES & said.keys()):
+        why = (
+            "only app.schedule(…) and jobs files can say that; of a schedule that is made while "
+            "the app runs nobody would read it"
+        )
+        raise Invalid([Fault(", ".join(named), why)])
 
 
 def _seen(view: "ScheduleView | None") -> "Callable[[StoredSchedule], bool] | None":
