@@ -4,7 +4,7 @@ Their rows are of no source, as those that are made over HTTP: what `apply` make
 them alone, and people see, pause and edit them. A worker finds their task by its number.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
@@ -19,7 +19,7 @@ from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.domain.reading import Fault, Invalid
 
 from .client import client_of
-from .words import AlertWords, ScheduleWords, Table, When
+from .words import AlertWords, ScheduleWords, When
 
 if TYPE_CHECKING:
     from cronhare.application.administration.views.schedules import ScheduleView
@@ -148,7 +148,7 @@ class AppSchedules:
 _OF_FILES: Final = AlertWords.__annotations__.keys() | {"on_start", "on_boot", "ping"}
 
 
-def _refuse_of_files(said: "Table") -> None:
+def _refuse_of_files(said: Mapping[str, Any]) -> None:
     if named := sorted(_OF_FILES & said.keys()):
         why = (
             "only app.schedule(…) and jobs files can say that; of a schedule that is made while "
