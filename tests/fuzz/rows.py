@@ -18,7 +18,6 @@ from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.adapters.sql.records.inspection import SqlInspection
 from cronhare.adapters.sql.tables.tables import metadata
-from cronhare.application.administration.explain import explain
 from cronhare.application.administration.jobs_file.difference import difference
 from cronhare.application.administration.reading.schedules import ScheduleLists, ScheduleViews
 from cronhare.application.doctor.finding import Seen
@@ -193,7 +192,7 @@ class Desk:
         records, schedules = self.ledger.records, self.ledger.schedules
         for stored in schedules.schedules():
             yield stored.problem
-            explain(stored, self.ledger.now, records=records, now=self.ledger.now)
+            self.ledger.explanations.explain(stored, self.ledger.now)
         difference([draft("innocent"), draft(name)], schedules.schedules(), source="jobs")
         yield from (run.problem for run in records.executions(ExecutionFilter(limit=200)))
         as_json(self.pages.page(ScheduleFilter(), limit=200), encode=str)

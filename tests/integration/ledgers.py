@@ -31,7 +31,9 @@ from cronhare.adapters.sql.schedule_lists import SqlScheduleEdits, SqlScheduleLi
 from cronhare.adapters.sql.schedules import SqlScheduleStore
 from cronhare.adapters.sql.tables.tables import metadata
 from cronhare.application.administration.audit import AuditTrail
+from cronhare.application.administration.explain import Explanations
 from cronhare.application.administration.names import Names
+from cronhare.application.administration.reading.limits import LimitViews
 from cronhare.domain.execution import Execution, Graces, State
 from cronhare.domain.lifecycle.archive import UNRESOLVED, Archived
 from cronhare.domain.lifecycle.orders import ReplayOrder
@@ -164,6 +166,18 @@ class Ledger:
     @property
     def trail(self) -> AuditTrail:
         return AuditTrail(entries=self.audit, stopwatch=self.clock.monotonic, now=self.clock.now)
+
+    @property
+    def explanations(self) -> Explanations:
+        return Explanations(
+            schedules=self.schedules,
+            records=self.records,
+            nodes=self.nodes,
+            replays=self.replays,
+            limits=LimitViews(limits=self.limits, now=self.clock.now),
+            names=self.asked,
+            now=self.clock.now,
+        )
 
     @property
     def asked(self) -> Names:

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from cronhare.application.administration.changing.replays import Backfills
-from cronhare.application.administration.explain import explain
-from cronhare.application.administration.reading.lookup import find_schedule
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.claims import MOST_INSTANTS
 from cronhare.domain.lifecycle.orders import BackfillOrder, Replay, ReplayState
@@ -103,12 +101,7 @@ def test_what_ran_at_its_time_is_left_out_and_what_was_skipped_runs(ledger: Ledg
     assert due(ran) == [NOON + MINUTE, NOON + 2 * MINUTE]
     assert due(advance.executions) == [NOON, *(NOON + n * MINUTE for n in (3, 4, 5))]
     assert advance.replay.progress.refused == 2
-    told = explain(
-        find_schedule(ledger.schedules, "report"),
-        NOON + 4 * MINUTE + SECOND,
-        records=ledger.records,
-        now=ledger.now,
-    )
+    told = ledger.explanations.of_instant("report", NOON + 4 * MINUTE + SECOND)
     assert told.execution is not None
     assert told.execution.key == "backfill-2026-03-02T12:04:00Z"
     assert told.because[0].startswith(

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.application.administration.explain import explain, newest_instant
+from cronhare.application.administration.explain import newest_instant
 from cronhare.domain.execution import FARTHEST, Execution, State
 from cronhare.domain.retries.retry import RetryAfter
 from tests.integration.ledgers import EVERY_MINUTE, IN_30_S, LEASE, MINUTE, SECOND, Ledger, draft
@@ -152,4 +152,4 @@ def test_instants_that_were_decided_meanwhile_stay_so_until_an_edit(ledger: Ledg
 def said_of_report(ledger: Ledger) -> str:
     [stored] = ledger.schedules.schedules(["report"])
     instant = newest_instant(stored, now=ledger.now)
-    return " ".join(explain(stored, instant, records=ledger.records, now=ledger.now).because)
+    return " ".join(ledger.explanations.explain(stored, instant).because)

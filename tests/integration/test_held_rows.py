@@ -7,7 +7,6 @@ from sqlalchemy import URL
 
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.gauges import overdue
-from cronhare.application.administration.explain import explain
 from cronhare.application.doctor.finding import Finding, Seen
 from cronhare.application.doctor.nodes import NODES
 from cronhare.application.scheduling.lapses import GracePeriod, LockedLeases
@@ -166,8 +165,7 @@ def test_a_schedule_that_is_held_is_told_by_its_name_and_schedulers_are_not_miss
         ledger.clock.advance(2 * MINUTE)
         claimed_now(ledger)
         [told] = findings()
-        [stored] = ledger.schedules.schedules(["report-3"])
-        explained = explain(stored, due, records=ledger.records, now=ledger.now)
+        explained = ledger.explanations.of_instant("report-3", due)
     with caplog.at_level("INFO"):
         ledger.clock.advance(MINUTE)
         claimed_now(ledger)

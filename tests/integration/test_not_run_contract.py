@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from cronhare.application.administration.explain import explain
 from cronhare.application.administration.reading.lookup import find_schedule
 from cronhare.application.administration.story import Explanation
 from cronhare.domain.execution import State
-from cronhare.domain.schedules.conditions import CalendarDraft, Conditions, FoundCalendar
+from cronhare.domain.schedules.conditions import CalendarDraft, Conditions
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.skips import Pause
 from tests.integration.ledgers import EVERY_MINUTE, MINUTE, NOON, SECOND, Ledger, Shell, draft
@@ -23,9 +22,8 @@ def pass_minutes(ledger: Ledger, count: int) -> None:
         ledger.claim_due()
 
 
-def ask(ledger: Ledger, instant: datetime, **calendars: FoundCalendar) -> Explanation:
-    stored = find_schedule(ledger.schedules, "report")
-    return explain(stored, instant, records=ledger.records, now=ledger.now, calendars=calendars)
+def ask(ledger: Ledger, instant: datetime) -> Explanation:
+    return ledger.explanations.explain(find_schedule(ledger.schedules, "report"), instant)
 
 
 def rows(ledger: Ledger) -> list[tuple[str, int]]:

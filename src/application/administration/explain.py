@@ -1,8 +1,7 @@
 """Why a schedule ran at an instant, or did not."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Final, Self
 
 import attrs
@@ -17,7 +16,6 @@ from cronhare.domain.lifecycle.orders import BackfillOrder, Replay, ReplayState
 from cronhare.domain.nodes import CLOCKS_DIFFER, MOST_REPORTS, NodeReport, alive, served, serving
 from cronhare.domain.reading import Invalid
 from cronhare.domain.schedules.catalog import say_unheard
-from cronhare.domain.schedules.conditions import FoundCalendar
 from cronhare.domain.schedules.draft import Disabled, hindrance
 from cronhare.domain.schedules.keys import (
     LONGEST_AGO,
@@ -55,6 +53,10 @@ from .views.executions import AttemptView, ExecutionView
 
 #: Runs that are named of those that another one waits for.
 MOST_BEFORE: Final = 5
+
+#: So many runs of one minute are looked through.
+_LOOKED_AT: Final = 200
+_MINUTE: Final = timedelta(minutes=1)
 
 #: Replays, the newest, among which a backfill is looked for that is about to run an instant.
 MOST_REPLAYS: Final = 100
@@ -124,15 +126,7 @@ class Explanations:
             instant = now if last is None else last.due_at
         else:
             instant = newest_instant(stored, now=now) if instant is None else instant
-            found = explain(
-                stored,
-                instant,
-                records=self._records,
-                now=now,
-                calendars=find_calendars(self._schedules, stored),
-                replays=self._replays.replays(limit=MOST_REPLAYS),
-            )
-            found = self._completed(found, now)
+            found = self._completed(self.explain(stored, instant), now)
         return ExplanationView.of(
             found, name=name, timezone=zone_of(stored), instant=instant, now=now
         )
@@ -159,32 +153,165 @@ class Explanations:
         """
         execution, now = find_execution(self._records, execution_id), self._now()
         attempts = self._records.attempts(execution_id)
-        found = explain_execution(execution, attempts, now=now, asked=self._on_request(execution))
+        stored, due = self._schedules.with_id(execution.scheduler_id), execution.due_at
+        asked = () if stored is None else self._on_request(stored, due, _said(execution))
+        found = explain_execution(execution, attempts, now=now, asked=asked)
         found = self._completed(found, now)
-        name, due = execution.schedule_name, execution.due_at
+        name = execution.schedule_name
         zone = next(map(zone_of, self._schedules.schedules([name])), "UTC")
         return ExplanationView.of(found, name=name, timezone=zone, instant=due, now=now)
 
-    def _on_request(self, execution: Execution) -> Iterator[str]:
-        """Say what would run a skipped instant; read when it is asked for."""
-        stored = self._schedules.with_id(execution.scheduler_id)
-        if stored is not None:
-            yield from on_request(
-                stored,
-                execution.due_at,
-                said=execution.last_error or "",
-                calendars=find_calendars(self._schedules, stored),
-                replays=self._replays.replays(limit=MOST_REPLAYS),
+    def explain(self, stored: StoredSchedule, instant: datetime) -> Explanation:
+        """Explain what became of the minute of *instant*; of an interval's second."""
+        now, schedule = self._now(), understood(stored)
+        execution, backfill = self._find(stored.id, instant), None
+        due = instant if schedule is None else _instant_of(schedule, instant)
+        if execution is None or execution.state is State.SKIPPED:
+            backfill = self._find_backfill(stored.id, instant)
+        is_found = execution is not None or backfill is not None
+        beside = () if is_found else self._begun(stored.name, instant)
+        begun = next((run for run in beside if run.due_at == instant), None)
+        if (ran := backfill or execution or begun) is not None:
+            asked = self._on_request(stored, due, _said(ran)) if ran is execution else ()
+            found = explain_execution(ran, self._records.attempts(ran.id), now=now, asked=asked)
+            if ran is not execution:
+                why = f" It did not run at its time: {execution.last_error}." if execution else ""
+                found = attrs.evolve(found, because=(f"{came_of(ran)}.{why}", *found.because))
+        elif schedule is None:
+            found = Explanation(
+                ran=False,
+                answer="It cannot be planned: its row in the table is broken",
+                because=(stored.problem or "", "Mend the row; an edit is noticed within seconds."),
             )
+        else:
+            found = self._without_record(schedule, stored, due, now)
+        if found.ran:
+            return found
+        told = (
+            f"{came_of(run)}, at {say_moment(run.due_at)}: execution {run.id}, {run.state}."
+            for run in (beside if found.execution is None else ())
+        )
+        return attrs.evolve(found, because=(*told, *found.because, *_planned_ahead(stored, now)))
+
+    def _without_record(
+        self, schedule: Schedule, stored: StoredSchedule, due: datetime, now: datetime
+    ) -> Explanation:
+        if schedule.timing.next(due - timedelta(microseconds=1)) != due:
+            neighbours = tuple(_neighbours(schedule, due))
+            return Explanation(ran=False, answer="It was not due then", because=neighbours)
+        around = Circumstances(
+            pause=stored.pause,
+            claimed=stored.claimed,
+            calendars=find_calendars(self._schedules, stored),
+        )
+        why = around.why_skipped(schedule, due, now)
+        if due > now:
+            return _future(schedule, stored, why)
+        if (reason := _never(schedule, stored, due, why)) is not None:
+            because = (*remedies(reason, stored.name), *self._on_request(stored, due, reason))
+            return Explanation(ran=False, answer=f"It did not run: {reason}", because=because)
+        if not stored.planned or (stored.next_due_at is not None and stored.next_due_at <= due):
+            return _not_yet(due, self._records.last_claim())
+        return Explanation(ran=False, answer=_forgotten(due, now))
+
+    def _find(self, scheduler_id: int, instant: datetime) -> Execution | None:
+        """Find the record of an instant; the schedule may have been edited since."""
+        minute = instant.replace(second=0, microsecond=0)
+        wanted = (
+            (every_key(instant), instant),
+            (cron_key(minute), minute),
+            (once_key(minute), minute),
+        )
+        found = (self._records.covering(scheduler_id, key=key, instant=at) for key, at in wanted)
+        return next(filter(None, found), None)
+
+    def _find_backfill(self, scheduler_id: int, instant: datetime) -> Execution | None:
+        for due in (instant, instant.replace(second=0, microsecond=0)):
+            key = backfill_key(due)
+            found = self._records.covering(scheduler_id, key=key, instant=due)
+            if found is not None and found.key == key:
+                return found
+        return None
+
+    def _begun(self, name: str, instant: datetime) -> Sequence[Execution]:
+        """Find the runs that began in that minute, and not because the schedule was due."""
+        minute = instant.replace(second=0, microsecond=0)
+        # Such a run is claimed when it is asked for.
+        in_minute = ExecutionFilter(
+            schedule=name, since=minute, until=minute + _MINUTE, limit=_LOOKED_AT
+        )
+        by_itself = {Trigger.TIME, Trigger.BACKFILL}
+        runs = self._records.executions(in_minute)
+        return [run for run in runs if trigger_of(run.key) not in by_itself]
+
+    def _on_request(self, stored: StoredSchedule, instant: datetime, said: str) -> Iterator[str]:
+        """Say what would run a past instant that did not run, or that nothing would.
+
+        *said* is why it did not run, as people are told already.
+        """
+        if (schedule := understood(stored)) is None:
+            return
+        circumstances = Circumstances(
+            calendars=find_calendars(self._schedules, stored), problem=stored.problem
+        )
+        if why := why_not_filled(schedule, circumstances):
+            if why not in said:
+                yield f"No backfill runs it: {why}."
+            return
+        is_due, why_not = left_out(schedule, circumstances, instant)
+        if why_not is not None:
+            yield (
+                f"A backfill leaves it out as well, as long as that holds ({why_not}); "
+                f"`cronhare run {stored.name}` runs it now, whatever day it is."
+            )
+        elif is_due:
+            known = self._backfill_with(stored.id, instant)
+            if known is None:
+                asks = f"cronhare schedules backfill {stored.name} --since … --until …"
+                yield f"`{asks}` runs past instants."
+            elif known.state is ReplayState.STOPPED:
+                resumed = f"`cronhare replays resume {known.id}`"
+                yield f"Backfill {known.id} has it and is stopped: {resumed}."
+            else:
+                shown = f"`cronhare replays show {known.id}`"
+                yield f"Backfill {known.id} is under way and has it: {shown}."
+
+    def _backfill_with(self, scheduler_id: int, instant: datetime) -> Replay | None:
+        """Find a backfill that has that instant of a schedule: under way, or stopped."""
+        states = (ReplayState.ACTIVE, ReplayState.STOPPED)
+        with_it = [
+            replay
+            for replay in self._replays.replays(limit=MOST_REPLAYS)
+            if isinstance(order := replay.order, BackfillOrder)
+            and order.scheduler_id == scheduler_id
+            and order.since <= instant < order.until
+            and replay.state in states
+        ]
+        return min(with_it, key=lambda replay: states.index(replay.state), default=None)
 
     def _completed(self, found: Explanation, now: datetime) -> Explanation:
         """Add what others know of the run: its limits, who could run it, its task's name."""
         if found.execution is None:
             return found
-        one, found = found.execution, unless_unheard(found, self._records)
+        one, found = found.execution, self._unless_unheard(found.execution, found)
         more = (*self._before(one, now), *self._limits.about(one), *self._own_worker(one, now))
         [named] = self._names.named([one])
         return attrs.evolve(found, because=(*found.because, *more), execution=named)
+
+    def _unless_unheard(self, execution: Execution, found: Explanation) -> Explanation:
+        """Correct the explanation of a success if it was an event, and nothing was run."""
+        if execution.state is not State.SUCCEEDED or not found.attempts:
+            return found
+        is_event = execution.topic is not None or execution.task.type == TaskType.EVENT
+        last, name = found.attempts[-1], called(execution.task, topic=execution.topic)
+        if not is_event or last.pid is not None:
+            return found
+        outputs = self._records.output(execution.id, since=last.attempt)
+        if all(output.stderr.head.rstrip() != say_unheard(name) for output in outputs):
+            return found
+        fails = '`no_listener = "fail"` of its schedule lets it fail instead.'
+        answer = f"It was completed without being run: nobody listened to {name}"
+        return attrs.evolve(found, ran=False, answer=answer, because=(*found.because, fails))
 
     def _alive(self, now: datetime) -> Sequence[NodeReport]:
         return alive(self._nodes.nodes(now=now, limit=MOST_REPORTS).reports, now)
@@ -236,99 +363,6 @@ class Explanations:
         return ""
 
 
-def unless_unheard(found: Explanation, records: RecordsPort) -> Explanation:
-    execution = found.execution
-    if execution is None or execution.state is not State.SUCCEEDED or not found.attempts:
-        return found
-    is_event = execution.topic is not None or execution.task.type == TaskType.EVENT
-    last, name = found.attempts[-1], called(execution.task, topic=execution.topic)
-    if not is_event or last.pid is not None:
-        return found
-    outputs = records.output(execution.id, since=last.attempt)
-    if all(output.stderr.head.rstrip() != say_unheard(name) for output in outputs):
-        return found
-    return attrs.evolve(
-        found,
-        ran=False,
-        answer=f"It was completed without being run: nobody listened to {name}",
-        because=(*found.because, '`no_listener = "fail"` of its schedule lets it fail instead.'),
-    )
-
-
-# An instant of a schedule
-
-
-def explain(
-    stored: StoredSchedule,
-    instant: datetime,
-    *,
-    records: RecordsPort,
-    now: datetime,
-    calendars: Mapping[str, FoundCalendar] | None = None,
-    replays: Sequence[Replay] = (),
-) -> Explanation:
-    """Explain what became of the minute of *instant*; of an interval's second.
-
-    *calendars* are those that the schedule names, as far as there are any; a backfill among the
-    *replays* may be about to run it.
-    """
-    asked_for = partial(on_request, stored, calendars=calendars or {}, replays=replays)
-    schedule, execution = understood(stored), _find(stored.id, instant, records)
-    due = instant if schedule is None else _instant_of(schedule, instant)
-    backfill = begun = None
-    if execution is None or execution.state is State.SKIPPED:
-        backfill = _find_backfill(stored.id, instant, records)
-    if execution is None and backfill is None:
-        begun = begun_at(stored.name, instant, records)
-    if (ran := backfill or execution or begun) is not None:
-        asked = asked_for(due, said=ran.last_error or "") if ran is execution else ()
-        found = explain_execution(ran, records.attempts(ran.id), now=now, asked=asked)
-        if ran is not execution:
-            why = f" It did not run at its time: {execution.last_error}." if execution else ""
-            found = attrs.evolve(found, because=(f"{came_of(ran)}.{why}", *found.because))
-    elif schedule is None:
-        found = Explanation(
-            ran=False,
-            answer="It cannot be planned: its row in the table is broken",
-            because=(stored.problem or "", "Mend the row; an edit is noticed within seconds."),
-        )
-    else:
-        around = Circumstances(
-            pause=stored.pause, claimed=stored.claimed, calendars=calendars or {}
-        )
-        why_not = around.why_skipped(schedule, due, now)
-        found = _without_record(
-            schedule, stored, due, why_not, asked_for, last=records.last_claim, now=now
-        )
-    if found.ran:
-        return found
-    beside = begun_beside(stored.name, instant, records) if found.execution is None else ()
-    return attrs.evolve(found, because=(*beside, *found.because, *_planned_ahead(stored, now)))
-
-
-def _without_record(
-    schedule: Schedule,
-    stored: StoredSchedule,
-    due: datetime,
-    why: str | None,
-    asked_for: Callable[..., Iterator[str]],
-    *,
-    last: Callable[[], LastClaim | None],
-    now: datetime,
-) -> Explanation:
-    if schedule.timing.next(due - timedelta(microseconds=1)) != due:
-        neighbours = tuple(_neighbours(schedule, due))
-        return Explanation(ran=False, answer="It was not due then", because=neighbours)
-    if due > now:
-        return _future(schedule, stored, why)
-    if (reason := _never(schedule, stored, due, why)) is not None:
-        because = (*remedies(reason, stored.name), *asked_for(due, said=reason))
-        return Explanation(ran=False, answer=f"It did not run: {reason}", because=because)
-    if not stored.planned or (stored.next_due_at is not None and stored.next_due_at <= due):
-        return _not_yet(due, last())
-    return Explanation(ran=False, answer=_forgotten(due, now))
-
-
 def _planned_ahead(stored: StoredSchedule, now: datetime) -> Iterator[str]:
     """Tell of a plan that was made while the ledger's clock was ahead, before it was set right."""
     schedule, planned = understood(stored), stored.next_due_at
@@ -357,23 +391,6 @@ def _instant_of(schedule: Schedule, moment: datetime) -> datetime:
     """Give the only instant at which it can be due in that minute; of an interval's second."""
     due = moment.replace(microsecond=0)
     return due if isinstance(schedule.timing, Every) else due.replace(second=0)
-
-
-def _find(scheduler_id: int, instant: datetime, records: RecordsPort) -> Execution | None:
-    """Find the record of an instant; the schedule may have been edited since."""
-    minute = instant.replace(second=0, microsecond=0)
-    wanted = ((every_key(instant), instant), (cron_key(minute), minute), (once_key(minute), minute))
-    found = (records.covering(scheduler_id, key=key, instant=due) for key, due in wanted)
-    return next(filter(None, found), None)
-
-
-def _find_backfill(scheduler_id: int, instant: datetime, records: RecordsPort) -> Execution | None:
-    for due in (instant, instant.replace(second=0, microsecond=0)):
-        key = backfill_key(due)
-        found = records.covering(scheduler_id, key=key, instant=due)
-        if found is not None and found.key == key:
-            return found
-    return None
 
 
 def _neighbours(schedule: Schedule, instant: datetime) -> Iterator[str]:
@@ -445,90 +462,7 @@ def _forgotten(instant: datetime, now: datetime) -> str:
     return "The ledger has no record of it, though it was due: its row must have been removed"
 
 
-#: So many runs of one minute are looked through.
-_LOOKED_AT = 200
-_MINUTE = timedelta(minutes=1)
-
-
-def begun_at(name: str, instant: datetime, records: RecordsPort) -> Execution | None:
-    """Find the run that began exactly then, and not because the schedule was due."""
-    return next((run for run in _begun(name, instant, records) if run.due_at == instant), None)
-
-
-def begun_beside(name: str, instant: datetime, records: RecordsPort) -> Iterator[str]:
-    """Tell of the runs that began in that minute, and not because the schedule was due."""
-    for run in _begun(name, instant, records):
-        yield f"{came_of(run)}, at {say_moment(run.due_at)}: execution {run.id}, {run.state}."
-
-
-def _begun(name: str, instant: datetime, records: RecordsPort) -> Iterator[Execution]:
-    minute = instant.replace(second=0, microsecond=0)
-    # Such a run is claimed when it is asked for.
-    in_minute = ExecutionFilter(
-        schedule=name, since=minute, until=minute + _MINUTE, limit=_LOOKED_AT
-    )
-    for run in records.executions(in_minute):
-        if trigger_of(run.key) not in {Trigger.TIME, Trigger.BACKFILL}:
-            yield run
-
-
 # Who, or what, begins it
-
-
-def on_request(
-    stored: StoredSchedule,
-    instant: datetime,
-    *,
-    said: str,
-    calendars: Mapping[str, FoundCalendar],
-    replays: Sequence[Replay],
-) -> Iterator[str]:
-    """Say what would run a past instant of a schedule that did not run, or that nothing would.
-
-    *said* is why it did not run, as people are told already.
-    """
-    if (schedule := understood(stored)) is None:
-        return
-    circumstances = Circumstances(calendars=calendars, problem=stored.problem)
-    if why := why_not_filled(schedule, circumstances):
-        if why not in said:
-            yield f"No backfill runs it: {why}."
-        return
-    is_due, why_not = left_out(schedule, circumstances, instant)
-    if why_not is not None:
-        yield (
-            f"A backfill leaves it out as well, as long as that holds ({why_not}); "
-            f"`cronhare run {stored.name}` runs it now, whatever day it is."
-        )
-    elif is_due:
-        known = _backfill_with(replays, stored.id, instant)
-        if known is None:
-            yield (
-                f"`cronhare schedules backfill {stored.name} --since … --until …` runs past "
-                "instants."
-            )
-        elif known.state is ReplayState.STOPPED:
-            resumed = f"`cronhare replays resume {known.id}`"
-            yield f"Backfill {known.id} has it and is stopped: {resumed}."
-        else:
-            shown = f"`cronhare replays show {known.id}`"
-            yield f"Backfill {known.id} is under way and has it: {shown}."
-
-
-def _backfill_with(
-    replays: Sequence[Replay], scheduler_id: int, instant: datetime
-) -> Replay | None:
-    """Find a backfill that has that instant of a schedule: under way, or stopped."""
-    states = (ReplayState.ACTIVE, ReplayState.STOPPED)
-    with_it = [
-        replay
-        for replay in replays
-        if isinstance(order := replay.order, BackfillOrder)
-        and order.scheduler_id == scheduler_id
-        and order.since <= instant < order.until
-        and replay.state in states
-    ]
-    return min(with_it, key=lambda replay: states.index(replay.state), default=None)
 
 
 _CAME_OF = {
@@ -578,6 +512,10 @@ def _what_hinders(stored: StoredSchedule, now: datetime) -> Iterator[str]:
             yield f"But it is disabled: `cronhare schedules enable {stored.name}` switches it on."
         case Pause() as pause:
             yield f"But it is {pause}: `cronhare schedules resume {stored.name}` ends that."
+
+
+def _said(execution: Execution) -> str:
+    return execution.last_error or ""
 
 
 def came_of(execution: Execution) -> str:

@@ -1,4 +1,3 @@
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -6,12 +5,11 @@ import attrs
 import pytest
 
 from cronhare.adapters.sql.records.replays import SqlReplayStore
-from cronhare.application.administration.explain import explain
 from cronhare.application.administration.reading.lookup import find_schedule
 from cronhare.application.administration.story import Explanation, explain_execution
 from cronhare.application.administration.views.failures import FailureView
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.orders import BackfillOrder, Replay
+from cronhare.domain.lifecycle.orders import BackfillOrder
 from cronhare.domain.lifecycle.transitions import cancel_for, end, overruled
 from cronhare.domain.retries.limits import BreakerPolicy, RetryLimits
 from cronhare.domain.retries.outcome import Ending
@@ -25,18 +23,14 @@ from tests.actors import ADA
 from tests.unit.application.deliveries import begin, due, run
 from tests.unit.application.endings import always, failure
 from tests.unit.application.house import NOON, House
+from tests.unit.application.test_queries import explanations
 
 MINUTE = timedelta(minutes=1)
 
 
-def ask(
-    house: House,
-    instant: datetime = NOON + MINUTE,
-    replays: Sequence[Replay] = (),
-    **changes: Any,  # noqa: ANN401
-) -> Explanation:
+def ask(house: House, instant: datetime = NOON + MINUTE, **changes: Any) -> Explanation:  # noqa: ANN401
     stored = attrs.evolve(find_schedule(house.schedules, "report"), **changes)
-    return explain(stored, instant, records=house.records, replays=replays, now=house.now)
+    return explanations(house).explain(stored, instant)
 
 
 @pytest.mark.parametrize(
@@ -174,9 +168,9 @@ def test_a_backfill_that_is_under_way_is_named_of_an_instant_that_it_has(
         since=first,
         until=first + MINUTE,
     )
-    replay = SqlReplayStore(house.engine, house.clock).order(order, now=house.now)
+    SqlReplayStore(house.engine, house.clock).order(order, now=house.now)
 
-    within, after = ask(house, first, [replay]), ask(house, first + MINUTE, [replay])
+    within, after = ask(house, first), ask(house, first + MINUTE)
 
     named = "Backfill 1 is under way and has it: `cronhare replays show 1`."
     assert within.because[-1] == named
@@ -229,9 +223,8 @@ async def test_an_old_instant_without_a_record_was_cleaned_up() -> None:
     await run(house)
     house.dispatcher.tick(house.now)
     house.clock.advance(timedelta(days=8))
-    stored = find_schedule(house.schedules, "report")
 
-    told = explain(attrs.evolve(stored, id=99), NOON + MINUTE, records=house.records, now=house.now)
+    told = ask(house, id=99)
 
     assert "records of runs are removed after 7 days" in told.answer
 
