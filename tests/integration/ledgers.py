@@ -10,6 +10,7 @@ from threading import Barrier
 from typing import Any, TypeAlias, TypeVar
 
 import attrs
+import pytest
 from sqlalchemy import URL, Engine
 
 from cronhare.adapters.sql.access import SqlAccessStore, SqlAuditStore
@@ -89,6 +90,9 @@ T = TypeVar("T")
 Shell: TypeAlias = Callable[[str], list[tuple[Any, ...]]]
 
 EVERY_MINUTE: dict[str, Any] = {"schedule": "* * * * *", "date_time": None}
+
+#: For rules of the domain: what reads and writes the rows is tested on each database beside them.
+ON_ONE = pytest.mark.parametrize("fresh_ledger", ["sqlite"], indirect=True)
 
 #: A Monday noon, far from the system's own schedule at 3:00.
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)

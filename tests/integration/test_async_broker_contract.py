@@ -229,7 +229,7 @@ async def test_busy_queues_are_served_by_their_weights(
     bench: Bench, weights: Mapping[str, int], mains: int
 ) -> None:
     expected = {MAIN_QUEUE: mains, REPORTS: 8 - mains}
-    for pause in (0.2, 1.0, 3.0):  # a share is due to a queue whose next message is at hand
+    for pause in (0.05, 0.4, 3.0):  # a share is due to a queue whose next message is at hand
         served = await shares_of_eight(bench, weights, pause)
         if served == expected:
             break

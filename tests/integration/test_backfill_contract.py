@@ -20,6 +20,7 @@ from tests.integration.ledgers import (
     FOR_GOOD,
     MINUTE,
     NOON,
+    ON_ONE,
     SECOND,
     Ledger,
     at_once,
@@ -127,6 +128,7 @@ def test_calendars_and_blackouts_hold_and_pauses_limits_and_switches_do_not(
     assert (advance.replay.progress.refused, advance.replay.progress.left_out) == (0, 2)
 
 
+@ON_ONE
 def test_what_calendars_and_blackouts_leave_out_is_told_before_and_counted(ledger: Ledger) -> None:
     calendar = CalendarDraft(name="early", timezone="UTC", windows=(("08:00-09:00", "early"),))
     ledger.schedules.save([], source=None, now=ledger.now, calendars=[calendar])
@@ -237,6 +239,7 @@ def test_several_schedulers_claim_each_instant_once(ledger: Ledger) -> None:
     assert begun == [NOON - n * HOUR for n in range(20, 0, -1)]
 
 
+@ON_ONE
 def test_a_broken_or_lost_calendar_stops_it_with_the_reason(ledger: Ledger) -> None:
     ledger.add(**HOURLY, conditions=Conditions(skip_on=("gone",)))
     ledger.clock.advance(MINUTE)
@@ -248,6 +251,7 @@ def test_a_broken_or_lost_calendar_stops_it_with_the_reason(ledger: Ledger) -> N
     assert "calendar gone: there is none of that name" in str(stopped.reason)
 
 
+@ON_ONE
 def test_what_was_ordered_before_the_schedule_stays_alive_is_stopped(ledger: Ledger) -> None:
     ledger.add(**HOURLY)
     replay = order(ledger, NOON - HOUR, NOON)
@@ -263,6 +267,7 @@ def test_what_was_ordered_before_the_schedule_stays_alive_is_stopped(ledger: Led
 # Refusals at the edge
 
 
+@ON_ONE
 @pytest.mark.parametrize(
     ("since", "until", "told"),
     [
@@ -285,6 +290,7 @@ def test_what_cannot_be_filled_is_refused_with_the_number(
     assert told in str(refused.value)
 
 
+@ON_ONE
 def test_all_faults_are_told_at_once_and_a_preview_changes_nothing(ledger: Ledger) -> None:
     ledger.add(**HOURLY)
     ledger.add("by-hand", schedule=None)

@@ -24,6 +24,7 @@ from tests.integration.ledgers import (
     FOR_GOOD,
     IN_30_S,
     MINUTE,
+    ON_ONE,
     SECOND,
     SUCCESS,
     Ledger,
@@ -127,6 +128,7 @@ def test_it_closes_when_its_probe_succeeds_and_opens_again_when_it_fails(
     assert verdicts(end(ledger, another)) == [State.RETRYING if succeeds else IN_30_S]
 
 
+@ON_ONE
 def test_a_probe_that_is_cancelled_gives_its_place_to_the_next(ledger: Ledger) -> None:
     *_, probe, refused, last = opened(ledger, more=3)
     ledger.clock.advance(PAUSE)
@@ -139,6 +141,7 @@ def test_a_probe_that_is_cancelled_gives_its_place_to_the_next(ledger: Ledger) -
     assert (verdicts(before), told(after)) == ([BROKEN], [Changed.BREAKER_PROBED])
 
 
+@ON_ONE
 def test_a_probe_that_waits_for_long_gives_its_place_to_the_next_after_a_pause(
     ledger: Ledger,
 ) -> None:
@@ -154,6 +157,7 @@ def test_a_probe_that_waits_for_long_gives_its_place_to_the_next_after_a_pause(
     assert (verdicts(before), told(after)) == ([BROKEN], [Changed.BREAKER_PROBED])
 
 
+@ON_ONE
 def test_no_retry_is_a_probe_while_its_queue_has_no_place_for_one(ledger: Ledger) -> None:
     *_, too_early, probe = opened(ledger, more=2)
     ledger.clock.advance(PAUSE)
@@ -176,6 +180,7 @@ def test_no_retry_is_a_probe_while_its_queue_has_no_place_for_one(ledger: Ledger
     assert ledger.seen(last).state is State.FAILED, "the probe has taken the place"
 
 
+@ON_ONE
 def test_a_success_of_another_run_since_it_has_a_probe_closes_it_as_well(ledger: Ledger) -> None:
     *_, probe, well, last = opened(ledger, more=3)
     ledger.clock.advance(PAUSE)
@@ -189,6 +194,7 @@ def test_a_success_of_another_run_since_it_has_a_probe_closes_it_as_well(ledger:
     assert verdicts(answers) == [IN_30_S]
 
 
+@ON_ONE
 def test_one_that_a_clock_opened_which_leapt_ahead_holds_nothing_back(ledger: Ledger) -> None:
     ledger.clock.advance(120 * MINUTE)
     *_, last = opened(ledger, more=1)

@@ -7,7 +7,16 @@ import pytest
 from cronhare.application.administration.explain import newest_instant
 from cronhare.domain.execution import FARTHEST, Execution, State
 from cronhare.domain.retries.retry import RetryAfter
-from tests.integration.ledgers import EVERY_MINUTE, IN_30_S, LEASE, MINUTE, SECOND, Ledger, draft
+from tests.integration.ledgers import (
+    EVERY_MINUTE,
+    IN_30_S,
+    LEASE,
+    MINUTE,
+    ON_ONE,
+    SECOND,
+    Ledger,
+    draft,
+)
 
 DAY = timedelta(days=1)
 FAR = FARTHEST + DAY
@@ -50,6 +59,7 @@ def test_a_lease_lapses_then_unless_it_is_renewed(ledger: Ledger) -> None:
     assert ledger.lapsed() == [lost.id]
 
 
+@ON_ONE
 @pytest.mark.parametrize(
     ("ahead", "wait"), [(timedelta(0), DAY), (10 * MINUTE, DAY), (DAY, 2 * DAY)], ids=str
 )

@@ -18,6 +18,7 @@ from tests.integration.ledgers import (
     FOR_GOOD,
     MINUTE,
     NOON,
+    ON_ONE,
     SECOND,
     Ledger,
     at_once,
@@ -143,6 +144,7 @@ def test_a_run_that_is_replayed_counts_by_how_it_ended_last(ledger: Ledger) -> N
     assert pause_of(ledger) is None
 
 
+@ON_ONE
 def test_a_persons_pause_stays_whatever_fails_in_it(ledger: Ledger) -> None:
     ledger.add(**EVERY_MINUTE, conditions=Conditions(pause_after=1))
     ledger.clock.advance(MINUTE)

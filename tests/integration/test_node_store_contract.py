@@ -1,16 +1,11 @@
 """What every ledger promises to keep of the nodes that work on it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import attrs
-import pytest
-from sqlalchemy import Engine
 
-from cronhare.adapters.sql.dialects import open_engine
-from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.application.heartbeat import Heartbeat
 from cronhare.domain.nodes import (
     DISCONNECTED_AFTER,
@@ -19,8 +14,7 @@ from cronhare.domain.nodes import (
     served,
 )
 from cronhare.domain.topology import LONGEST_QUEUE_NAME, MOST_QUEUES
-from tests.frozen_clock import FrozenClock
-from tests.integration.ledgers import MINUTE, NOON, SECOND, Ledger, sql_ledger
+from tests.integration.ledgers import MINUTE, NOON, ON_ONE, SECOND, Ledger
 
 HOUR = timedelta(hours=1)
 
@@ -144,17 +138,6 @@ def test_a_node_that_is_not_there_cannot_be_drained(ledger: Ledger) -> None:
     assert told(ledger, ANT) == [False]
 
 
-@pytest.fixture
-def written(tmp_path: Path) -> Iterator[tuple[Ledger, Engine]]:
-    """Give a ledger in a file, which takes any value in any column, with two reports."""
-    engine = open_engine(f"sqlite:///{tmp_path}/ledger.db")
-    upgrade(engine, NOON)
-    ledger = sql_ledger(FrozenClock(NOON), engine)
-    report(ledger, ANT, BEE)
-    yield ledger, engine
-    engine.dispose()
-
-
 def test_all_queues_that_a_process_may_have_are_read(ledger: Ledger) -> None:
     queues = tuple(f"{number:0{LONGEST_QUEUE_NAME}}" for number in range(MOST_QUEUES))
     many = attrs.evolve(ANT, queues=queues)
@@ -181,11 +164,9 @@ def heartbeat_of_ant(
     )
 
 
+@ON_ONE
 def test_a_drained_node_that_was_forgotten_is_drained_still(ledger: Ledger) -> None:
-    beat = heartbeat_of_ant(
-        ledger,
-        told=(heard := list[bool]()).append,
-    )
+    beat = heartbeat_of_ant(ledger, told=(heard := list[bool]()).append)
     beat.round()
     ledger.nodes.drain("ant", asked_at=ledger.now)
     beat.round()
@@ -201,12 +182,10 @@ def test_a_drained_node_that_was_forgotten_is_drained_still(ledger: Ledger) -> N
     assert heard == [False, True, True, True, False, False]
 
 
+@ON_ONE
 def test_a_worker_says_when_it_was_connected_to_its_queues_last(ledger: Ledger) -> None:
     connected = False
-    beat = heartbeat_of_ant(
-        ledger,
-        is_connected=lambda: connected,
-    )
+    beat = heartbeat_of_ant(ledger, is_connected=lambda: connected)
 
     def beats() -> datetime | None:
         ledger.clock.advance(SECOND)
@@ -222,6 +201,7 @@ def test_a_worker_says_when_it_was_connected_to_its_queues_last(ledger: Ledger) 
     assert beats() == began + 3 * SECOND
 
 
+@ON_ONE
 def test_a_queue_that_a_worker_is_refused_for_long_is_none_that_it_serves(ledger: Ledger) -> None:
     refused: set[str] = set()
     connected = True

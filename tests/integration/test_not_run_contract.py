@@ -11,7 +11,16 @@ from cronhare.domain.execution import State
 from cronhare.domain.schedules.conditions import CalendarDraft, Conditions
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.skips import Pause
-from tests.integration.ledgers import EVERY_MINUTE, MINUTE, NOON, SECOND, Ledger, Shell, draft
+from tests.integration.ledgers import (
+    EVERY_MINUTE,
+    MINUTE,
+    NOON,
+    ON_ONE,
+    SECOND,
+    Ledger,
+    Shell,
+    draft,
+)
 
 MIDDAY = CalendarDraft(name="midday", timezone="UTC", windows=(("12:00-13:00", "Midday"),))
 
@@ -43,6 +52,7 @@ def switch(ledger: Ledger, *, on: bool) -> None:
     ledger.plan_edited()
 
 
+@ON_ONE
 @pytest.mark.parametrize(
     ("changes", "reason", "remedy"),
     [
@@ -165,6 +175,7 @@ def test_what_was_due_before_an_edit_after_a_downtime_is_one_row(ledger: Ledger)
     assert rows(ledger) == [("the schedule was edited at 2026-03-02 12", 4)]
 
 
+@ON_ONE
 def test_a_schedule_by_hand_or_whose_time_is_past_is_not_idle(ledger: Ledger) -> None:
     ledger.add("by-hand", schedule=None)
     ledger.add("past", schedule=None, date_time=NOON - MINUTE, status=False)
