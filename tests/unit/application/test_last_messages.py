@@ -4,16 +4,17 @@ import pytest
 
 from cronhare.domain.execution import Graces, State
 from cronhare.domain.messages import Signer
+from cronhare.domain.retries.outcome import CrashPolicy, Outcome
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.topology import FAILED_QUEUE
+from cronhare.domain.topology import FAILED_QUEUE, QUARANTINE_QUEUE
 from cronhare.ports.broker import Envelope, Published
 from tests.scripted_runner import Script
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import SECOND, begin, live, run
-from tests.unit.application.endings import always, failure
+from tests.unit.application.endings import CRASH, always, failure
 from tests.unit.application.house import House
 
-ONCE = RetryPolicy(attempts=1)
+ONCE = RetryPolicy(attempts=1, crashes=CrashPolicy(limit=1))
 GRACE = Graces().ended
 
 
@@ -37,18 +38,23 @@ async def cut_off(house: House, dies: type[BaseException] | None = None) -> None
     await run(house)
 
 
-async def test_what_is_not_confirmed_is_sent_again_and_is_the_same(lines: Lines) -> None:
-    told, house = doomed(), doomed()
+@pytest.mark.parametrize(
+    ("ends", "queue"), [(failure(), FAILED_QUEUE), (CRASH, QUARANTINE_QUEUE)], ids=["bad", "pill"]
+)
+async def test_what_is_not_confirmed_is_sent_again_and_is_the_same(
+    ends: Outcome, queue: str, lines: Lines
+) -> None:
+    told, house = doomed(always(ends)), doomed(always(ends))
     await run(told)
     await cut_off(house)
 
     await live(house, GRACE)
-    late = house.messages(FAILED_QUEUE)
+    late = house.messages(queue)
     await live(house, 10 * GRACE, 10 * SECOND)
 
-    first = told.messages(FAILED_QUEUE)
+    first = told.messages(queue)
     assert late == first
-    assert house.messages(FAILED_QUEUE) == []
+    assert house.messages(queue) == []
     assert any("its message may be in no queue" in line for line in lines())
 
 

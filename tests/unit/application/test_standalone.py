@@ -222,6 +222,21 @@ def test_what_was_begun_to_stay_alive_and_is_another_files_is_left_to_it() -> No
     assert house.only.state is State.CLAIMED
 
 
+def test_a_run_on_the_queue_of_a_name_of_before_is_followed_by_one_on_its_own() -> None:
+    house, old = House(queues=[OWN]), "cron_standalone.old"
+    pump(house)
+    kept = keeper(house)
+    kept.round()
+    house.sql("UPDATE SchedulerExecution SET queue = ?", old)
+
+    for _ in range(2):
+        kept.round()
+        house.clock.advance(2 * SECOND)
+
+    runs = [(run.state, run.queue) for run in house.executions()]
+    assert runs == [(State.CANCELLED, old), (State.CLAIMED, OWN)]
+
+
 def test_what_is_paused_or_broken_keeps_its_queue() -> None:
     house = House(queues=[OWN])
     pump(house)
