@@ -86,13 +86,11 @@ class SendingBell:
             say(log, logging.WARNING, "bell.unheard", text)
 
     def close(self) -> None:
-        """End the connection that it has kept."""
         broker, self._broker = self._broker, None
         if broker is not None:
             broker.close()
 
     def _send(self, executions: Sequence[Execution], now: datetime) -> Iterator[str]:
-        """Send them, and say what could not be."""
         reports = self._nodes.nodes(now=now, limit=MOST_REPORTS).reports
         at_work = served(alive(reports, now), now)
         if unserved := {each.queue for each in executions} - at_work:

@@ -52,11 +52,7 @@ class Backend(BaseTaskBackend):
     supports_priority = True
 
     def validate_task(self, task: Task) -> None:
-        """See Django.
-
-        Raises:
-            InvalidTask: for its reasons, or its queue cannot be one of cronhare.
-        """
+        """Raise InvalidTask for Django's reasons, or if its queue cannot be one of cronhare."""
         super().validate_task(task)
         if not re.fullmatch(r"[a-z0-9_][a-z0-9._-]{0,57}", task.queue_name):
             allowed = "a-z, 0-9, dot, dash and underscore, at most 58"
@@ -160,12 +156,9 @@ class DummyBackend(tasks.DummyBackend):
     task_class = Task
 
 
-def _moment(moment: datetime | None) -> datetime | None:
-    """Give a moment as Django has it: naive without USE_TZ."""
-    naive: datetime | None = moment
-    if moment is not None and not conf.settings.USE_TZ:
-        naive = timezone.make_naive(moment)
-    return naive
+def _moment(moment: datetime | None) -> Any:  # noqa: ANN401 - Django has no types
+    is_naive = moment is not None and not conf.settings.USE_TZ
+    return timezone.make_naive(moment) if is_naive else moment
 
 
 def _errors(attempts: "Sequence[AttemptView]") -> Iterator[Any]:

@@ -69,7 +69,6 @@ def backends() -> Sequence[Any]:
 
 
 def database() -> str:
-    """Give the alias of the database that has the ledger, unless CRON_DATABASE_URL names one."""
     return str(backends()[0].options.get("database", DEFAULT_DB_ALIAS))
 
 
@@ -90,7 +89,6 @@ def ledger() -> str:
 
 
 def weights() -> Mapping[str, int]:
-    """Give the queues of all backends, with the weights of their priorities."""
     names = sorted({name for backend in backends() for name in backend.queues})
     return {queue_of(name, 0) + end: each for name in names for end, each in WEIGHTS.items()}
 

@@ -98,7 +98,6 @@ def name_of(path: str) -> str:
 
 
 def find(name: str) -> Task | None:
-    """Find a task by what the ledger calls it, or has called it."""
     renamed = (task for task in made.values() if name in map(name_of, task.aliases))
     return made.get(name) or next(renamed, None)
 

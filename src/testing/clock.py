@@ -11,7 +11,6 @@ class FrozenClock:
     """
 
     def __init__(self, start: datetime) -> None:
-        """Stand still at *start*, which is in UTC."""
         self._now = _in_utc(start)
         self._elapsed = timedelta(0)
         self._callbacks: list[Callable[[], None]] = []
@@ -23,7 +22,6 @@ class FrozenClock:
         return self.now()
 
     def monotonic(self) -> float:
-        """Seconds that have passed since the clock was made."""
         return self._elapsed.total_seconds()
 
     def on_jump(self, callback: Callable[[], None]) -> None:

@@ -128,7 +128,6 @@ class Cronhare:
     """
 
     def __init__(self, find_app: Callable[[], App]) -> None:
-        """*find_app* gives the app, unless `start` does."""
         self._find_app = find_app
         self._parts: _Parts | None = None
         self._zone = ZoneInfo("UTC")
@@ -305,7 +304,6 @@ class _Parts:
         self._loop.close()
 
     def settle(self) -> None:
-        """Do all that is to be done now."""
         if self.runner.is_calling:
             raise RuntimeError("a task waits for others to run: only the test can let time pass")
         now = self.clock.now()

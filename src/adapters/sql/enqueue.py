@@ -175,7 +175,7 @@ def _django(alias: str) -> Link:
 
 @lru_cache(maxsize=64)
 def _insert(table: str, unique: str, kind: str, columns: tuple[str, ...], rows: int) -> str:
-    """Write an INSERT that leaves as it is what has the same *unique* columns."""
+    """Write an INSERT that leaves a row as it is that has the same *unique* columns."""
     row = f"({', '.join('?' * len(columns))})"
     taken = f"ON CONFLICT ({unique}) DO NOTHING"
     if kind == "mysql":
@@ -206,7 +206,6 @@ def _written(kind: str, name: str, value: Any) -> Any:  # noqa: ANN401
 
 
 def insert_executions(link: Link, runs: Sequence[Execution]) -> Iterator[Enqueued]:
-    """Insert runs of one schedule."""
     having = _insert_or_find(link, runs)
     if lacking := [run for run in runs if run.key not in having]:
         having |= _insert_or_find(link, lacking)  # MySQL met a row that was rolled back just then
@@ -231,7 +230,6 @@ _TELLING: Final = {
 
 
 def _insert_or_find(link: Link, runs: Sequence[Execution]) -> dict[str, tuple[int, str, bool]]:
-    """Give the ids, the params, and which are new, by their keys."""
     kind, rows = link.kind, [new_values(run) for run in runs]
     columns = zip(NEW_COLUMNS, zip(*rows, strict=True), strict=True)
     said = {name: each for name, each in columns if each.count(None) < len(rows)}

@@ -131,7 +131,6 @@ class Client:
     def enqueue(
         self, calls: "Sequence[Call[Any]]", *, on: object | None = None
     ) -> "list[Handle[Any]]":
-        """Enqueue calls, all or none; see `Call.enqueue`."""
         from .handles import Handle
 
         wanted = _wanted(calls)
@@ -147,7 +146,6 @@ class Client:
         *,
         on: Any = None,  # noqa: ANN401 - see EnqueuePort
     ) -> "list[Handle[Any]]":
-        """Enqueue without keeping the event loop waiting."""
         from asyncio import to_thread
 
         if (on := self.part_of(on)) is None:
@@ -164,7 +162,6 @@ class Client:
         return lambda name: self.draft_of(tasks[name])
 
     def draft_of(self, task: "Task[..., Any] | RemoteTask[Any]") -> "ScheduleDraft | None":
-        """Draft the own schedule of a task whose function this process has."""
         if task.function is None:
             return None
         return self.drafts(task.app, {task.own_schedule: task.own_table})[0]

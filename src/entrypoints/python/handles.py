@@ -151,14 +151,12 @@ class Handle(Generic[R_co]):
 
 
 def result_of(records: RecordsPort, run: int, function: Callable[..., object] | None) -> Any:  # noqa: ANN401
-    """Give what a run has returned, as its *function* is annotated."""
     reported = [each.report.result for each in records.reported([run]) if each.report.result]
     value = msgspec.json.decode(reported[-1]) if reported else None
     return value if function is None or value is None else converted_result(function, value)
 
 
 def run_of(app: "App", run: int) -> Handle[Any]:
-    """Find a run by its id; see `App.run`."""
     client = client_of(app)
     found = client.container.records().execution(run)
     if found is not None and found.source in {app.name, None}:
@@ -173,7 +171,6 @@ def run_of(app: "App", run: int) -> Handle[Any]:
 
 
 def run_with(task: Task[..., Any] | RemoteTask[Any], key: str) -> Handle[Any]:
-    """Find a run by its key; see `Task.run`."""
     client, own = client_of(task.app), task_key(key)
     container = client.container
     for schedule in container.schedules().schedules([task.own_schedule]):
