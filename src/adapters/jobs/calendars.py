@@ -4,7 +4,6 @@
 were moved or cancelled; what it finds is then written by the clocks of the calendar.
 """
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -64,7 +63,7 @@ def read_ics(path: Path, zone: ZoneInfo, *, today: date) -> tuple[NamedText, ...
         OSError: the file cannot be read.
     """
     require("calendars")
-    with open(path, "rb", opener=_without_waiting) as file:
+    with path.open("rb") as file:
         content = file.read(LARGEST_ICS + 1)
     if len(content) > LARGEST_ICS:
         raise IcsInvalid(f"is larger than {LARGEST_ICS // 2**20} MiB")
@@ -96,11 +95,6 @@ def read_ics(path: Path, zone: ZoneInfo, *, today: date) -> tuple[NamedText, ...
         if len(windows) > MOST_WINDOWS:
             raise IcsInvalid(f"has more than {MOST_WINDOWS:,} days")
     return tuple(dict.fromkeys(windows))
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """Open a file; of a fifo nobody is waited for, and it is empty."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from cronhare.domain.events.targets import ByApprise
 from cronhare.domain.texts.words import counted
 from cronhare.ports.events import NotDelivered
 
-from .apprise_child import Answer, Errand
+from .apprise_child import Errand
 from .mail import PartlyTaken
 from .words import spoken
 
@@ -91,7 +91,7 @@ async def run(errand: Errand) -> Sequence[str | None]:
     try:
         async with asyncio.timeout(errand.seconds + MARGIN):
             said, _ = await child.communicate(msgspec.json.encode(errand))
-        return msgspec.json.decode(said, type=Answer).failures
+        return msgspec.json.decode(said, type=list[str | None])
     except (TimeoutError, msgspec.DecodeError):
         return ["it took longer than the timeout, or its process was ended"] * len(errand.urls)
     finally:

@@ -1,8 +1,8 @@
 """`python -m cronhare.adapters.notify.apprise_child`: sends one message to services by Apprise.
 
 A process of its own, as the library blocks and may hang: it ends at its deadline, whatever a
-service does. It reads `Errand` from standard input and writes an `Answer`; no secret is in its
-arguments, its environment or its answer.
+service does. It reads an `Errand` from standard input and writes what became of each address, in
+order: null if it was told, else why not. No secret is in its arguments, environment or answer.
 """
 
 import logging
@@ -11,9 +11,8 @@ import re
 import signal
 import sys
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from threading import get_ident
+from threading import Thread, get_ident
 from typing import Final
 from urllib.parse import unquote
 
@@ -44,12 +43,6 @@ class Errand(msgspec.Struct, kw_only=True):
     title: str = ""
     body: str = ""
     kind: str = "info"
-
-
-class Answer(msgspec.Struct):
-    """What became of each address, in order: None if it was told, or else why not."""
-
-    failures: list[str | None]
 
 
 class _Said(logging.Handler):
@@ -83,7 +76,7 @@ def main() -> None:
     end = time.monotonic() + errand.seconds
     signal.setitimer(signal.ITIMER_REAL, errand.seconds)  # it ends this process
     failures = _send(errand, _Said(), end - MARGIN)
-    sys.stdout.buffer.write(msgspec.json.encode(Answer(failures)))
+    sys.stdout.buffer.write(msgspec.json.encode(failures))
     sys.stdout.flush()
     os._exit(0)  # no thread that hangs is waited for
 
@@ -112,17 +105,18 @@ def _send(errand: Errand, said: _Said, end: float) -> list[str | None]:
 
     with suppress(Exception):
         apprise.Apprise.instantiate("json://localhost", asset=asset)  # loads all plugins, once
-    pool = ThreadPoolExecutor(max_workers=len(errand.urls) or 1)
-    asked = [(url, pool.submit(tell, url)) for url in errand.urls]
-    return [_outcome(url, answer, end) for url, answer in asked]
+    failures: list[str | None] = ["it took longer than the timeout"] * len(errand.urls)
 
+    def note(place: int, url: str) -> None:
+        failure = tell(url)
+        failures[place] = None if failure is None else redacted(failure, url)
 
-def _outcome(url: str, answer: "Future[str | None]", end: float) -> str | None:
-    try:
-        failure = answer.result(timeout=max(0.0, end - time.monotonic()))
-    except TimeoutError:
-        failure = "it took longer than the timeout"
-    return None if failure is None else redacted(failure, url)
+    threads = [Thread(target=note, args=each, daemon=True) for each in enumerate(errand.urls)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    return failures
 
 
 if __name__ == "__main__":

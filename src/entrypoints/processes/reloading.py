@@ -58,14 +58,6 @@ _LOST: Final = (
 _OTHERS: Final = "CRON_JOBS, CRON_APP: whether there are both is decided at the start: restart it"
 
 
-class _Faulty(ValueError):
-    """What was to be read has *faults*."""
-
-    def __init__(self, faults: Sequence[str]) -> None:
-        self.faults = faults
-        super().__init__("; ".join(faults))
-
-
 class Reloading:
     """Does what SIGHUP asks for."""
 
@@ -128,7 +120,7 @@ class Reloading:
         try:
             settings, files = await asyncio.to_thread(self._read, read_settings)
             changes = await self._take_files(files, take) if files else None
-        except (SettingsInvalid, _Faulty) as error:
+        except SettingsInvalid as error:
             self._refuse(error.faults)
         except JobsFileInvalid as error:
             self._refuse([f"{error.path}: {fault}" for fault in error.faults])
@@ -156,14 +148,14 @@ class Reloading:
         """Read all of it.
 
         Raises:
-            SettingsInvalid, _Faulty: with every fault at once.
+            SettingsInvalid: with every fault at once, of the files as well.
         """
         settings, files, faults = read_settings(), list[JobsFile](), list[str]()
         places = self._named.places(settings)
         if not places:
             return settings, ()
         if len(places) != max(1, len(self._had)):
-            raise _Faulty([_OTHERS])
+            raise SettingsInvalid((_OTHERS,))
         for place in places:
             try:
                 files.append(read(place, policy=self._container.settings().policy))
@@ -173,7 +165,7 @@ class Reloading:
                 faults.append(f"{error.filename}: {error.strerror or error}")
         faults = faults or [*map(str, clashes_among(files)), *self._losses(files)]
         if faults:
-            raise _Faulty(faults)
+            raise SettingsInvalid(tuple(faults))
         return settings, files
 
     def _losses(self, files: Sequence[JobsFile]) -> Iterator[str]:

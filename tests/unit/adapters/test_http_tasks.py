@@ -162,3 +162,13 @@ async def test_an_answer_is_not_waited_for_once_it_is_stopped(
     assert stopped == [True] * len(reasons)
     assert (await running).outcome.ending is ending
     assert not runner.stop(7, StopReason.CANCELLED)
+
+
+async def test_closing_interrupts_what_runs() -> None:
+    runner = HttpTaskRunner(Http(None), {})
+    running = asyncio.create_task(runner.run(invocation()))
+    await asyncio.sleep(0)
+
+    await runner.close()
+
+    assert (await running).outcome.ending is Ending.INTERRUPTED

@@ -130,3 +130,26 @@ def test_a_schedule_may_be_pinged_and_its_address_is_a_secret(read: Read) -> Non
                 f'schedule = "@daily"\nping = {wrong}\n'
             )
         assert "c4nary" not in str(refused.value)
+
+
+def test_people_are_told_of_many_together_and_programs_of_each(read: Read) -> None:
+    said = read(
+        """
+        [notify.people]
+        email = "ops@example.org"
+        [notify.chat]
+        apprise = "ntfy://topic"
+        digest = "off"
+        [notify.program]
+        command = ["tell"]
+        [notify.other]
+        command = ["tell"]
+        digest = 20
+        """
+    )
+
+    found = {name: each.digest for name, each in said.targets.items()}
+    assert found == {"people": 5, "chat": 0, "program": 0, "other": 20}
+    for wrong in ("0", "-1", "1001", "true", '"on"', "1.5"):
+        with pytest.raises(JobsFileInvalid, match="digest: "):
+            read(f'[notify.ops]\ncommand = ["tell"]\ndigest = {wrong}\n')

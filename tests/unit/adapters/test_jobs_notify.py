@@ -180,3 +180,21 @@ def test_every_fault_is_told_at_once_and_no_secret(read: Read, tmp_path: Path) -
         "schedules.s: late_after: must be longer than nothing",
     ):
         assert any(part in line for line in said), (part, said)
+
+
+def test_any_target_may_hear_of_each_failure_or_of_the_first(read: Read) -> None:
+    said = read(
+        """
+        [notify.mail]
+        email = "ops@example.org"
+        repeat = "always"
+        [notify.hook]
+        events = ["failed"]
+        webhook = "https://hooks.example.org/x"
+        repeat = "first"
+        """
+    )
+
+    assert said.told_once == {"hook"}
+    assert said.targets["mail"].events == BY_DEFAULT
+    assert said.targets["hook"].events == {EventKind.FAILED, EventKind.RECOVERED}

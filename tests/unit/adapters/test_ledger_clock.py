@@ -143,3 +143,15 @@ def test_a_slow_answer_that_contradicts_what_is_known_is_heeded(leap: str) -> No
     kept.measure()
 
     assert server.now() - kept.now() == 4 * SECOND
+
+
+def test_a_slow_answer_does_not_spoil_what_a_quick_one_told() -> None:
+    server, node = FrozenClock(LEDGER), FrozenClock(LEDGER)
+    ask = SlowAnswers(server, node)
+    kept = LedgerClock(ask, node)
+    kept.measure()
+    ask.back = 8 * SECOND
+
+    kept.measure()
+
+    assert kept.now() == server.now()

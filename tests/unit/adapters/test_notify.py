@@ -4,6 +4,8 @@ import hmac
 import json
 from base64 import b64decode
 from datetime import UTC, datetime, timedelta
+from email import message_from_bytes
+from email.policy import SMTP
 from typing import Any
 
 import attrs
@@ -212,3 +214,23 @@ def test_a_mail_says_what_happened_where_and_what_the_run_wrote_last() -> None:
         "event.json",
         said,
     )
+
+
+async def test_what_lacks_its_secret_is_not_told_unsigned_and_tried_again() -> None:
+    http = Http(HttpAnswer(status=204))
+
+    with pytest.raises(NotDelivered, match="TOKEN is not set") as failure:
+        await notify(attrs.evolve(HOOK, secret=None, lacks="TOKEN is not set"), http)
+
+    assert (failure.value.for_good, http.asked) == (False, [])
+
+
+def test_no_encoded_word_of_a_task_is_decoded_into_a_mail() -> None:
+    word = "==?utf-8?q??=?utf-8?q?=0d=0aBcc:_all@example.org?="
+    hostile = attrs.evolve(EVENT, payload=json.dumps({"data": {"lastError": word}}))
+
+    mail = written(ByEmail(to=("ops@example.org",)), hostile, sender="cron@example.org")
+
+    read = message_from_bytes(mail.as_bytes(), policy=SMTP)
+    assert read["Subject"] == f"charge failed: {word.replace('=?', '= ?')}"
+    assert (read.get_content_type(), read["Bcc"]) == ("multipart/mixed", None)

@@ -178,3 +178,12 @@ async def test_a_reminder_can_be_stopped(reason: StopReason) -> None:
 
     assert (await running).outcome.ending is reason.ending
     assert not reminders.stop(7, reason)
+
+
+async def test_what_all_refuse_for_good_is_not_tried_again() -> None:
+    refusal = NotDelivered("no such user", for_good=True)
+
+    ran = await runner(Notifier({"ann": [refusal], "ops": [refusal]})).run(invocation())
+
+    assert ran.outcome.error is not None
+    assert ran.outcome.error.error_class is ErrorClass.PERMANENT
