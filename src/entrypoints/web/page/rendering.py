@@ -148,8 +148,9 @@ _ZONE: Final = "cronhare_zone"
 
 def zone_of(request: Request) -> ZoneInfo:
     """Give the zone of the times that a reader is shown, and writes."""
+    named = request.cookies.get(_ZONE)
     try:
-        return find_zone(request.cookies.get(_ZONE, ""))
+        return find_zone(named) if named else _default_zone(request)
     except UnknownZone:
         return _default_zone(request)
 
