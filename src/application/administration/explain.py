@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Final, Self
+from typing import Final
 
 import attrs
 
@@ -78,22 +78,6 @@ class ExplanationView:
     execution: ExecutionView | None
     attempts: tuple[AttemptView, ...]
 
-    @classmethod
-    def of(
-        cls, found: Explanation, *, name: str, timezone: str, instant: datetime, now: datetime
-    ) -> Self:
-        execution = found.execution
-        return cls(
-            schedule_name=name,
-            instant=instant,
-            timezone=timezone,
-            ran=found.ran,
-            answer=found.answer,
-            because=found.because,
-            execution=None if execution is None else ExecutionView.of(execution, now=now),
-            attempts=tuple(map(AttemptView.of, found.attempts)),
-        )
-
 
 @attrs.frozen(kw_only=True)
 class Explanations:
@@ -122,14 +106,12 @@ class Explanations:
             raise NotFound(f"{error}{self._left_of(name)}") from error
         if instant is None and stored.draft is not None and not stored.draft.has_times:
             last = self._records.last_runs([stored.id]).get(stored.id)
-            found = self._completed(self._without_times(stored, last, now), now)
+            found = self._without_times(stored, last, now)
             instant = now if last is None else last.due_at
         else:
             instant = newest_instant(stored, now=now) if instant is None else instant
-            found = self._completed(self.explain(stored, instant), now)
-        return ExplanationView.of(
-            found, name=name, timezone=zone_of(stored), instant=instant, now=now
-        )
+            found = self.explain(stored, instant)
+        return self._shown(found, name, zone_of(stored), instant, now)
 
     def _without_times(
         self, stored: StoredSchedule, last: Execution | None, now: datetime
@@ -156,10 +138,25 @@ class Explanations:
         stored, due = self._schedules.with_id(execution.scheduler_id), execution.due_at
         asked = () if stored is None else self._on_request(stored, due, _said(execution))
         found = explain_execution(execution, attempts, now=now, asked=asked)
-        found = self._completed(found, now)
         name = execution.schedule_name
         zone = next(map(zone_of, self._schedules.schedules([name])), "UTC")
-        return ExplanationView.of(found, name=name, timezone=zone, instant=due, now=now)
+        return self._shown(found, name, zone, due, now)
+
+    def _shown(
+        self, found: Explanation, name: str, zone: str, instant: datetime, now: datetime
+    ) -> ExplanationView:
+        found = self._completed(found, now)
+        execution = found.execution
+        return ExplanationView(
+            schedule_name=name,
+            instant=instant,
+            timezone=zone,
+            ran=found.ran,
+            answer=found.answer,
+            because=found.because,
+            execution=None if execution is None else ExecutionView.of(execution, now=now),
+            attempts=tuple(map(AttemptView.of, found.attempts)),
+        )
 
     def explain(self, stored: StoredSchedule, instant: datetime) -> Explanation:
         """Explain what became of the minute of *instant*; of an interval's second."""

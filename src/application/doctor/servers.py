@@ -168,9 +168,7 @@ def _link(link: Link | None, server: Server) -> Said:
 # The database
 
 
-@LEDGER.rule("database")
-def database_unreachable(seen: Seen) -> Said:
-    return _unreachable(DATABASE, seen.ledger)
+LEDGER.rule("database")(lambda seen: _unreachable(DATABASE, seen.ledger))
 
 
 @LEDGER.rule("database")
@@ -188,9 +186,7 @@ def database_version(seen: Seen) -> Said:
         yield ok(name)
 
 
-@LEDGER.rule("database")
-def link_to_the_database(seen: Seen) -> Said:
-    return _link(seen.ledger_facts.database.link, DATABASE)
+LEDGER.rule("database")(lambda seen: _link(seen.ledger_facts.database.link, DATABASE))
 
 
 @LEDGER.rule("database")
@@ -246,9 +242,7 @@ def clock(seen: Seen) -> Said:
 # The broker
 
 
-@BROKER_SERVER.rule("broker")
-def broker_unreachable(seen: Seen) -> Said:
-    return _unreachable(BROKER, seen.broker)
+BROKER_SERVER.rule("broker")(lambda seen: _unreachable(BROKER, seen.broker))
 
 
 @BROKER_SERVER.rule("broker")
@@ -278,9 +272,7 @@ def broker_version(seen: Seen) -> Said:
         yield ok(name)
 
 
-@BROKER_SERVER.rule("broker")
-def link_to_the_broker(seen: Seen) -> Said:
-    return _link(seen.broker_facts.link, BROKER)
+BROKER_SERVER.rule("broker")(lambda seen: _link(seen.broker_facts.link, BROKER))
 
 
 @BROKER_SERVER.rule("broker")

@@ -208,16 +208,6 @@ def test_what_schedulers_pass_over_is_told_from_schedulers_that_are_not_there() 
     assert any("`schedule.held`" in reason for reason in told.because)
 
 
-def test_a_broken_row_says_what_is_broken() -> None:
-    house = House()
-    house.add()
-
-    told = ask(house, draft=None, problem="timezone: unknown zone")
-
-    assert told.answer == "It cannot be planned: its row in the table is broken"
-    assert told.because[0] == "timezone: unknown zone"
-
-
 async def test_an_old_instant_without_a_record_was_cleaned_up() -> None:
     house = House()
     await run(house)

@@ -114,13 +114,3 @@ async def test_an_error_that_the_file_calls_permanent_is_not_retried(
     assert (house.only.state, house.only.attempt) == (State.FAILED, 1)
     [attempt] = house.records.attempts(house.only.id)
     assert '"error_class":"permanent"' in str(attempt.error)
-
-
-async def test_an_error_that_the_file_calls_transient_is_retried() -> None:
-    bad_token = failure(code="AUTH_INVALID", error_class=ErrorClass.PERMANENT)
-    house = house_of(bad_token, TaskPolicy(errors={"AUTH_INVALID": ErrorClass.TRANSIENT}))
-    house.add()
-
-    await run(house)
-
-    assert house.only.state is State.RETRYING

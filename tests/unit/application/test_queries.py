@@ -3,7 +3,6 @@
 from datetime import timedelta
 from typing import Any
 
-import attrs
 import pytest
 
 from cronhare.adapters.memory.broker import MemoryInspection
@@ -218,17 +217,6 @@ async def test_an_event_that_nobody_heard_is_not_said_to_have_run() -> None:
 # The archive
 
 
-async def test_a_failure_of_a_schedule_that_is_gone_is_shown_without_it() -> None:
-    house = House(script=always(failure("no")), policy=RetryPolicy(attempts=1))
-    await run(house)
-    [row] = house.records.archive()
-    house.sql("UPDATE FailedTask SET scheduler_id = 4711, execution_id = 0")
-
-    found = queries(house).failure(row.id)
-
-    assert (found.schedule, found.attempts, found.last_output) == (None, [], None)
-
-
 @pytest.mark.parametrize(
     "text", ["{", "NaN", "[" * 5_000, "1e999", "[" * (DEEPEST + 2) + "]" * (DEEPEST + 2)]
 )
@@ -391,20 +379,6 @@ def test_a_schedule_without_times_says_who_would_begin_it_and_what_its_last_run_
         "this schedule."
     )
     assert never.because[0] in last.because, "who would begin another"
-
-
-def test_a_tasks_own_schedule_is_told_of_no_words_that_it_cannot_have() -> None:
-    house = House()
-    house.add(schedule=None)
-    [stored] = house.schedules.schedules(["report"])
-    assert stored.draft is not None
-    own = attrs.evolve(stored.draft, name="shop:report")
-    house.schedules.save([own], source="shop", now=house.now)
-
-    assert explanations(house).of_instant("shop:report", None).because == (
-        "It has no times of its own: `cronhare run shop:report` begins it.",
-        "It is a task's own: whatever a program enqueues of that task is a run of it.",
-    )
 
 
 @pytest.mark.parametrize(

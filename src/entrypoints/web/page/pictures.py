@@ -8,8 +8,8 @@ from typing import Final
 import attrs
 from markupsafe import Markup
 
+from cronhare.application.administration.reading.now import ComingMinute
 from cronhare.application.administration.story import StoryView
-from cronhare.application.administration.views.overview import ComingMinute
 from cronhare.application.reports.overlaps import Bar as LaneBar
 from cronhare.application.reports.overlaps import Lane, Overlaps, Tone
 from cronhare.domain.execution import REPLAYABLE, State

@@ -37,23 +37,12 @@ def test_a_duration_is_read_as_people_write_it(text: str, seconds: float) -> Non
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "5",
-        "5 m",
-        "-5m",
-        "1.5h",
-        "1w",
-        "\u0665m",
+        *("", "5", "5 m", "-5m", "1.5h", "1w", "\u0665m", "9999999999s"),
+        *("36525d1ms", "999999999d", "999999999d999999999d"),
     ],
 )
 def test_a_text_that_is_no_duration_says_how_to_write_one(text: str) -> None:
-    with pytest.raises(DurationInvalid, match='write "90s", "5m", "1h30m" or "250ms"'):
-        parse_duration(text)
-
-
-@pytest.mark.parametrize("text", ["36525d1ms", "999999999d", "999999999d999999999d", "9999999999s"])
-def test_a_duration_that_times_could_not_be_reckoned_with_is_refused(text: str) -> None:
-    with pytest.raises(DurationInvalid):
+    with pytest.raises(DurationInvalid, match=r'write "90s", "5m", "1h30m" or "250ms"|longer than'):
         parse_duration(text)
 
 

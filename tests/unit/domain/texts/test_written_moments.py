@@ -1,6 +1,6 @@
 """What is taken for a date and a time, and what Python alone would take as well."""
 
-from datetime import UTC, date, datetime, time, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -60,10 +60,3 @@ def test_nothing_else_is(text: str) -> None:
 def test_a_fraction_is_one_of_a_second(text: str) -> None:
     with pytest.raises(ValueError, match="no date and time"):
         read_time_of_day(text)
-
-
-def test_a_date_alone_is_its_first_moment_and_a_time_alone_is_none() -> None:
-    assert read_iso("2026-03-02").date() == date(2026, 3, 2)
-    assert read_time_of_day("08:00") == time(8)
-    with pytest.raises(ValueError, match=r"no date and time|Invalid isoformat|month must be"):
-        read_iso("08:00")
