@@ -231,21 +231,6 @@ async def test_a_poison_pill_that_is_released_crashes_three_times_anew() -> None
 # At boot
 
 
-def test_a_boot_begins_one_run_however_many_workers_ask_for_it() -> None:
-    house = House()
-    apply(house, NIGHTLY)
-    house.clock.advance(timedelta(minutes=10))
-    boot = Boot("one", ago=60)
-
-    runs = [house.administrator.run_at_boot("nightly", boot, now=house.now) for _ in range(3)]
-    other = house.administrator.run_at_boot("nightly", Boot("two", ago=1), now=house.now)
-
-    first = runs[0]
-    assert first.key == "boot-one"
-    assert [run.id for run in runs] == [first.id] * 3
-    assert other.id != first.id
-
-
 def test_what_is_off_or_paused_begins_neither_at_a_start_nor_at_a_boot() -> None:
     house = House()
     apply(house, NIGHTLY)

@@ -16,7 +16,7 @@ from cronhare.application.administration.jobs_file.difference import (
     ScheduleChange,
 )
 from cronhare.application.administration.views.executions import AttemptView, ExecutionView
-from cronhare.application.administration.views.failures import DeadLetterRecord, FailureView
+from cronhare.application.administration.views.failures import FailureView
 from cronhare.application.administration.views.schedules import (
     ClockEffectView,
     LastRun,
@@ -30,7 +30,6 @@ from cronhare.application.reports.clock_effects import ClockEffect, EffectKind
 from cronhare.domain.cron import Fold, Gap
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.messages import PoisonPillRecord, TaskMessage
 from cronhare.domain.nodes import SILENT_AFTER, NodeReport, NodeState
 from cronhare.domain.retries.outcome import Crash, CrashPolicy, Ending, ErrorClass, TaskError
 from cronhare.domain.retries.policy import Backoff, BackoffType, Jitter, RetryPolicy
@@ -120,24 +119,6 @@ ARCHIVED = Archived(
     crash_count=3,
     first_crash_at=NOON,
     topic="letters.due",
-)
-DEAD_LETTER = DeadLetterRecord(
-    original_queue="letters",
-    original_job_id="101",
-    original_job_name="letters.due",
-    original_data=TaskMessage(type="worker", id=102, scheduler_id=103, params_scheduler="[1]"),
-    original_options={"retry": None},
-    failure_reason="3 crashes",
-    failure_stack="line 3",
-    attempts_made=4,
-    failed_at="2026-03-02T12:00:01.000Z",
-    poison_pill_record=PoisonPillRecord(
-        job_id="101",
-        crash_count=3,
-        first_crash_at="2026-03-02T12:00:00.000Z",
-        last_crash_at="2026-03-02T12:00:01.000Z",
-    ),
-    quarantined_at="2026-03-02T12:00:01.000Z",
 )
 #: Nothing is left of the execution, and it was no poison pill.
 BARE = attrs.evolve(
@@ -287,7 +268,6 @@ def schedule_view(stored: StoredSchedule) -> ScheduleView:
                 "poison_key": "poison:letters:101",
                 "report_id": None,
                 "description": DRAFT.description,
-                "dead_letter": DEAD_LETTER,
             },
         ),
         (
@@ -297,15 +277,6 @@ def schedule_view(stored: StoredSchedule) -> ScheduleView:
                 "error": None,
                 "options": None,
                 "poison_key": None,
-                "dead_letter": msgspec.structs.replace(
-                    DEAD_LETTER,
-                    original_job_id="manual-1",
-                    original_job_name="worker 102",
-                    original_options=None,
-                    failure_stack=None,
-                    poison_pill_record=None,
-                    quarantined_at=None,
-                ),
             },
         ),
         (RetryView.of(POLICY), RETRY),
