@@ -98,7 +98,11 @@ NAME = "nightly"
 @pytest.fixture
 def schedule(container: Container) -> str:
     draft = ScheduleDraft(
-        name=NAME, task=TaskRef("report", 25), schedule="0 2 * * *", timezone="Europe/Berlin"
+        name=NAME,
+        task=TaskRef("report", 25),
+        schedule="0 2 * * *",
+        timezone="Europe/Berlin",
+        description="Runbook: https://wiki.example/nightly",
     )
     container.schedules().save([draft], source="jobs.toml", now=container.claims().now())
     return f"/ui/schedules/{NAME}"
@@ -111,6 +115,7 @@ def test_a_schedule_is_found_and_shown_with_what_is_due(web: Site, schedule: str
 
     assert shown.status == 200
     assert "Europe/Berlin" in shown.text
+    assert '<a href="https://wiki.example/nightly" rel="noopener noreferrer">' in shown.text
     assert "<dd>sales</dd>" in shown.text
     assert shown.text.count("02:00 <span") == 5
     assert web.get("/ui/schedules/nightli").status == 404
@@ -222,34 +227,6 @@ def test_an_edit_changes_what_was_changed_and_two_of_them_are_merged(
     assert 'class="conflict"' in conflict.text
 
 
-MORE = {
-    "misfire_policy": "all",
-    "misfire_window": "2d",
-    "misfire_cap": "5",
-    "concurrency_key": "shop",
-    "concurrency_limit": "2",
-    "user_id": "7",
-    "group_id": "8",
-    "language_id": "9",
-}
-
-
-def test_misfire_concurrency_and_owner_are_edited_and_kept_through_a_merge(
-    web: Site, schedule: str
-) -> None:
-    form = filled(web.get(f"{schedule}/edit"))
-    assert sent(web, f"{schedule}/edit", form | {"misfire_cap": "50"}).status == 303
-
-    stale = sent(web, f"{schedule}/edit", form | MORE)
-    assert stale.status == 412
-    assert MORE.items() <= filled(stale).items()
-    assert sent(web, f"{schedule}/edit", filled(stale)).status == 303
-
-    assert MORE.items() <= filled(web.get(f"{schedule}/edit")).items()
-    [stored] = web.get("/schedulers").json()
-    assert (stored["user_id"], stored["group_id"], stored["language_id"]) == (7, 8, 9)
-
-
 def test_a_topic_and_what_stays_alive_are_made_and_edited_by_the_form(web: Site) -> None:
     event = {"topic": "orders.due", "no_listener": "fail", "params": '{"shop": 7}'}
     form = filled(web.get("/ui/new-schedule")) | {"name": "events", "every": "1h"}
@@ -294,20 +271,6 @@ def test_a_preview_tells_what_the_clock_does(web: Site) -> None:
     assert web.get("/ui/preview").status == 200
     past = web.get("/ui/preview?date_time=2020-01-01T08:00:00").text
     assert ("it will not run" in past, "never run" in past) == (True, False)
-
-
-def test_a_preview_notes_a_queue_and_a_topic_that_nobody_here_has(web: Site) -> None:
-    def noted(asked: str) -> list[str]:
-        return re.findall("Note: (.*?)</p>", unescape(web.get(f"/ui/preview?{asked}").text))
-
-    queue = "queue: no worker serves 'mial', its runs wait for one."
-    topic = "topic: no task of this jobs file listens to 'orders.piad', another file's may."
-    assert noted("schedule=@daily&queue=mial&topic=orders.piad") == [topic, queue]
-    assert noted("queue=mial") == [queue]  # before anything is said of its times
-    assert noted("queue=mial&stay_alive=on") == noted("queue=a%23b&topic=%2A") == []
-    assert noted("queue=mial&topic=orders.piad&stay_alive=on") == [topic]
-    sent_form = filled(web.get("/ui/new-schedule")) | {"queue": "mial"}
-    assert queue in unescape(sent(web, "/ui/new-schedule", sent_form).text)  # with its faults
 
 
 @pytest.mark.parametrize("name", ["<u>\"&'x</u>", "a b/c?d#e%41", "#7", "ü\u202e/edit"])

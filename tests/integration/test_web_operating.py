@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.domain.events.alerts import CLEAR_AFTER, Alert, raised
+from cronhare.domain.events.alerts import Alert, raised
 from cronhare.domain.events.judging import alert
 from cronhare.domain.events.outbox import OutboxRow, OutboxState
 from cronhare.domain.events.rules import Rule
@@ -345,35 +345,3 @@ def test_alerts_say_what_is_wrong_who_was_told_and_why_others_were_not(
         "bad-ends": "its events have no alert",
         "queues": "its alerts leave out failed",
     }
-
-
-def test_alerts_are_chosen_and_come_page_by_page(web: Site, ledger: Ledger) -> None:
-    now = ledger.now
-    late = alert(
-        Rule.NOT_FINISHED,
-        "late",
-        now=now,
-        value=90,
-        subject="books",
-        source="jobs.toml",
-        scheduler_id=7,
-    )
-    queues = [alert(Rule.QUEUE, "nobody", now=now, value=3, subject=f"q{n}") for n in "ab"]
-    hold(ledger, late, source="jobs.toml")
-    hold(ledger, *queues, FAILING)
-
-    first = web.get("/alerts?limit=3")
-    second = web.get(first.headers["link"].split(">")[0].strip("<"))
-
-    assert {each["rule"] for each in first.json()} == {"queue", "failed"}
-    assert [each["schedule_name"] for each in second.json()] == ["books"]
-    assert "link" not in second.headers
-    assert [each["subject"] for each in web.get("/alerts?schedule=books").json()] == ["books"]
-    assert len(web.get("/alerts?severity=critical&rule=queue").json()) == 2
-    assert web.get("/alerts?rule=failed&schedule=books").json() == []
-    for _ in range(CLEAR_AFTER // MINUTE + 1):
-        hold(ledger, FAILING)
-    listed = web.get("/alerts?cleared=true").json()
-    assert [each["cleared_at"] is not None for each in listed] == [False, False, True, True]
-    wrong = web.get("/alerts?severity=bad&after=7&limit=0")
-    assert (wrong.status, {*wrong.faults}) == (422, {"severity", "after", "limit"})

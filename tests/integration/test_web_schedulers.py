@@ -98,21 +98,6 @@ def test_what_a_jobs_file_says_of_a_schedule_may_be_said_here(web: Site) -> None
     assert wrong.faults == {"skip_on": "there is no calendar holidays; there are none"}
 
 
-def test_a_schedule_is_answered_with_the_name_of_its_task_which_its_row_does_not_have(
-    web: Site, container: Container
-) -> None:
-    made = create(web)
-
-    [listed] = web.get("/schedulers").json()
-    edited = edit(web, made, timeout="5m").json()
-
-    [stored] = container.schedules().schedules(["tokens"])
-    assert stored.draft is not None
-    assert stored.draft.task_name is None
-    for one in (made, web.get(f"/schedulers/{made['id']}").json(), listed, edited):
-        assert one["task_name"] == "tokens"
-
-
 def test_an_edit_changes_what_it_says_and_nothing_else(web: Site) -> None:
     made = create(web, user_id=7, description="d", timeout="5m", max_runs=3, expires="1h")
 
@@ -189,19 +174,6 @@ def test_a_schedule_of_a_file_is_edited_with_a_notice_and_not_deleted(
     assert (gone.status, "is of jobs.toml" in gone.json()["detail"]) == (409, True)
     other = web.send_json("PATCH", f"/schedulers/{id_}", {"task": "clean"}, If_Match="*")
     assert (other.json()["task_name"], other.json()["worker_id"]) == ("clean", 3)
-
-
-def test_what_has_never_run_is_deleted_and_what_has_run_is_kept(web: Site) -> None:
-    never, ran = create(web, "never"), create(web, "ran")
-    assert web.post(f"/schedulers/{ran['id']}/run", {}).status == 202
-
-    kept = web.ask("DELETE", f"/schedulers/{ran['id']}", headers={"If-Match": ran["etag"]})
-    gone = web.ask("DELETE", f"/schedulers/{never['id']}", headers={"If-Match": never["etag"]})
-
-    assert (kept.status, "1 execution in the ledger" in kept.json()["detail"]) == (409, True)
-    assert (gone.status, gone.text) == (204, "")
-    assert web.get(f"/schedulers/{never['id']}").status == 404
-    assert web.ask("DELETE", "/schedulers/99", headers={"If-Match": "*"}).status == 404
 
 
 def test_what_has_run_is_deleted_with_its_history_once_all_of_it_has_ended(
