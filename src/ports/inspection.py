@@ -314,8 +314,8 @@ class Activity:
     themselves, *owners* run attempts. *waiting* are runs that do not begin; *queues* are those of
     all runs that have not ended. *failures* are those that nobody has resolved, *awaited* runs wait
     for a worker that has their task; *breakers* and *budgets* are of all tasks and queues that have
-    one. *untold* are targets that were given up, *broken_rows* name rows of ours that cannot be
-    read, each with its column.
+    one. *late_runs* wait for their turns, the last of them until *late_until*. *untold* are targets
+    that were given up, *broken_rows* name rows of ours that cannot be read, each with its column.
     """
 
     now: datetime
@@ -332,6 +332,8 @@ class Activity:
     awaited: int = 0
     breakers: Sequence[Breaker] = ()
     budgets: Sequence[Budget] = ()
+    late_runs: int = 0
+    late_until: datetime | None = None
     untold: Sequence[UntoldTarget] = ()
     broken_rows: Sequence[str] = ()
 

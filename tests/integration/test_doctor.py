@@ -433,7 +433,7 @@ def test_what_is_retried_waits_from_its_next_attempt_on(
     assert [each.since for each in after] == [execution.next_attempt_at]
 
 
-def test_late_runs_that_wait_for_their_turns_wait_for_nobody(
+def test_late_runs_that_wait_for_their_turns_are_counted_and_wait_for_nobody(
     sqlite: Ledger, sqlite_engine: Engine, clock: FrozenClock
 ) -> None:
     ledger, engine = sqlite, sqlite_engine
@@ -446,6 +446,8 @@ def test_late_runs_that_wait_for_their_turns_wait_for_nobody(
     activity = look(engine, clock).activity
 
     assert activity is not None
+    last = clock.now() + timedelta(minutes=3) - timedelta(seconds=5)
+    assert (activity.late_runs, activity.late_until) == (30, last)
     assert (activity.waiting, activity.budgets) == ((), [])
 
 

@@ -353,6 +353,18 @@ def spent_budgets(seen: Seen) -> Said:
         )
 
 
+@RUNS.rule("runs")
+def late_runs(seen: Seen) -> Said:
+    late, until = seen.activity.late_runs, seen.activity.late_until
+    if late and until is not None:
+        yield note(
+            f"{counted(late, 'late run')} still to begin, the last at {say_moment(until)}, as "
+            "CRON_CATCH_UP_BUDGET lets so many begin in a minute",
+            "none is lost; a larger one holds for those that come late from then on, and "
+            "`cronhare explain ID` tells the turn of one",
+        )
+
+
 # Targets of events
 
 

@@ -8,7 +8,8 @@ from msgspec.structs import asdict
 from sqlalchemy import Connection, Engine, Select, and_, bindparam, case, func, or_, select
 
 from cronhare.domain.events.outbox import PING, UNTOLD, OutboxState
-from cronhare.domain.execution import State
+from cronhare.domain.execution import WAITING, State
+from cronhare.domain.lifecycle.catching_up import CATCHES_UP
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.retries.retry import AWAITS_TASK
 from cronhare.ports import LedgerOutdated, LedgerUnavailable
@@ -34,9 +35,10 @@ from ..limits import BREAKERS, BUDGETS, SqlLimitStore
 from ..migrations.upgrade import HEAD, check_schema
 from ..nodes import NODE, SqlNodeStore
 from ..schedule_lists import schedules_seen
+from ..tables.executions import in_states
 from ..tables.schedules import PLAN
 from ..tables.tables import executions, failed_tasks, outbox, plans
-from ..tables.types import BrokenRow, OwnTable
+from ..tables.types import BrokenRow, OwnTable, moment_of
 from ..writing import FAILURE
 from .replays import REPLAY
 from .store import ATTEMPT, OUTPUT, TALLY
@@ -153,9 +155,16 @@ _AWAITED: Final = select(func.count()).where(
     executions.c.state == State.RETRYING.value,
     executions.c.last_error.startswith(AWAITS_TASK, autoescape=True),
 )
-
-
 #: The late runs that wait for their turns, and until when the last of them does.
+_LATE_RUNS: Final = select(
+    func.count().label("runs"), func.max(executions.c.next_attempt_at).label("until")
+).where(
+    in_states(WAITING),
+    executions.c.next_attempt_at > moment_of("now"),
+    executions.c.last_error.startswith(CATCHES_UP, autoescape=True),
+)
+
+
 class SqlInspection:
     """Satisfies `LedgerInspectionPort`."""
 
@@ -194,6 +203,7 @@ class SqlInspection:
             failures, apart = _unresolved(connection)
             seen = schedules_seen(connection)
             owners = _OWNER.readable(connection.execute(_OWNERS))
+            late = connection.execute(_LATE_RUNS, {"now": now}).one()
             activity = Activity(
                 now=now,
                 next_due=connection.scalar(_NEXT_DUE),
@@ -209,6 +219,8 @@ class SqlInspection:
                 awaited=connection.scalar(_AWAITED) or 0,
                 breakers=limits.breakers(limit=MOST_LIMITS),
                 budgets=limits.budgets(limit=MOST_LIMITS),
+                late_runs=late.runs,
+                late_until=late.until,
                 untold=tuple(untold(connection)),
                 broken_rows=tuple(broken_rows(connection)),
             )

@@ -316,6 +316,12 @@ RUNS: list[Case] = [
         "The retry budget of mails is spent until 2026-03-01 12:01:00Z",
         "`cronhare budgets list`",
     ),
+    (
+        of_activity(late_runs=30, late_until=NOON),
+        NOTE,
+        "30 late runs still to begin, the last at 2026-03-01 12:00:00Z, as CRON_CATCH_UP_BUDGET",
+        "`cronhare explain ID`",
+    ),
 ]
 
 TICK, TOCK = Late("tick", NOON - 61 * SECOND), Late("tock", NOON - 60 * SECOND)
