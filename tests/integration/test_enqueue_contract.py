@@ -25,6 +25,7 @@ from cronhare.ports.claims import Enqueued, OtherDatabase
 from tests.integration.ledgers import HOUR, MINUTE, SECOND, Ledger, Shell, at_once
 
 MAIL = "shop:mail.send"
+MILLISECOND = timedelta(milliseconds=1)
 DRAFT = ScheduleDraft(name=MAIL, task=TaskRef("worker", 1_000_000_007), task_name="mail.send")
 
 
@@ -95,22 +96,23 @@ def test_a_run_is_claimed_of_the_schedule_that_its_task_has(program: Program) ->
     assert isinstance(program.ledger.start(run), Execution)
 
 
-def test_a_scheduler_sends_it_only_once_its_bell_may_have_been_lost(program: Program) -> None:
-    id_ = program.one()
+@pytest.mark.parametrize(
+    ("delay", "sent_after"),
+    [
+        (0 * SECOND, 3 * SECOND),  # its bell may have been lost
+        (HOUR, HOUR + 3 * SECOND),
+        (2 * LONGEST_LANE_DELAY, 2 * LONGEST_LANE_DELAY),  # no lane reaches so far
+    ],
+)
+def test_a_scheduler_sends_what_nobody_else_may_have_sent(
+    program: Program, delay: timedelta, sent_after: timedelta
+) -> None:
+    run = program.seen(program.one(delay=delay))
 
-    program.ledger.clock.advance(3 * SECOND - timedelta(milliseconds=1))
+    assert run.due_at == program.ledger.now + delay
+    program.ledger.clock.advance(sent_after - MILLISECOND)
     assert program.ledger.overdue() == []
-    program.ledger.clock.advance(timedelta(milliseconds=1))
-    assert program.ledger.overdue() == [id_]
-
-
-def test_a_delay_holds_its_first_attempt_back(program: Program) -> None:
-    run = program.seen(program.one(delay=HOUR))
-
-    assert run.due_at == run.next_attempt_at == program.ledger.now + HOUR
-    program.ledger.clock.advance(HOUR + 2 * SECOND)
-    assert program.ledger.overdue() == []
-    program.ledger.clock.advance(SECOND)
+    program.ledger.clock.advance(MILLISECOND)
     assert program.ledger.overdue() == [run.id]
 
 
