@@ -250,7 +250,7 @@ def test_a_topic_and_what_stays_alive_are_made_and_edited_by_the_form(web: Site)
     del now["stay_alive"]  # as a box that is not ticked
     refused = sent(web, address, now | {"queue": "slow"})
     assert (refused.status, '<a href="#schedule">' in refused.text) == (422, True)
-    assert "runs whenever none of its runs does" in web.get("/ui/preview?stay_alive=on").text
+    assert "started again whenever it has ended" in web.get("/ui/preview?stay_alive=on").text
 
 
 def test_what_is_wrong_with_a_part_is_told_at_its_field(web: Site, schedule: str) -> None:

@@ -54,8 +54,7 @@ FIELDS: Final[Mapping[str, Field]] = {
     "task": Field("Task", read="task"),
     "topic": Field(
         "Or a topic",
-        "Instead of a task: what its runs are about, such as orders.due. A task that listens to it "
-        "is run.",
+        "Instead of a task, such as orders.due: each run goes to a task that listens to it.",
     ),
     "no_listener": Field(
         "If nobody listens",
@@ -72,11 +71,11 @@ FIELDS: Final[Mapping[str, Field]] = {
     "date_time": Field("Once at", "Such as 2027-01-01T09:00:00, in the time zone"),
     "timezone": Field("Time zone", "Such as Europe/Berlin"),
     "gap": Field(
-        "A time that the clock leaps over",
-        "after: in the first minute after the leap",
+        "A time that the clock skips",
+        "after: in the first minute that there is",
         words=[*Gap],
     ),
-    "fold": Field("A time that comes twice", "In which pass it runs.", words=[*Fold]),
+    "fold": Field("A time that comes twice", "In which of the two it runs.", words=[*Fold]),
     "stay_alive": Field(
         "Runs on and on",
         "Without times it is begun again whenever it has ended; with times at these alone. It is "
@@ -132,7 +131,7 @@ FIELDS: Final[Mapping[str, Field]] = {
 #: The fields below their headings: those that are seen at once, and those below "More".
 AT_ONCE: Final = {
     "What": ("task", "topic", "no_listener", "description", "status", "params"),
-    "When: one of the first three; what stays alive may do without": (
+    "When: fill in one of the first three, or none if it stays alive": (
         "schedule", "every", "date_time", "timezone", "gap", "fold", "stay_alive",
     ),
 }  # fmt: skip
