@@ -80,7 +80,7 @@ async def test_a_report_names_a_server_that_is_away_since_it_was_proven(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    monkeypatch.setattr(lifetime, "TIMEOUT", 0.05)
+    monkeypatch.setattr(lifetime, "TIMEOUT", 0.45)
     container, is_away, over = Container(settings=Settings.read()), False, threading.Event()
 
     def ledger() -> bool:
