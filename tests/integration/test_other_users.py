@@ -65,6 +65,8 @@ async def test_its_parameters_are_for_that_user_alone(runner: ProcessRunner) -> 
     holds = 'echo "$CRON_PARAMS_FILE"; sleep 300'
     holding = as_user(NOBODY, holds, params={"secret": 1})
     running = asyncio.create_task(runner.run(holding))
+    while runner.written(holding.execution_id) is None:  # noqa: ASYNC110 - it has no events
+        await asyncio.sleep(0.01)
     ran = await runner.run(as_user(NOBODY, reads, params={"n": 1}))
     spying = 'cd "${CRON_PARAMS_FILE%/*}"; for n in $(seq 9); do cat $n.json; done; ls'
     spies = await runner.run(as_user(DAEMON, spying))
