@@ -1,1 +1,1 @@
-"""The views, each a module with its `routes`."""
+"""The views: classes whose methods are pages, or actions of their forms."""
