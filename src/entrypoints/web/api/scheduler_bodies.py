@@ -1,9 +1,9 @@
 """What a body says of a schedule: all of it, or a patch."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 from uuid import UUID
 
 import attrs
@@ -12,6 +12,7 @@ from msgspec import Meta
 from cronhare.adapters.jobs.fields import Id
 from cronhare.adapters.jobs.schedules import ScheduleFields, read_draft
 from cronhare.adapters.jobs.tasks import Policies
+from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.domain.cron import Fold
 from cronhare.domain.reading import Fault, read_table
 from cronhare.domain.retries.policy import RetryPolicy
@@ -24,6 +25,12 @@ from cronhare.domain.texts.printable import echo
 from cronhare.domain.texts.words import NAME, hint, listed
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.schedules import StoredSchedule
+
+from ...container import Container
+from ..operations import Call
+
+#: A schedule that was made or edited, and what is noted on it.
+Made: TypeAlias = tuple[ScheduleView, Sequence[str]]
 
 LONGEST_DESCRIPTION: Final = 4_096
 
@@ -91,8 +98,7 @@ def read_new(
     faults: list[Fault],
     *,
     name: str,
-    catalog: Catalog,
-    policy: RetryPolicy,
+    container: Container,
 ) -> ScheduleDraft:
     """Read a body as a jobs file's schedule is read; without a name it has this one.
 
@@ -102,11 +108,12 @@ def read_new(
     given = {name: value for name, value in content.items() if value is not None}
     tried = fields_tried(given, faults)
     body = read_table(NewScheduler, given, faults)
-    task = None if "topic" in tried else find_task(body, tried, catalog, faults)
+    task = None if "topic" in tried else find_task(body, tried, container.catalog(), faults)
     if "topic" in tried and not tried.isdisjoint(OF_TASK):
         faults.append(TASK_AND_TOPIC)
     if not {"schedule", "date_time", "every"} & tried and not body.stay_alive:
         faults.append(WITHOUT_TIMES)
+    policy = container.settings().policy
     draft = draft_of(body.name or name, body, task, faults, policy=policy)
     if faults:
         raise ScheduleInvalid(each_once(faults))
@@ -184,21 +191,40 @@ _CONDITIONS: Final = frozenset(field.name for field in attrs.fields(Conditions))
 _TIMES: Final = ("schedule", "date_time", "every", "timezone")
 
 
-def read_patch(
+def edit_schedule(
+    container: Container,
+    scheduler_id: int,
+    content: Mapping[str, Any],
+    call: Call,
+    *,
+    seen: Callable[[StoredSchedule], bool] | None,
+) -> Made:
+    """Change what *content* says of a schedule, if it is still as it was *seen*.
+
+    Raises:
+        ScheduleInvalid: with every fault at once, those of the *call* among them.
+    """
+    notes = list[str]()
+
+    def change(stored: StoredSchedule, draft: ScheduleDraft) -> ScheduleDraft:
+        new = _patched(content, [*call.faults], stored=stored, draft=draft, container=container)
+        notes[:] = container.draft_notes().of(new, before=draft)
+        return new
+
+    editor = container.schedule_editor()
+    return editor.edit(scheduler_id, change, seen=seen, actor=call.actor), notes
+
+
+def _patched(
     content: Mapping[str, Any],
     faults: list[Fault],
     *,
     stored: StoredSchedule,
     draft: ScheduleDraft,
-    catalog: Catalog,
-    policy: RetryPolicy,
+    container: Container,
 ) -> ScheduleDraft:
-    """Read a body as what is to change of the *draft* of a row that is *stored*.
-
-    Raises:
-        ScheduleInvalid: with every fault at once, those in *faults* among them.
-    """
-    faults = [*faults]
+    """Read a body as what is to change of the *draft* of a row that is *stored*."""
+    catalog, policy = container.catalog(), container.settings().policy
     given = {name: value for name, value in content.items() if value is not None}
     body = read_table(SchedulerPatch, given, faults)
     tried = fields_tried(content, faults)

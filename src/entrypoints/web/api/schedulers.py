@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from http import HTTPStatus
-from typing import Final, TypeAlias
+from typing import Final
 from uuid import UUID, uuid4
 
 import attrs
@@ -15,7 +15,6 @@ from cronhare.application.administration.changing.schedules import (
     NameTaken,
 )
 from cronhare.application.administration.reading.lookup import NotFound
-from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.domain.reading import Fault
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports.schedules import ScheduleFilter, StoredSchedule
@@ -23,7 +22,7 @@ from cronhare.ports.schedules import ScheduleFilter, StoredSchedule
 from ..operations import Call, Reply, Resource, administers, reads
 from ..problems import Problem
 from ..reading import ROWS, Id, Limit, Text, digest_of_object
-from .scheduler_bodies import NewScheduler, SchedulerPatch, name_for, read_new, read_patch
+from .scheduler_bodies import Made, NewScheduler, SchedulerPatch, edit_schedule, name_for, read_new
 from .scheduler_views import SchedulerView, Seen, etag, read_if_match, stale
 
 #: The key is the name of the row: under another one nothing would find what it made.
@@ -31,9 +30,6 @@ _NAMED_TWICE: Final = (
     "with an Idempotency-Key the key names the schedule; leave out one of them: a name is taken "
     "once, too (409)"
 )
-
-#: A schedule that was made or edited, and what is noted on it.
-Made: TypeAlias = tuple[ScheduleView, Sequence[str]]
 
 
 @attrs.frozen(kw_only=True)
@@ -160,7 +156,9 @@ class Schedulers(Resource):
         """Change what the body says, if it is still what was seen. The name stays."""
         seen = read_if_match(if_match)
         try:
-            return _shown(self._edit(scheduler_id, call, seen=seen))
+            return _shown(
+                edit_schedule(self._container, scheduler_id, call.content, call, seen=seen)
+            )
         except EditedMeanwhile as error:
             raise stale(error, if_match, call.content) from error
 
@@ -189,13 +187,8 @@ class Schedulers(Resource):
 
     def _draft(self, call: Call, instead: str, **fixed: str) -> ScheduleDraft:
         """Read a body; without a name it has that *instead*."""
-        return read_new(
-            {**call.content, **fixed},
-            call.faults,
-            name=instead,
-            catalog=self._container.catalog(),
-            policy=self._container.settings().policy,
-        )
+        content = {**call.content, **fixed}
+        return read_new(content, call.faults, name=instead, container=self._container)
 
     def _made_by(self, said: str, name: str, call: Call) -> Made | None:
         desk = self._container.schedule_desk()
@@ -241,24 +234,6 @@ class Schedulers(Resource):
         editor = self._container.schedule_editor()
         notes = self._container.draft_notes().of(draft, before=found.draft)
         return editor.edit(found.id, draft, seen=seen, actor=call.actor), notes
-
-    def _edit(self, scheduler_id: int, call: Call, *, seen: Seen | None) -> Made:
-        notes = list[str]()
-
-        def change(stored: StoredSchedule, draft: ScheduleDraft) -> ScheduleDraft:
-            new = read_patch(
-                call.content,
-                call.faults,
-                stored=stored,
-                draft=draft,
-                catalog=self._container.catalog(),
-                policy=self._container.settings().policy,
-            )
-            notes[:] = self._container.draft_notes().of(new, before=draft)
-            return new
-
-        editor = self._container.schedule_editor()
-        return editor.edit(scheduler_id, change, seen=seen, actor=call.actor), notes
 
 
 def _shown(made: Made, status: int | None = None, **headers: str) -> Reply[SchedulerView]:

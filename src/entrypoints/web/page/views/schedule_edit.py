@@ -26,7 +26,7 @@ from cronhare.domain.texts.words import ended
 from cronhare.ports import LedgerRefused
 from cronhare.ports.schedules import StoredSchedule
 
-from ...api.scheduler_bodies import NewScheduler, draft_of, name_for, read_new, read_patch
+from ...api.scheduler_bodies import NewScheduler, draft_of, edit_schedule, name_for, read_new
 from ...api.scheduler_views import etag
 from ...operations import Call, Reply, Resource
 from ...reading import Text
@@ -155,8 +155,7 @@ class ScheduleForms(Resource):
                 content | {"name": name or None},
                 faults,
                 name=name_for(uuid4()),
-                catalog=self._container.catalog(),
-                policy=self._container.settings().policy,
+                container=self._container,
             )
             desk = self._container.schedule_desk()
             desk.create(draft, actor=call.actor)
@@ -188,24 +187,11 @@ class ScheduleForms(Resource):
         address = schedule_path(stored.name)
         if not edited:
             return Done(address, f"{stored.name} stays as it is.")
-        faults, notes = call.faults, list[str]()
-        content = content_of(edited, faults, has_topic=bool(values["topic"]))
-
-        def change(seen: StoredSchedule, draft: ScheduleDraft) -> ScheduleDraft:
-            new = read_patch(
-                content,
-                faults,
-                stored=seen,
-                draft=draft,
-                catalog=self._container.catalog(),
-                policy=self._container.settings().policy,
-            )
-            notes[:] = self._container.draft_notes().of(new, before=draft)
-            return new
-
-        editor = self._container.schedule_editor()
+        content = content_of(edited, call.faults, has_topic=bool(values["topic"]))
         try:
-            editor.edit(stored.id, change, seen=lambda row: etag(row) == known, actor=call.actor)
+            _, notes = edit_schedule(
+                self._container, stored.id, content, call, seen=lambda row: etag(row) == known
+            )
         except EditedMeanwhile:
             return self._merge(name, call, base=base, yours=values)
         except ScheduleInvalid as error:
