@@ -317,8 +317,6 @@ class Container(containers.DeclarativeContainer):
         views=schedule_views,
         trail=audit_trail,
     )
-    calendars = one(f"{_USES}.reading.schedules:Calendars", schedules)
-    output_pages = one(f"{_USES}.reading.output:OutputPages", records)
     report_desk = one(
         f"{_USES}.changing.schedules:ReportDesk",
         schedules=schedules,
@@ -342,7 +340,6 @@ class Container(containers.DeclarativeContainer):
     applier: "providers.Singleton[JobsFileApplier]" = one(
         f"{_USES}.jobs_file.applying:JobsFileApplier", schedules, audit_trail
     )
-    outbox = one(f"{_USES}.reading.alerts:Outbox", events, names)
     alert_desk: "providers.Singleton[AlertDesk]" = one(
         f"{_USES}.reading.alerts:AlertDesk",
         alerts=alerts,

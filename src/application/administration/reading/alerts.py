@@ -18,23 +18,6 @@ from ..names import Names
 from ..views.alerts import AlertPage, AlertView, EventView, ToldView, is_untried
 
 
-@attrs.frozen
-class Outbox:
-    """Answers questions, and changes nothing; may raise `LedgerUnavailable` and `NotFound`."""
-
-    _events: EventStorePort
-    _names: Names
-
-    def events(
-        self, *, states: Collection[OutboxState], schedule: str | None, limit: int
-    ) -> Sequence[EventView]:
-        """List events and their targets, newest first; those in any of *states*, if some are."""
-        found = self._events.rows(states=states, schedule=schedule, limit=limit)
-        if not found:
-            self._names.expect_schedule(schedule)
-        return [EventView.of(row) for row in found]
-
-
 @attrs.frozen(kw_only=True)
 class AlertDesk:
     """Answers questions, and changes nothing; may raise `LedgerUnavailable` and `NotFound`.
@@ -65,6 +48,15 @@ class AlertDesk:
             self._expect(which.schedule)
         following = str(AlertPlace.of(found[-1])) if goes_on else None
         return self._page([*self._shown(found)], after=following)
+
+    def events(
+        self, *, states: Collection[OutboxState], schedule: str | None, limit: int
+    ) -> Sequence[EventView]:
+        """List events and their targets, newest first; those in any of *states*, if some are."""
+        found = self._events.rows(states=states, schedule=schedule, limit=limit)
+        if not found:
+            self._names.expect_schedule(schedule)
+        return [EventView.of(row) for row in found]
 
     def none(self) -> AlertPage:
         """Give a page without alerts, for what there is not: it says when the ledger was judged."""

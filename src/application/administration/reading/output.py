@@ -246,35 +246,32 @@ def _mark(reported: Reported, *, is_over: bool) -> tuple[object, ...]:
     return reported.bytes, reported.as_of, is_over
 
 
-@attrs.frozen
-class OutputPages:
-    """Each method may raise `LedgerUnavailable`."""
+def output_page(
+    records: RecordsPort, execution_id: int, *, after: Position, stream: str | None = None
+) -> OutputPage:
+    """Show what was written after a position, of both streams or of one.
 
-    _records: RecordsPort
+    Of each attempt what it wrote on stdout comes first. While it runs, whole lines alone.
 
-    def page(self, execution_id: int, *, after: Position, stream: str | None = None) -> OutputPage:
-        """Show what was written after a position, of both streams or of one.
-
-        Of each attempt what it wrote on stdout comes first. While it runs, whole lines alone.
-
-        Raises:
-            NotFound: there is no such execution.
-        """
-        streams = STREAMS if stream is None else (stream,)
-        following, lines = Following(self._records, execution_id, after, streams), list[str]()
-        for each in following.look():
-            if isinstance(each, Written):
-                if each.line.left_out:
-                    lines.append(f"[{each.line.left_out:,} lines were not kept]\n")
-                lines.append(f"{each.line.text}\n" if each.line.is_ended else each.line.text)
-            elif isinstance(each, Moved):
-                state = each.execution.state
-        return OutputPage(
-            lines=tuple(lines),
-            position=following.position,
-            may_come=not following.is_over,
-            state=state,
-        )
+    Raises:
+        NotFound: there is no such execution.
+        LedgerUnavailable: nothing is known.
+    """
+    streams = STREAMS if stream is None else (stream,)
+    following, lines = Following(records, execution_id, after, streams), list[str]()
+    for each in following.look():
+        if isinstance(each, Written):
+            if each.line.left_out:
+                lines.append(f"[{each.line.left_out:,} lines were not kept]\n")
+            lines.append(f"{each.line.text}\n" if each.line.is_ended else each.line.text)
+        elif isinstance(each, Moved):
+            state = each.execution.state
+    return OutputPage(
+        lines=tuple(lines),
+        position=following.position,
+        may_come=not following.is_over,
+        state=state,
+    )
 
 
 class Numbered(Protocol):

@@ -30,7 +30,7 @@ from ..views.schedules import DueView, ScheduleView
 from ..views.work import NodesView, QueueView
 from .lookup import NotFound, find_calendars, find_execution, find_schedule, understood, zone_of
 from .output import FOLLOW_EVERY, Followed, follow, watch
-from .schedules import ScheduleViews, preview
+from .schedules import CalendarView, ScheduleViews, preview
 
 if TYPE_CHECKING:
     from cronhare.ports.inspection import BrokerInspectionPort
@@ -257,6 +257,14 @@ class Queries:
             queue=QUARANTINE_QUEUE,
             messages=None if thing is None else thing.messages,
         )
+
+    def calendars(self) -> Sequence[CalendarView]:
+        return [*map(CalendarView.of, self._schedules.calendars())]
+
+    def calendar(self, name: str) -> CalendarView:
+        for stored in self._schedules.calendars([name]):
+            return CalendarView.of(stored)
+        raise NotFound(f"there is no calendar {name!r}")
 
     def queues(self) -> Sequence[QueueView]:
         loads = self._records.queues()

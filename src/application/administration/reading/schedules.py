@@ -26,7 +26,7 @@ from cronhare.ports.schedules import (
 
 from ..names import Names
 from ..views.schedules import ClockEffectView, DueView, SchedulePage, ScheduleView
-from .lookup import NotFound, find_schedule, understood
+from .lookup import find_schedule, understood
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -179,21 +179,6 @@ class CalendarView:
             windows=[WindowView(during=during, label=label) for during, label in windows],
             problem=stored.problem,
         )
-
-
-@attrs.frozen
-class Calendars:
-    """Answers questions, and changes nothing; may raise `LedgerUnavailable` and `NotFound`."""
-
-    _schedules: ScheduleStorePort
-
-    def list(self) -> Sequence[CalendarView]:
-        return [*map(CalendarView.of, self._schedules.calendars())]
-
-    def show(self, name: str) -> CalendarView:
-        for stored in self._schedules.calendars([name]):
-            return CalendarView.of(stored)
-        raise NotFound(f"there is no calendar {name!r}")
 
 
 #: So many runs are looked at: as many as are kept of what succeeded, unless settings say otherwise.

@@ -311,7 +311,7 @@ def events(
     Only what somebody wants to know is here: `notify` and `on_failure` of the jobs file say so.
     """
     container, schedule = open_ledger(), asked.values["schedule"]
-    found = container.outbox().events(states=states or (), schedule=schedule, limit=limit)
+    found = container.alert_desk().events(states=states or (), schedule=schedule, limit=limit)
     now = container.ledger_time().now()
     columns: Columns[EventView] = {
         "EVENT": "event",

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 import attrs
 from msgspec import Meta
 
-from cronhare.application.administration.reading.output import Position
+from cronhare.application.administration.reading.output import Position, output_page
 from cronhare.application.administration.views.executions import (
     ExecutionView,
     ExecutionWithAttempts,
@@ -92,8 +92,8 @@ class Executions(Resource):
         Control characters are escaped, but for `raw`.
         """
         position = Position() if query.after is None else Position.parse(query.after)
-        pages = self._container.output_pages()
-        page = pages.page(execution_id, after=position, stream=query.stream)
+        records = self._container.records()
+        page = output_page(records, execution_id, after=position, stream=query.stream)
         said = "".join(page.lines if query.tail is None else page.lines[-query.tail :])
         text = said if query.raw else printable(said.replace("\r\n", "\n"), keep="\t\n")
         after = str(page.position) if page.may_come else None

@@ -170,12 +170,12 @@ class Facts(Resource):
     @reads("/calendars", "the calendars, by name")
     def list_calendars(self) -> Reply[Sequence[CalendarView]]:
         """List calendars, with their windows; a jobs file has them."""
-        return Reply(self._container.calendars().list())
+        return Reply(self._container.queries().calendars())
 
     @reads("/calendars/{name}", "the calendar")
     def show_calendar(self, name: Named) -> Reply[CalendarView]:
         """Show one calendar."""
-        return Reply(self._container.calendars().show(name))
+        return Reply(self._container.queries().calendar(name))
 
     @reads("/explain", "why", refuses=(404,))
     def explain(self, query: WhatToExplain) -> Reply[ExplanationView]:
