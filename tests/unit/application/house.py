@@ -11,37 +11,24 @@ from uuid import UUID
 
 import attrs
 
-from cronhare.adapters.memory.broker import SilentBell
-from cronhare.adapters.sql.access import SqlAuditStore
-from cronhare.adapters.sql.nodes import SqlNodeStore, SqlRedeliveryStore
-from cronhare.adapters.sql.records.lists import SqlNames
+from cronhare.adapters.memory.broker import MemoryInspection, SilentBell
 from cronhare.adapters.sql.records.store import SqlRecords
 from cronhare.adapters.sql.schedules import SqlScheduleStore
 from cronhare.adapters.sql.writing import ARCHIVE, archive_values
-from cronhare.application.administration.audit import AuditTrail
-from cronhare.application.administration.changing.runs import Administrator
-from cronhare.application.administration.jobs_file.applying import JobsFileApplier
-from cronhare.application.administration.names import Names
-from cronhare.application.administration.reading.schedules import ScheduleViews
-from cronhare.application.publish import ExecutionPublisher
-from cronhare.application.scheduling.chores import Housekeeper
-from cronhare.application.scheduling.dispatch import Dispatcher
-from cronhare.application.scheduling.reconcile import Reconciler
-from cronhare.application.worker.delivery import DeliveryHandler, Places
-from cronhare.application.worker.leases import LeaseKeeper
-from cronhare.application.worker.ledger import WorkerLedger
+from cronhare.application.worker.delivery import Places
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.retry_limits import RetryPolicies
 from cronhare.domain.messages import Signer
 from cronhare.domain.retries.limits import UNLIMITED, BudgetPolicy, RetryLimits
-from cronhare.domain.retries.outcome import CrashPolicy
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.retries.retry import Holder
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE, ToQueue
+from cronhare.entrypoints.settings.settings import Settings
+from cronhare.entrypoints.working import WorkingContainer
 from cronhare.ports.broker import Delivery, Envelope, Message, Published
 from cronhare.ports.records import ExecutionFilter, Retention
 from cronhare.ports.runner import Invocation
@@ -142,91 +129,61 @@ class House:
         self.broker = broker or TrialBroker(self.clock, queues=self.queues)
         self.connection = self.broker.connect()
         self.runner = ScriptedRunner(self.script, holds=self.holds, says=self.says)
-        housekeeper = Housekeeper(
-            attempts=self.attempts,
-            records=self.records,
-            node=self.node,
-            clock=self.clock,
-            retention=self.retention,
-        )
-        self.publisher = self._publisher(run_system_task=housekeeper.run)
-        self.dispatcher = Dispatcher(
-            claims=self.claims,
-            publisher=self.publisher,
-            executor=Inline(),
-            node=self.node,
-            metrics=self.metrics,
-            tracing=self.tracing,
-        )
-        self.reconciler = self._reconciler(self.publisher)
-        self.keeper = LeaseKeeper(
-            attempts=self.attempts,
-            clock=self.clock,
-            node=self.node,
-            lease=LEASE,
-            stop=self.runner.stop,
-            metrics=self.metrics,
-        )
-        self.ledger = WorkerLedger(
-            node=self.node,
-            attempts=self.attempts,
-            claims=self.claims,
-            clock=self.worker_clock or self.clock,
-            lease=LEASE,
-            executor=self.executor,
-            locking_executor=self.executor,
-        )
         catalog = Catalog(self.tasks)
-        self.worker = DeliveryHandler(
-            ledger=self.ledger,
-            broker=self.connection,
+        self.container = container = WorkingContainer(
+            settings=Settings(
+                database_url="sqlite:////dev/null/in-memory",  # nobody can open it
+                broker_url="amqp://nobody@localhost",
+                lease=LEASE,
+                shutdown_grace=GRACE,
+                foreign_messages="accept" if self.accepts_foreign else "refuse",
+                foreign_queues=tuple(self.foreign_queues),
+            ),
+            node=self.node,
+            clock=self.clock,
+            ledger_clock=self.clock,
+            ledger_time=self.clock,
+            engine=self.engine,
+            claims=self.claims,
+            attempts=self.attempts,
+            schedules=self.schedules,
+            records=self.records,
+            broker=self.broker,
+            broker_inspection=MemoryInspection(),
+            bell=SilentBell(),
             runner=self.runner,
             catalog=catalog,
-            keeper=self.keeper,
             policies=RetryPolicies(self.policy, catalog, limits=self.limits, late=self.catch_up),
-            places=Places(self.places, self.apart),
-            random_fraction=lambda: 0.0,
-            uuid=self.uuid,
-            retry_delay=timedelta(milliseconds=self.policy.backoff.delay),
             signer=self.signer,
-            redeliveries=SqlRedeliveryStore(self.engine, self.clock),
+            counting=self.metrics,
+            tracing=self.tracing,
+            uuid4=self.uuid,
+            random_fraction=lambda: 0.0,
+            publishing_threads=Inline(),
+            ledger_threads=self.executor,
+            waiting_threads=self.executor,
+        )
+        housekeeper = container.housekeeper(retention=self.retention)
+        self.publisher = container.publisher(run_system_task=housekeeper.run)
+        self.dispatcher = container.dispatcher()
+        self.reconciler = container.reconciler(policies=RetryPolicies(self.policy), limit=self.page)
+        self.keeper = container.lease_keeper(stop=self.runner.stop)
+        self.ledger = container.worker_ledger(clock=self.worker_clock or self.clock)
+        self.worker = container.worker(
+            ledger=self.ledger,
+            broker=self.connection,
+            keeper=self.keeper,
+            places=Places(self.places, self.apart),
+            retry_delay=timedelta(milliseconds=self.policy.backoff.delay),
             us=Holder(node=self.node, host=self.host, boot=self.boot),
             lives=lambda _: False,
-            crash_policy=CrashPolicy(),
-            in_memory=False,
             read_again=partial(self.reads_again, catalog),
-            attempts_of=self.records.attempts,
-            grace=GRACE,
-            accepts_foreign=self.accepts_foreign,
             lingers=(0.0, 0.0),
-            metrics=self.metrics,
-            tracing=self.tracing,
         )
-        self.audit = SqlAuditStore(self.engine, self.clock)
-        self.trail = AuditTrail(
-            entries=self.audit, stopwatch=self.clock.monotonic, now=self.clock.now
-        )
-        self.applier = JobsFileApplier(self.schedules, self.trail)
-        self.names = Names(
-            names=SqlNames(self.engine, self.clock),
-            schedules=self.schedules,
-            nodes=SqlNodeStore(self.engine, self.clock),
-            tasks=catalog,
-            now=self.clock.now,
-        )
-        self.views = ScheduleViews(
-            records=self.records, names=self.names, policy=self.policy, now=self.clock.now
-        )
-        self.administrator = Administrator(
-            schedules=self.schedules,
-            records=self.records,
-            names=self.names,
-            node=self.node,
-            uuid=self.uuid,
-            policy=self.policy,
-            bell=SilentBell(),
-            trail=self.trail,
-        )
+        self.trail = container.audit_trail()
+        self.applier = container.applier()
+        self.names = container.names()
+        self.administrator = container.administrator(policy=self.policy)
 
     def neighbour(self, node: str, *, signer: Signer | None = None) -> "House":
         """Start another process on the same ledger and the same broker."""
@@ -299,36 +256,6 @@ class House:
         self.build()
         self.reconciler.recover(self.now, gone=gone)
         await self.open()
-
-    def another_reconciler(self) -> Reconciler:
-        """Make that of another replica, which publishes by itself."""
-        return self._reconciler(self._publisher(run_system_task=lambda *_: None))
-
-    def _publisher(
-        self, *, run_system_task: Callable[[Execution, datetime], None]
-    ) -> ExecutionPublisher:
-        return ExecutionPublisher(
-            broker=self.broker,
-            claims=self.claims,
-            run_system_task=run_system_task,
-            signer=self.signer,
-            in_memory=False,
-            foreign_queues=self.foreign_queues,
-            metrics=self.metrics,
-            tracing=self.tracing,
-        )
-
-    def _reconciler(self, publisher: ExecutionPublisher) -> Reconciler:
-        return Reconciler(
-            claims=self.claims,
-            attempts=self.attempts,
-            publisher=publisher,
-            policies=RetryPolicies(self.policy),
-            random_fraction=lambda: 0.0,
-            lease=LEASE,
-            limit=self.page,
-            metrics=self.metrics,
-        )
 
     async def restart_worker(self) -> None:
         """Lose the process, but not what its broker holds, and start another."""

@@ -4,8 +4,6 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from cronhare.adapters.sql.access import SqlAccessStore
-from cronhare.application.administration.changing.access import Admission, TokenDesk
 from cronhare.domain.access import LONGEST_SESSION, Scope
 from cronhare.ports import LedgerUnavailable
 from tests.actors import ADA
@@ -20,9 +18,9 @@ class Door:
 
     def __init__(self) -> None:
         self.house = House()
-        self.access = SqlAccessStore(self.house.engine, self.house.clock)
-        self.desk = TokenDesk(access=self.access, trail=self.house.trail)
-        self.admission = Admission(access=self.access, trail=self.house.trail)
+        container = self.house.container
+        self.access, self.desk = container.access(), container.token_desk()
+        self.admission = container.admission()
 
     def token(self, *, lives: timedelta | None = None, chance: bytes = CHANCE) -> str:
         made = self.desk.create("ci", Scope.READ, lives=lives, chance=chance, actor=ADA)

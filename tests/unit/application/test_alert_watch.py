@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from cronhare.adapters.sql.events.alerts import SqlAlertStore
-from cronhare.application.administration.reading.alerts import AlertDesk
 from cronhare.application.events import alerting
 from cronhare.domain.events.alerts import CLEAR_AFTER, EVERY
 from cronhare.domain.events.judging import alert
@@ -192,13 +191,7 @@ async def test_of_a_schedule_of_no_file_the_list_says_what_the_teller_does() -> 
     one = Outpost(House(tasks=[TASK]), theirs)
     one.house.add(task=TASK.ref)
     one.house.dispatcher.tick(one.house.now)
-    desk = AlertDesk(
-        alerts=SqlAlertStore(one.house.engine, one.house.clock),
-        events=one.store,
-        subscribers=Subscribers(theirs),
-        now=lambda: one.house.now,
-        names=one.house.names,
-    )
+    desk = one.house.container.alert_desk(subscribers=Subscribers(theirs))
 
     await pass_time(8, one)
 

@@ -6,8 +6,7 @@ import pytest
 
 from cronhare.adapters.sql.access import SqlAuditStore
 from cronhare.application.administration.audit import AuditTrail
-from cronhare.application.administration.changing.schedules import NameTaken, ScheduleDesk
-from cronhare.application.administration.reading.measures import AuditQueries
+from cronhare.application.administration.changing.schedules import NameTaken
 from cronhare.application.administration.views.access import AuditView
 from cronhare.domain.audit import MOST_ENTRIES, Action, Intent, Result
 from cronhare.domain.schedules.draft import ScheduleDraft
@@ -19,7 +18,7 @@ from tests.unit.application.test_administer import BACKUP, File, scheduled
 
 def entries(house: House) -> Sequence[AuditView]:
     """Give them oldest first."""
-    return [*reversed(AuditQueries(house.audit).entries())]
+    return [*reversed(house.container.audit().entries())]
 
 
 def told(house: House) -> list[tuple[str, str, str]]:
@@ -65,7 +64,7 @@ def test_each_change_says_who_made_it_from_what_to_what() -> None:
 
 def test_what_the_table_refuses_is_an_entry_that_says_why() -> None:
     house = House()
-    desk = ScheduleDesk(house.schedules, house.trail)
+    desk = house.container.schedule_desk()
     draft = ScheduleDraft(name="nightly", task=REPORT.ref, schedule="0 8 * * *")
 
     desk.create(draft, actor=ADA)

@@ -10,14 +10,12 @@ import pytest
 
 from cronhare.adapters.sql.events.alerts import SqlAlertStore
 from cronhare.adapters.sql.events.outbox import SqlEventStore
-from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.application.events import announce, relay
-from cronhare.application.events.alerting import AlertWatch, LedgerJudge
+from cronhare.application.events.alerting import AlertWatch
 from cronhare.application.events.announce import Announcer
 from cronhare.application.events.relay import OutboxRelay
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.events.outbox import MOST_TRIES, OutboxRow, OutboxState, RunEnd
-from cronhare.domain.events.rules import AlertPolicy
 from cronhare.domain.events.targets import (
     BAD_ENDS,
     BY_DEFAULT,
@@ -99,12 +97,7 @@ class Outpost:
         self.alerts = AlertWatch(
             alerts=SqlAlertStore(self.house.engine, self.house.clock),
             events=self.store,
-            judge=LedgerJudge(
-                alerts=SqlAlertStore(self.house.engine, self.house.clock),
-                nodes=SqlNodeStore(self.house.engine, self.house.clock),
-                policy=AlertPolicy(),
-                now=clock.now,
-            ),
+            judge=self.house.container.ledger_judge(),
             now=clock.now,
         )
         self.announcer = Announcer(

@@ -28,13 +28,8 @@ BODY = (
 
 
 def monitor(house: House) -> FailedMonitor:
-    return FailedMonitor(
-        broker=house.connection,
-        ledger=house.ledger,
-        records=house.records,
-        signer=house.signer,
-        accepts_foreign=house.accepts_foreign,
-    )
+    found: FailedMonitor = house.container.monitor(broker=house.connection)
+    return found
 
 
 async def deliver(

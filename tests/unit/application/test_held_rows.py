@@ -134,7 +134,7 @@ async def test_what_died_behind_a_held_row_is_given_up_a_lease_after_it_is_free(
     house = House(holds=True)
     await begin(house)
     house.outage.held.add(house.only.id)
-    replicas = [house.reconciler, house.another_reconciler()]
+    replicas = [house.reconciler, house.neighbour("bee-1").reconciler]
     house.clock.advance(2 * LEASE)
     lost = [each.tick(house.now).lost for each in 2 * replicas]
 

@@ -24,13 +24,7 @@ class Room:
 
     def __attrs_post_init__(self) -> None:
         self.house = House(holds=True, says=lambda _: self.text)
-        self.outputs = OutputKeeper(
-            attempts=self.house.attempts,
-            clock=self.house.clock,
-            node=self.house.node,
-            keeper=self.house.keeper,
-            read=self.read,
-        )
+        self.outputs = self.house.container.output_keeper(keeper=self.house.keeper, read=self.read)
 
     def read(self, asked: Mapping[int, int]) -> Sequence[Written]:
         self.asked.append(asked)

@@ -3,7 +3,6 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from cronhare.adapters.memory.broker import MemoryInspection
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.reading.queries import Queries
@@ -105,16 +104,8 @@ def test_schedules_and_files_that_nobody_knows_are_refused_but_for_the_systems_o
 
 
 def queries_of(house: House) -> Queries:
-    return Queries(
-        schedules=house.schedules,
-        records=house.records,
-        names=house.names,
-        nodes=SqlNodeStore(house.engine, house.clock),
-        broker=MemoryInspection(),
-        retry_delay=timedelta(seconds=30),
-        views=house.views,
-        now=house.clock.now,
-    )
+    found: Queries = house.container.queries()
+    return found
 
 
 #: The failures of a task that is asked for by its name.

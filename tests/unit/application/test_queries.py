@@ -6,12 +6,9 @@ from typing import Any
 import pytest
 
 from cronhare.adapters.memory.broker import MemoryInspection
-from cronhare.adapters.sql.limits import SqlLimitStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
-from cronhare.adapters.sql.records.replays import SqlReplayStore
 from cronhare.adapters.system.clock import HostClock
 from cronhare.application.administration.explain import Explanations
-from cronhare.application.administration.reading.limits import LimitViews
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.reading.queries import Queries
 from cronhare.application.administration.views.executions import ExecutionView
@@ -44,28 +41,15 @@ MINUTE = timedelta(minutes=1)
 
 
 def queries(house: House, broker: BrokerInspectionPort | None = None) -> Queries:
-    return Queries(
-        schedules=house.schedules,
-        records=house.records,
-        names=house.names,
-        nodes=SqlNodeStore(house.engine, house.clock),
-        broker=broker or MemoryInspection(),
-        retry_delay=timedelta(seconds=30),
-        views=house.views,
-        now=house.clock.now,
-    )
+    if broker is not None:
+        house.container.broker_inspection.override(broker)
+    found: Queries = house.container.queries()
+    return found
 
 
 def explanations(house: House) -> Explanations:
-    return Explanations(
-        schedules=house.schedules,
-        records=house.records,
-        nodes=SqlNodeStore(house.engine, house.clock),
-        replays=SqlReplayStore(house.engine, house.clock),
-        limits=LimitViews(limits=SqlLimitStore(house.engine, house.clock), now=house.clock.now),
-        names=house.names,
-        now=house.clock.now,
-    )
+    found: Explanations = house.container.explanations()
+    return found
 
 
 def report_worker(house: House, queue: str, *, cut_off: timedelta) -> None:

@@ -4,11 +4,8 @@ from itertools import pairwise
 import attrs
 import pytest
 
-from cronhare.adapters.sql.records.replays import SqlReplayStore
-from cronhare.application.scheduling.replays import Replayer
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.orders import BackfillOrder
-from cronhare.domain.retries.policy import RetryPolicy
 from tests.unit.application.house import House
 
 DAY = timedelta(days=1)
@@ -25,7 +22,7 @@ class Backfilling:
 
     async def go_on_for(self, seconds: float, *, rate: float, at_once: int) -> None:
         """Order it, and let time pass. The worker ends runs at once, if it *works*."""
-        house, replays = self.house, SqlReplayStore(self.house.engine, self.house.clock)
+        house = self.house
         await house.open()
         house.add()
         await house.turn()
@@ -38,15 +35,8 @@ class Backfilling:
             rate=rate,
             at_once=at_once,
         )
-        replays.order(order, now=house.now)
-        replayer = Replayer(
-            replays=replays,
-            publisher=house.publisher,
-            node=house.node,
-            policy=RetryPolicy(),
-            random_fraction=lambda: 0.5,
-            now=house.clock.now,
-        )
+        house.container.replay_store().order(order, now=house.now)
+        replayer = house.container.replayer(random_fraction=lambda: 0.5)
         rests_until, ends_at = house.now, house.now + timedelta(seconds=seconds)
         while house.now < ends_at:
             house.clock.advance(TICK)

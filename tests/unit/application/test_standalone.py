@@ -41,13 +41,10 @@ OWN = "cron_standalone.pump"
 def keeper(
     house: House, records: RecordsPort | None = None, names: Sequence[str] = ("pump",)
 ) -> StandaloneKeeper:
-    return StandaloneKeeper(
-        schedules=house.schedules,
-        records=records or house.records,
-        names=names,
-        node=house.node,
-        now=lambda: house.now,
+    found: StandaloneKeeper = house.container.standalone(
+        records=records or house.records, names=names
     )
+    return found
 
 
 def pump(house: House, **changes: Any) -> None:  # noqa: ANN401
@@ -71,14 +68,11 @@ class Keeping:
 
     def __attrs_post_init__(self) -> None:
         self.catalog = Catalog(self.tasks)
-        self.finder = StandaloneFinder(
+        self.finder = self.house.container.standalone_finder(
             schedules=self.schedules or self.house.schedules,
-            records=self.house.records,
             catalog=self.catalog,
             serve=self.served.append,
             leave=self.served.remove,
-            node=self.house.node,
-            now=lambda: self.house.now,
         )
 
     def round(self) -> None:
