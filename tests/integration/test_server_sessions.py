@@ -1,0 +1,393 @@
+"""Sessions with servers whose administrators chose otherwise, and what may befall them."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+
+import pymysql
+import pytest
+from sqlalchemy import URL, Engine, ExceptionContext, event, text
+
+from cronhare.adapters.sql import database
+from cronhare.adapters.sql.dialects import mysql, mysql_sessions, open_engine
+from cronhare.adapters.sql.dialects import servers as server_sessions
+from cronhare.adapters.sql.migrations.upgrade import check_schema
+from cronhare.adapters.sql.records.inspection import SqlInspection
+from cronhare.adapters.system.clock import SystemClock
+from cronhare.application.doctor.finding import Seen
+from cronhare.application.doctor.servers import LEDGER
+from cronhare.domain.execution import Execution, State
+from cronhare.ports import LedgerUnavailable
+from cronhare.ports.inspection import Cause, LedgerFacts, Severity, Unreachable
+from tests.frozen_clock import FrozenClock
+from tests.integration.ledgers import LEASE, MINUTE, NOON, Ledger, draft, empty, sql_ledger
+from tests.services import mariadb, postgresql
+from tests.services.finding import wait_until
+
+pytestmark = pytest.mark.integration
+
+Session: TypeAlias = "pymysql.Connection[Any]"
+
+#: For tests of one kind of server.
+of_mysql = pytest.mark.parametrize("url", ["mysql"], indirect=True)
+of_postgresql = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+
+
+@pytest.fixture(params=["mysql", "postgresql"])
+def url(request: pytest.FixtureRequest) -> URL:
+    found: URL = request.getfixturevalue(f"migrated_{request.param}")
+    empty(found)
+    return found
+
+
+def opened(url: URL) -> Engine:
+    return open_engine(url.render_as_string(hide_password=False))
+
+
+@pytest.fixture
+def engine(url: URL) -> Iterator[Engine]:
+    engine = opened(url)
+    yield engine
+    assert "Current Checked out connections: 0" in engine.pool.status()
+    engine.dispose()
+
+
+@pytest.fixture
+def ledger(engine: Engine) -> Ledger:
+    ledger = sql_ledger(FrozenClock(NOON), engine)
+    ledger.plan_edited()
+    return ledger
+
+
+@pytest.fixture
+def shell(url: URL) -> Iterator[Session]:
+    """An operator's session, with the server's own settings."""
+    with closing(mariadb.connect(url)) as session:
+        yield session
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for locks as long as a busy machine may need to see that we do."""
+    by_us = mysql_sessions._SESSION
+    monkeypatch.setattr(mysql_sessions, "_SESSION", (*by_us, "SET innodb_lock_wait_timeout = 300"))
+    monkeypatch.setattr(server_sessions, "ANSWER_SECONDS", 300)
+
+
+def kill_sessions(url: URL) -> None:
+    """Kill everybody else's session in this database."""
+    if url.get_backend_name() == "postgresql":
+        postgresql.run(
+            url,
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        )
+        return
+    others = "SELECT id FROM information_schema.PROCESSLIST WHERE db = DATABASE()"
+    for (victim,) in mariadb.run(url, f"{others} AND id <> CONNECTION_ID()"):
+        with suppress(pymysql.MySQLError):  # it may have gone by itself
+            mariadb.run(url, f"KILL {victim}")
+
+
+@contextmanager
+def before(engine: Engine, statement: str, act: Callable[[], object]) -> Iterator[None]:
+    """Do something once, right before a statement that begins so is executed."""
+    waiting = [act]
+
+    def listen(_connection: object, _cursor: object, sql: str, *_: object) -> None:
+        if waiting and sql.startswith(statement):
+            waiting.pop()()
+
+    event.listen(engine, "before_cursor_execute", listen)
+    try:
+        yield
+    finally:
+        event.remove(engine, "before_cursor_execute", listen)
+    assert not waiting
+
+
+# On both
+
+
+def test_a_session_that_was_killed_between_calls_is_replaced_without_a_word(
+    ledger: Ledger, url: URL
+) -> None:
+    ledger.add(schedule=None, date_time=ledger.now + MINUTE)
+    ledger.clock.advance(MINUTE)
+
+    kill_sessions(url)
+
+    assert len(ledger.claim_due().claimed) == 1
+
+
+def test_a_session_that_is_killed_amid_a_claim_claims_again(
+    ledger: Ledger, engine: Engine, url: URL
+) -> None:
+    ledger.add()
+    ledger.clock.advance(MINUTE)
+
+    with before(engine, "INSERT INTO", lambda: kill_sessions(url)):
+        batch = ledger.claim_due()
+
+    assert len(batch.claimed) == 1
+    assert [one.id for one in ledger.executions()] == [batch.claimed[0].id]
+
+
+def test_a_commit_without_an_answer_is_unknown_and_can_be_repeated(
+    ledger: Ledger, engine: Engine, url: URL
+) -> None:
+    execution = ledger.claimed()
+
+    @event.listens_for(engine, "commit", once=True)
+    def _cut(_: object) -> None:
+        kill_sessions(url)
+
+    with pytest.raises(LedgerUnavailable, match=r"starting attempts .*connection") as caught:
+        ledger.start(execution)
+    answer = ledger.started(execution)
+
+    assert not caught.value.changed_nothing
+    assert (answer.state, answer.attempt) == (State.RUNNING, 1)
+    assert len(ledger.records.attempts(execution.id)) == 1
+
+
+def test_the_longest_that_a_call_may_take_is_well_below_a_lease() -> None:
+    longest = database.REPEAT_FOR + server_sessions.CONNECT_SECONDS + server_sessions.ANSWER_SECONDS
+
+    assert timedelta(seconds=longest) <= LEASE * 2 / 3
+
+
+# MySQL and MariaDB
+
+
+@of_mysql
+def test_a_session_depends_on_nothing_that_an_administrator_chose(engine: Engine) -> None:
+    with engine.connect() as connection:
+        told = connection.execute(
+            text(
+                "SELECT @@time_zone, @@sql_mode, @@wait_timeout, @@character_set_client, "
+                "@@autocommit, "
+                "TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), NOW())"
+            )
+        ).one()
+        isolation = connection.get_isolation_level()
+
+    idle = server_sessions.IDLE_SECONDS
+    assert told == ("+00:00", mysql_sessions.SQL_MODE, idle, "utf8mb4", 0, 0)
+    assert isolation == "READ COMMITTED"
+
+
+@of_mysql
+def test_what_a_vanished_host_held_is_free_again(ledger: Ledger, url: URL) -> None:
+    ledger.add(schedule=None, date_time=ledger.now + MINUTE)
+    ledger.clock.advance(MINUTE)
+    vanished = opened(url).connect()
+    vanished.exec_driver_sql("SELECT * FROM SchedulerPlan FOR UPDATE")
+
+    passed_over = ledger.claim_due()
+    vanished.exec_driver_sql("SET wait_timeout = 1")  # only now: the look may come late
+    wait_until(lambda: bool(ledger.claim_due().claimed), seconds=60, what="a claim")
+    vanished.invalidate()
+
+    assert passed_over.looked == 0
+
+
+@of_mysql
+def test_the_servers_clock_is_the_ledgers(ledger: Ledger) -> None:
+    first, second = ledger.claims.now(), ledger.claims.now()
+
+    assert first < second < first + MINUTE
+    assert abs(second - datetime.now(UTC)) < MINUTE
+
+
+@of_mysql
+def test_a_batch_that_is_larger_than_a_statement_may_be_is_claimed_in_several(
+    ledger: Ledger,
+) -> None:
+    params = '"' + "x'\\\\" * 25_000 + '"'
+    names = [f"big-{number:02}" for number in range(60)]
+    ledger.save(*(draft(name, params=params) for name in names))
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+
+    batch = ledger.claim_due()
+
+    assert len(params) * len(names) > mysql.LARGEST_DOCUMENT
+    assert sorted(one.schedule_name for one in batch.claimed) == names
+    assert {one.params for one in ledger.executions()} == {params}
+
+
+@of_mysql
+def test_a_server_that_says_nothing_is_given_up_well_within_a_lease(
+    monkeypatch: pytest.MonkeyPatch, url: URL, ledger: Ledger, shell: Session
+) -> None:
+    execution = ledger.claimed()
+    monkeypatch.setattr(server_sessions, "ANSWER_SECONDS", 1)
+    patient = (*mysql_sessions._SESSION, "SET innodb_lock_wait_timeout = 50")
+    monkeypatch.setattr(mysql_sessions, "_SESSION", patient)
+    monkeypatch.setattr("cronhare.adapters.sql.database.REPEAT_FOR", 0.0)
+    engine = opened(url)
+    waiting = sql_ledger(ledger.clock, engine)
+    with shell.cursor() as cursor:
+        cursor.execute("START TRANSACTION")
+        cursor.execute("UPDATE SchedulerExecution SET missed = 7 WHERE id = %s", (execution.id,))
+
+    began = time.monotonic()
+    with pytest.raises(LedgerUnavailable, match="did not answer in time"):
+        waiting.records.cancel(execution.id, now=ledger.now)
+    took = time.monotonic() - began
+    shell.rollback()
+    engine.dispose()
+
+    assert took < LEASE.total_seconds()  # the lock would be waited for 50 s
+    # The server's end of that session is granted the lock for a moment before it sees us gone.
+    wait_until(
+        lambda: isinstance(ledger.start(execution), Execution),
+        seconds=30,
+        every=0.1,
+        what="a start",
+    )
+
+
+@of_mysql
+def test_an_edit_that_somebody_leaves_open_stops_nobody(ledger: Ledger, shell: Session) -> None:
+    ledger.add("edited")
+    ledger.add("other")
+    ledger.clock.advance(MINUTE)
+    with shell.cursor() as cursor:
+        cursor.execute("START TRANSACTION")
+        cursor.execute("UPDATE Scheduler SET params = '{\"n\": 2}' WHERE name = 'edited'")
+
+    before_it_counts = ledger.claim_due()
+    started = [ledger.started(execution) for execution in before_it_counts.claimed]
+    shell.commit()
+    ledger.clock.advance(MINUTE)
+
+    assert sorted(one.schedule_name for one in started) == ["edited", "other"]
+    assert {one.params for one in started} == {"{}"}
+    assert ledger.plan_edited().looked == 1
+
+
+@of_mysql
+@pytest.mark.usefixtures("patient")
+def test_a_deadlock_is_repeated_unseen(
+    ledger: Ledger, engine: Engine, shell: Session, url: URL
+) -> None:
+    first, second = ledger.failed("first"), ledger.failed("second")
+    numbers: list[int] = []
+
+    @event.listens_for(engine, "handle_error")
+    def _note(context: ExceptionContext) -> None:
+        numbers.append(mysql_sessions.number_of(context.original_exception))
+
+    with shell.cursor() as cursor, ThreadPoolExecutor(1) as pool:
+        cursor.execute("START TRANSACTION")
+        touch = "UPDATE SchedulerExecution SET missed = missed + 1 WHERE id = %s"
+        for _ in range(20):  # the server takes that back which has written less
+            cursor.execute(touch, (second.execution_id,))
+        replaying = pool.submit(ledger.records.replay, [first.id, second.id], now=ledger.now)
+        mariadb.until_one_waits(url)  # it holds the first by now, and waits for the second
+        cursor.execute(touch, (first.execution_id,))
+        shell.rollback()
+
+    assert numbers == [mysql_sessions.DEADLOCK]
+    assert [(one.state, one.attempt) for one in replaying.result()] == [(State.CLAIMED, 2)] * 2
+
+
+# PostgreSQL
+
+
+@of_postgresql
+def test_a_session_depends_on_nothing_that_an_administrator_or_a_home_chose(
+    url: URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGOPTIONS", "-c lock_timeout=7")
+    monkeypatch.setenv("PGSSLMODE", "require")
+    monkeypatch.setenv("PGTZ", "Asia/Kolkata")
+    engine = opened(url)
+    names = (
+        *("TimeZone", "DateStyle", "transaction_isolation", "client_encoding"),
+        *("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"),
+    )
+    with engine.connect() as connection:
+        told = [connection.scalar(text(f"SHOW {name}")) for name in names]
+    engine.dispose()
+
+    assert told == ["UTC", "ISO, YMD", "read committed", "UTF8", "1s", "10s", "45s"]
+
+
+@of_postgresql
+@pytest.mark.parametrize("moment", ["infinity", "-infinity", "0044-03-15 12:00 BC", "20000-01-01"])
+def test_a_moment_that_python_has_not_is_told_of_its_row(
+    ledger: Ledger, url: URL, moment: str
+) -> None:
+    ledger.save(draft("broken"), draft("innocent"))
+    postgresql.run(url, f"UPDATE Scheduler SET starts_at = '{moment}' WHERE name = 'broken'")
+
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+
+    assert [one.schedule_name for one in ledger.claim_due().claimed] == ["innocent"]
+    problems = {row.name: row.problem for row in ledger.schedules.schedules()}
+    assert "is not a time" in str(problems["broken"])
+
+
+def test_a_server_that_stands_still_is_left_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_sessions, "ANSWER_SECONDS", 1)
+    monkeypatch.setattr(server_sessions, "CONNECT_SECONDS", 2)
+    monkeypatch.setattr("cronhare.adapters.sql.database.REPEAT_FOR", 0.0)
+    with postgresql.private() as own:
+        engine = opened(own.url)
+        with engine.connect() as connection:
+            backend = connection.scalar(text("SELECT pg_backend_pid()")) or 0
+        os.kill(backend, signal.SIGSTOP)
+        try:
+            with pytest.raises(LedgerUnavailable, match="did not answer within 1 s"):
+                check_schema(engine)
+        finally:
+            os.kill(backend, signal.SIGCONT)
+        engine.dispose()
+
+
+@of_postgresql
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        ({"password": "c4nary"}, Cause.LOGIN),
+        ({"username": "c4nary"}, Cause.LOGIN),
+        ({"database": "nowhere"}, Cause.PLACE),
+        ({"port": 1}, Cause.ABSENT),
+    ],
+)
+def test_why_it_cannot_be_used_is_told_without_user_and_password(
+    url: URL, changes: dict[str, Any], cause: Cause
+) -> None:
+    engine = opened(url.set(**changes))
+
+    found = SqlInspection(lambda: engine, SystemClock()).inspect()
+
+    assert isinstance(found, Unreachable)
+    assert found.cause is cause
+    assert "c4nary" not in found.said
+    assert "tester" not in found.said
+
+
+@of_postgresql
+def test_doctor_finds_a_database_as_it_must_be(engine: Engine, ledger: Ledger) -> None:
+    ledger.add()
+
+    facts = SqlInspection(lambda: engine, ledger.clock).inspect()
+
+    assert isinstance(facts, LedgerFacts)
+    findings = [*LEDGER.judge(Seen(ledger=facts))]
+    assert facts.database.product == "PostgreSQL"
+    assert [one.what for one in findings if one.severity is Severity.ERROR] == [
+        "fsync is off: a power loss may damage the whole database"  # as the tests start it
+    ]
+    assert facts.database.link is not None
+    assert facts.database.link.local
