@@ -7,7 +7,7 @@ import pytest
 from cronhare.adapters.sql.access import SqlAuditStore
 from cronhare.application.administration.audit import AuditTrail
 from cronhare.application.administration.changing.schedules import NameTaken
-from cronhare.application.administration.views.access import AuditView
+from cronhare.application.administration.reading.measures import AuditView
 from cronhare.domain.audit import MOST_ENTRIES, Action, Intent, Result
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports import LedgerUnavailable

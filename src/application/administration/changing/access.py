@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import Self
 
 import attrs
 
@@ -25,7 +26,35 @@ from cronhare.ports.records import AccessStorePort
 
 from ..audit import AuditTrail
 from ..reading.lookup import NotFound, not_found
-from ..views.access import NewTokenView, TokenView
+from ..views.values import same
+
+
+@attrs.frozen(kw_only=True)
+class TokenView:
+    """A token; *valid* says whether it opens anything, *problem* why it does not."""
+
+    name: str
+    scope: str
+    valid: bool
+    problem: str | None
+    created_at: datetime
+    made_by: str
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+    @classmethod
+    def of(cls, token: Token, *, now: datetime) -> Self:
+        problem = token.why_not(now)
+        new = {"scope": token.scope.word, "valid": problem is None, "problem": problem}
+        return cls(**same(cls, token) | new)
+
+
+@attrs.frozen(kw_only=True)
+class NewTokenView(TokenView):
+    """A token that was just made, with its secret: it is shown this once, and kept nowhere."""
+
+    secret: str = attrs.field(repr=False)
 
 
 @attrs.frozen(kw_only=True)

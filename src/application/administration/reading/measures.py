@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final, Self
 
 import attrs
 
+from cronhare.domain.audit import AuditEntry
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import EVERY_FAILURE, UNRESOLVED, FailureFilter
 from cronhare.domain.nodes import MOST_REPORTS, NodeReport, present, serving
@@ -17,8 +18,8 @@ from cronhare.ports.records import AuditFilter, AuditStorePort, QueueLoad, Recor
 from cronhare.ports.statistics import By, FailureCount, StatisticsPort
 
 from ..names import Names
-from ..views.access import AuditView
 from ..views.failures import ExecutionCountView, FailureCountView
+from ..views.values import same
 from ..views.work import Measured, Series
 from .limits import LimitViews
 
@@ -183,6 +184,31 @@ class Statistics:
     ) -> Sequence[ExecutionCountView]:
         found = self._statistics.executions(since=since, until=until, by=by, limit=limit)
         return [ExecutionCountView.of(each) for each in found]
+
+
+@attrs.frozen(kw_only=True)
+class AuditView:
+    """Who changed what: *actor* on the way *channel*, at a time, from *before* to *after*.
+
+    *outcome* is `unknown` where the process ended before it could say; *problem* says why a change
+    was refused.
+    """
+
+    id: int
+    at: datetime
+    actor: str
+    channel: str
+    action: str
+    target: str
+    before: Any
+    after: Any
+    outcome: str
+    problem: str | None
+    finished_at: datetime | None
+
+    @classmethod
+    def of(cls, entry: AuditEntry) -> Self:
+        return cls(**same(cls, entry))
 
 
 #: So many entries are listed at most, at a time.

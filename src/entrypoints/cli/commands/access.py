@@ -1,13 +1,12 @@
 """`cronhare tokens create | list | revoke` and `cronhare audit list`."""
 
 import secrets
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
-from cronhare.application.administration.changing.access import TokenNameTaken
-from cronhare.application.administration.reading.measures import MOST_LISTED
-from cronhare.application.administration.views.access import AuditView
+from cronhare.application.administration.changing.access import TokenNameTaken, TokenView
+from cronhare.application.administration.reading.measures import MOST_LISTED, AuditView
 from cronhare.domain.access import GIVEN, RANDOM_BYTES, Scope, TokenInvalid
 from cronhare.domain.texts.moments import DurationInvalid, parse_duration
 
@@ -25,10 +24,6 @@ from ..output import (
 )
 from ..times import IN_ZONE, PAST, moment, none_since, read_span
 from ..wiring import open_ledger
-
-if TYPE_CHECKING:
-    from cronhare.application.administration.views.access import TokenView
-
 
 Name = Annotated[str, typer.Argument(help="The token's name: who has it, or what.")]
 

@@ -7,8 +7,8 @@ import attrs
 from msgspec import Meta
 
 from cronhare.application.administration.explain import ExplanationView
+from cronhare.application.administration.reading.measures import AuditView
 from cronhare.application.administration.reading.schedules import CalendarView
-from cronhare.application.administration.views.access import AuditView
 from cronhare.application.administration.views.alerts import AlertView
 from cronhare.application.administration.views.work import (
     BreakerView,
@@ -113,6 +113,12 @@ class WhichAlerts:
     after: After | None = None
     limit: Limit = ROWS
 
+    @property
+    def filter(self) -> AlertFilter:
+        """What it is for the ledger."""
+        asked = ("rule", "severity", "schedule", "cleared")
+        return AlertFilter(**{name: getattr(self, name) for name in asked})
+
 
 class Alerts(Resource):
     """Alerts, page by page."""
@@ -131,13 +137,9 @@ class Alerts(Resource):
 
         `Judged-At` says when the ledger was judged last, and `Unjudged` that nobody does now.
         """
-        which = AlertFilter(
-            rule=query.rule,
-            severity=query.severity,
-            schedule=query.schedule,
-            cleared=query.cleared,
+        page = self._container.alert_desk().alerts(
+            query.filter, after=query.after, limit=query.limit
         )
-        page = self._container.alert_desk().alerts(which, after=query.after, limit=query.limit)
         said = {
             "Judged-At": page.judged_at and iso_moment(page.judged_at),
             "Unjudged": page.unjudged,

@@ -35,12 +35,7 @@ class Alerts(Resource):
 
     @shows("/ui/alerts", "alerts.html", live=5)
     def list_alerts(self, query: WhichAlerts) -> Reply[Context]:
-        which = AlertFilter(
-            rule=query.rule,
-            severity=query.severity,
-            schedule=query.schedule,
-            cleared=query.cleared,
-        )
+        which = query.filter
         desk = self._container.alert_desk()
         shown: Context = {
             "severities": AlertSeverity,
