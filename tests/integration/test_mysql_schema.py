@@ -130,27 +130,12 @@ def test_an_upgrade_that_is_cut_off_anywhere_is_gone_on_with(
     assert {one.state for one in executions(engine)} <= {State.SUCCEEDED}
 
 
-def test_a_table_of_somebody_else_under_our_name_is_left_alone(
-    engine: Engine, empty_mysql: URL
-) -> None:
-    run(empty_mysql, "CREATE TABLE FailedTask (id INTEGER)")
-
-    with pytest.raises(LedgerUnavailable, match="FailedTask"):
-        upgrade(engine)
-
-    assert run(empty_mysql, "SHOW COLUMNS FROM FailedTask")[0][0] == "id"
-    assert len(run(empty_mysql, "SHOW COLUMNS FROM FailedTask")) == 1
-
-
 def test_a_server_that_is_too_old_is_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     newer = {name: attrs.evolve(each, oldest=(99, 1)) for name, each in REQUIREMENTS.items()}
     monkeypatch.setattr(mysql, "REQUIREMENTS", newer)
 
     with pytest.raises(LedgerUnavailable, match=r"cannot keep the ledger: 99\.1 or newer"):
         upgrade(engine)
-
-
-# Addresses
 
 
 # Adoption

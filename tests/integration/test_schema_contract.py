@@ -13,7 +13,7 @@ from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations import upgrade as schema
 from cronhare.adapters.sql.migrations.upgrade import check_schema, upgrade
 from cronhare.adapters.sql.tables.tables import metadata
-from cronhare.ports import LedgerOutdated
+from cronhare.ports import LedgerOutdated, LedgerUnavailable
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import Ledger, Shell, sql_ledger
 
@@ -67,6 +67,21 @@ def test_of_four_that_upgrade_at_once_one_does(opened: Open) -> None:
         applied = list(pool.map(upgrade, engines))
 
     assert sorted(applied) == [[], [], [], [schema.HEAD]]
+
+
+def test_a_table_of_somebody_else_under_our_name_is_left_alone(opened: Open) -> None:
+    engine = opened()
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE FailedTask (id INTEGER)"))
+
+    with pytest.raises(LedgerUnavailable, match=r"(?i)FailedTask"):
+        upgrade(engine)
+
+    there = inspect(engine).get_table_names()
+    [name] = [each for each in there if each.lower() == "failedtask"]
+    assert [each["name"] for each in inspect(engine).get_columns(name)] == ["id"]
+    if engine.dialect.name != "mysql":  # which commits each statement by itself
+        assert there == [name]
 
 
 def test_an_empty_database_is_told_from_a_ledger(opened: Open) -> None:

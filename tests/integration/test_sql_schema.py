@@ -13,7 +13,6 @@ from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.execution import Execution
 from cronhare.domain.schedules.planning import Plan, Planned, plan
-from cronhare.ports import LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import sql_ledger
@@ -69,17 +68,6 @@ def adopted(engine: Engine) -> list[Execution]:
     upgrade(engine, NOW)
     records = sql_ledger(FrozenClock(NOW), engine).records
     return list(reversed(records.executions(ExecutionFilter(limit=100))))
-
-
-def test_a_failed_upgrade_leaves_nothing_behind(engine: Engine, path: Path) -> None:
-    by_hand(path, "CREATE TABLE FailedTask (id INTEGER)")
-
-    with pytest.raises(LedgerUnavailable, match="FailedTask"):
-        upgrade(engine)
-
-    with closing(sqlite3.connect(path)) as connection:
-        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        assert tables.fetchall() == [("FailedTask",)]
 
 
 # Adoption
