@@ -223,6 +223,7 @@ class PoolChild(KeptChild):
             and not self._is_alone
             and len(self.runs) < _MOST_QUEUED
             and self.runs[0].attempt.memory is None
+            and len(self.runs[0].packet) <= LARGEST_PACKET  # else it could not be had back
         )
 
     def is_late(self, moment: float) -> bool:
