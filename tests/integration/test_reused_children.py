@@ -18,7 +18,7 @@ from cronhare.adapters.process.apps import PythonRunner
 from cronhare.adapters.process.attempt import resident
 from cronhare.domain.retries.outcome import Ending, ErrorClass
 from cronhare.domain.schedules.python_call import MOST_GROWTH
-from cronhare.ports.runner import AttemptResult, Invocation
+from cronhare.ports.runner import AttemptResult, Invocation, StopReason
 from tests.integration.invocations import alive, until_file
 from tests.integration.test_executors_contract import calling, eventually, result
 
@@ -120,16 +120,38 @@ async def test_what_a_thread_of_an_earlier_run_ends_has_not_succeeded(
     assert result(again) != first
 
 
-async def test_a_run_that_its_child_has_not_begun_is_run_by_another(runner: PythonRunner) -> None:
-    idle = result(await runner.run(pooled("who")))["pid"]
-    os.kill(idle, signal.SIGSTOP)  # as if it was killed at the moment that it is given a run
+async def stopped_child(runner: PythonRunner) -> int:
+    """Stop a child that is idle, so that it is given runs and begins none."""
+    idle: int = result(await runner.run(pooled("who")))["pid"]
+    for _ in range(3):  # it is quick: others may wait in it
+        await runner.run(pooled("measures", text=""))
+    os.kill(idle, signal.SIGSTOP)
     await eventually(lambda: " T " in Path(f"/proc/{idle}/stat").read_text())
+    return idle
+
+
+async def test_a_run_that_its_child_has_not_begun_is_run_by_another(runner: PythonRunner) -> None:
+    idle = await stopped_child(runner)
     running = asyncio.create_task(runner.run(pooled("naps", seconds=0)))
     await asyncio.sleep(0.1)
 
     os.kill(idle, signal.SIGKILL)
 
     assert result(await running) != idle
+
+
+async def test_a_run_that_is_cancelled_before_its_child_begins_it_never_begins(
+    runner: PythonRunner, tmp_path: Path
+) -> None:
+    await stopped_child(runner)
+    asked = pooled("prints", number=1, begun=str(tmp_path / "begun"))
+    running = asyncio.create_task(runner.run(asked))
+    await asyncio.sleep(0.1)
+
+    assert runner.stop(asked.execution_id, StopReason.CANCELLED)
+
+    assert (await running).outcome.ending is Ending.CANCELLED
+    assert not (tmp_path / "begun").exists()
 
 
 async def test_runs_that_wait_for_others_in_a_child_are_run_once_whatever_kills_it(
@@ -160,6 +182,19 @@ async def test_runs_with_large_params_take_their_turn(runner: PythonRunner) -> N
     ran = await asyncio.gather(*(runner.run(pooled("measures", text="x" * n)) for n in sizes))
 
     assert [result(each) for each in ran] == sizes
+
+
+async def test_large_params_that_their_child_has_not_begun_reach_one_run_alone(
+    runner: PythonRunner,
+) -> None:
+    idle = await stopped_child(runner)
+    sizes = 300_000, 10, 20
+    asked = [asyncio.create_task(runner.run(pooled("measures", text="x" * n))) for n in sizes]
+    await asyncio.sleep(0.2)
+    os.kill(idle, signal.SIGCONT)
+
+    assert [result(await each) for each in asked] == [*sizes]
+    assert result(await runner.run(pooled("measures", text="x" * 200_000))) == 200_000
 
 
 async def test_a_run_that_takes_long_keeps_none_waiting_behind_it(runner: PythonRunner) -> None:

@@ -348,7 +348,7 @@ class PoolChild(KeptChild):
         if not runs or report is None:
             return
         first = runs[0]
-        if not has_begun and self._has_run:  # else whatever ends it so would end all others
+        if not (has_begun or self._signalled) and self._has_run:  # else whatever ends it so would end all others
             first.attempt.return_pipes()
             self._pool.put_back(runs)
             return
