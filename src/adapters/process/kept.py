@@ -248,6 +248,7 @@ class PoolChild(KeptChild):
         taken = [self.runs.pop() for _ in range(count)][::-1]
         for run in taken:
             run.child = None
+            run.attempt.return_pipes()  # the first as well, where the child has ended
         return taken
 
     def isolate(self) -> bool:
