@@ -349,7 +349,9 @@ class PoolChild(KeptChild):
         if not runs or report is None:
             return
         first = runs[0]
-        if not (has_begun or self._signalled) and self._has_run:  # else whatever ends it so would end all others
+        if (
+            not (has_begun or self._signalled) and self._has_run
+        ):  # else whatever ends it so would end all others
             first.attempt.return_pipes()
             self._pool.put_back(runs)
             return
@@ -439,16 +441,18 @@ class Pool:
             log.warning("%s", text, extra={"action": "pool.dirty"})
 
     def _hand_out(self) -> None:
-        while self._waiting:
-            run = self._waiting[0]
-            if not run.attempt.over.done():
-                child = self._free_child() or self._new_child() or self._quick_child(run)
-                if child is None:
-                    break
-                child.give(run)
-            self._waiting.popleft()
-        if not self._free and self._timer is None:
-            self._timer = self._loop.call_later(_MOMENT, self._look)
+        try:
+            while self._waiting:
+                run = self._waiting[0]
+                if not run.attempt.over.done():
+                    child = self._free_child() or self._new_child() or self._quick_child(run)
+                    if child is None:
+                        break
+                    child.give(run)
+                self._waiting.popleft()
+        finally:  # what no child could be had for is seen to then
+            if not self._free and self._timer is None:
+                self._timer = self._loop.call_later(_MOMENT, self._look)
 
     def _look(self) -> None:
         """Fork as many again as there are, if no run has ended or they wait; or else a spare."""
@@ -466,7 +470,9 @@ class Pool:
                 as_many = (have_begun and not was_freed) or (waits and takes_long)
                 for _ in range(min(len(self._children) if as_many else 0, len(waiting))):
                     self._new().give(waiting.popleft())
-            elif max(len(child.runs) for child in self._children) <= 1:  # none waits there either
+            elif (
+                max((len(child.runs) for child in self._children), default=0) <= 1
+            ):  # none waits there either
                 goes_on = False
                 if self._free_child(keep=True) is None:
                     self._free.append(self._new())
