@@ -13,6 +13,7 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
+from sqlalchemy import URL
 
 from tests.integration.shell import PROGRAM, Shell, clean_environment
 
@@ -243,6 +244,17 @@ def test_a_broken_row_is_listed_as_such_and_cannot_be_run(shell: Shell) -> None:
 
     assert (said.status, "its row is broken: timezone: unknown zone" in said.err) == (2, True)
     assert "broken: timezone" in shell("schedules").out
+
+
+def test_a_ledger_on_a_server_is_named_without_its_user_and_password(
+    empty: Shell, empty_mysql: URL
+) -> None:
+    url = empty_mysql.render_as_string(hide_password=False)
+
+    said = empty("db", "upgrade", CRON_DATABASE_URL=url)
+
+    assert f"//{empty_mysql.host}:{empty_mysql.port}/{empty_mysql.database} to " in said.out
+    assert str(empty_mysql.password) not in said.out + said.err
 
 
 def test_a_ledger_is_copied_while_somebody_writes_and_nothing_is_written_over(shell: Shell) -> None:

@@ -355,8 +355,11 @@ async def test_no_signal_but_kill_reaches_what_watches_over_it(
     assert sends.outcome.ending is innocent.outcome.ending is Ending.SUCCEEDED
 
 
-async def test_what_stops_it_costs_nobody_anything(
-    runner: PythonRunner, call: Call, monkeypatch: pytest.MonkeyPatch
+async def test_what_stops_it_costs_nobody_anything_and_is_said(
+    runner: PythonRunner,
+    call: Call,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(link, "EVERY", 0.2)
 
@@ -366,6 +369,7 @@ async def test_what_stops_it_costs_nobody_anything(
         )
 
     assert [ran.outcome.ending for ran in rans] == [Ending.SUCCEEDED] * 2
+    assert "warden.silent" in [record.__dict__.get("action") for record in caplog.records]
 
 
 async def test_no_descriptor_is_left_after_many_runs(runner: PythonRunner, call: Call) -> None:

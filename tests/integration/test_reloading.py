@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -16,12 +17,13 @@ from cronhare.domain.schedules.task import Task
 from cronhare.entrypoints.cli.starting import targets_for_alerts
 from cronhare.entrypoints.given import Named
 from cronhare.entrypoints.processes import embedded
-from cronhare.entrypoints.processes.reloading import Reloading
+from cronhare.entrypoints.processes.reloading import REFUSED_FOR, Reloading
 from cronhare.entrypoints.processes.scheduler import StandIn
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.signals import ForcedExit
 from cronhare.entrypoints.working import WorkingContainer
 from cronhare.ports import LedgerUnavailable
+from tests.frozen_clock import FrozenClock
 
 JOBS = """
 [tasks.{name}]
@@ -69,6 +71,9 @@ class House:
 
     def reload(self) -> None:
         asyncio.run(self._reloading.reload())
+
+    def lack_a_task(self) -> None:
+        asyncio.run(self._reloading.reload_if_changed())
 
     def _take(self, jobs: Sequence[JobsFile]) -> None:
         self.look()
@@ -276,3 +281,21 @@ def test_a_scheduler_begins_without_a_file_that_cannot_be_used(
 
     assert tower.targets == []
     assert f"{file} cannot be used, so its targets are not told of alerts from here" in caplog.text
+
+
+def test_a_refused_file_is_not_read_for_each_run_that_lacks_its_task_but_again_after_a_while(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = FrozenClock(datetime(2026, 3, 2, tzinfo=UTC))
+    house.container.clock.override(clock)
+    house.file.write_text("refused")
+    for _ in range(3):
+        house.lack_a_task()
+    refused = house.tasks
+
+    house.write("new")
+    clock.advance(timedelta(seconds=REFUSED_FOR))
+    house.lack_a_task()
+
+    assert (refused, house.tasks) == (["old"], ["new"])
+    assert caplog.text.count("Nothing was reloaded") == 1

@@ -1,6 +1,7 @@
 """`cronhare up`, as a newcomer starts and stops it."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from cronhare.adapters.sql.dialects.sqlite_file import occupy
 from tests.integration.shell import PROGRAM, Shell, clean_environment
 from tests.services.finding import free_port
 
@@ -144,6 +146,18 @@ def test_a_new_job_that_is_applied_beside_it_succeeds_at_its_first_attempt(
     first = shell("executions", "list", "--schedule", "new", "--json").json()[-1]
     assert (first["state"], first["attempt"]) == ("succeeded", 1)
     assert up.log.count(f"Reloaded {jobs}") == 1
+
+
+def test_it_is_refused_a_ledger_on_which_a_scheduler_works(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    jobs = write_slow(tmp_path, seconds=0.1)
+    scheduler = occupy(tmp_path / "cronhare.sqlite3", alone=False)  # as it does at its start
+    try:
+        up = shell("up", "--no-web", "--jobs", str(jobs))
+    finally:
+        os.close(scheduler)
+
+    assert (up.status, "a scheduler or a worker works on" in up.err) == (2, True)
 
 
 ELSEWHERE = "amqp://guest:guest@127.0.0.1:1/"

@@ -179,6 +179,13 @@ def test_who_does_not_end_a_request_is_sent_away_and_nobody_waits_for_him(
     assert "POST /schedulers: 500" not in caplog.messages
 
 
+def test_two_idempotency_keys_name_no_request(web: Site) -> None:
+    head = b"POST /schedulers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    keys = b"Content-Type: application/json\r\nIdempotency-Key: a\r\nIdempotency-Key: b\r\n"
+
+    assert web.send(head + keys + b"Content-Length: 2\r\n\r\n{}").startswith(b"HTTP/1.1 400 ")
+
+
 ASKED = b"GET /schedulers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 

@@ -1,6 +1,8 @@
 """Executions, failures, replays, and what else operators look at, over HTTP."""
 
+import threading
 from collections.abc import Iterator
+from pkgutil import resolve_name
 from typing import Any
 
 import attrs
@@ -345,3 +347,51 @@ def test_alerts_say_what_is_wrong_who_was_told_and_why_others_were_not(
         "bad-ends": "its events have no alert",
         "queues": "its alerts leave out failed",
     }
+
+
+def test_alerts_are_chosen_and_come_page_by_page(web: Site, ledger: Ledger) -> None:
+    late = alert(
+        Rule.NOT_FINISHED,
+        "late",
+        now=NOON,
+        value=90,
+        subject="books",
+        source="jobs.toml",
+        scheduler_id=7,
+    )
+    queues = [alert(Rule.QUEUE, "nobody", now=NOON, value=3, subject=f"q{n}") for n in "ab"]
+    hold(ledger, late, source="jobs.toml")
+    hold(ledger, *queues, FAILING)
+
+    first = web.get("/alerts?limit=3")
+    second = web.get(first.headers["link"].split(">")[0].strip("<"))
+
+    assert {each["rule"] for each in first.json()} == {"queue", "failed"}
+    assert [each["subject"] for each in second.json()] == ["books"]
+    assert "link" not in second.headers
+    assert [each["subject"] for each in web.get("/alerts?schedule=books").json()] == ["books"]
+    assert len(web.get("/alerts?severity=critical&rule=queue").json()) == 2
+    assert web.get("/alerts?rule=failed&schedule=books").json() == []
+
+
+@pytest.mark.parametrize(
+    ("path", "maker"),
+    [
+        ("/executions", "operations.as_json"),
+        ("/ui/executions", "page.rendering.Renderer.page"),
+    ],
+)
+def test_answers_are_made_in_threads_while_the_loop_goes_on(
+    web: Site, monkeypatch: pytest.MonkeyPatch, ledger: Ledger, path: str, maker: str
+) -> None:
+    ended(ledger, "s", "")
+    threads, make = list[str](), resolve_name(f"cronhare.entrypoints.web.{maker}")
+
+    def noted(*given: Any, **named: Any) -> Any:  # noqa: ANN401 - whatever it makes
+        threads.append(threading.current_thread().name)
+        return make(*given, **named)
+
+    monkeypatch.setattr(f"cronhare.entrypoints.web.{maker}", noted)
+
+    assert web.get(path).status == 200
+    assert {name.partition("_")[0] for name in threads} == {"web"}

@@ -69,6 +69,15 @@ def test_pages_are_linked_and_keep_what_was_asked_for(web: Site) -> None:
     assert (wrong.status, {"enable", "limit"} <= set(wrong.faults)) == (422, True)
 
 
+def test_it_is_switched_off_and_on(web: Site) -> None:
+    path = f"/schedulers/{create(web)['id']}"
+
+    answers = [web.post(f"{path}/{verb}", {}) for verb in ("disable", "enable")]
+
+    assert [answer.json()["status"] for answer in answers] == [False, True]
+    assert web.get(path).json()["status"] is True
+
+
 def test_what_a_jobs_file_says_of_a_schedule_may_be_said_here(web: Site) -> None:
     made = create(
         web,

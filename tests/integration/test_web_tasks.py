@@ -69,3 +69,10 @@ def test_all_faults_are_told_at_once(web: Site) -> None:
     asked = {"key": " 7", "delay": "1h", "at": "2026-03-02T13:00:00Z", "queue": "amq.x"}
 
     assert web.post("/tasks/shop:send/runs", asked).faults.keys() == {"key", "at", "queue"}
+
+
+def test_an_idempotency_key_is_as_good(web: Site, ledger: Ledger) -> None:
+    answers = [web.post("/tasks/shop:send/runs", {}, key="again") for _ in range(2)]
+
+    assert {answer.status for answer in answers} == {202}
+    assert len(ledger.executions()) == 1

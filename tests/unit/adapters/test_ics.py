@@ -234,6 +234,26 @@ def test_a_rule_that_would_be_followed_for_ever_is_refused(tmp_path: Path, rule:
         read(tmp_path, f"DTSTART:19700101T000000\nDURATION:PT1S\nRRULE:{rule}")
 
 
+@pytest.mark.parametrize(("march", "october"), [("", ""), ("BYHOUR=2;", "BYHOUR=3;")])  # as Notes
+def test_the_clocks_of_an_event_may_be_those_of_a_zone_in_the_file(
+    tmp_path: Path, march: str, october: str
+) -> None:
+    changes = "".join(
+        f"BEGIN:{kind}\nDTSTART:16010101T020000\nRRULE:FREQ=YEARLY;{hour}BYDAY=-1SU;BYMONTH={month}"
+        f"\nTZOFFSETFROM:{before}\nTZOFFSETTO:{after}\nEND:{kind}\n"
+        for kind, hour, month, before, after in (
+            ("DAYLIGHT", march, 3, "+0100", "+0200"),
+            ("STANDARD", october, 10, "+0200", "+0100"),
+        )
+    )
+    zone = f"BEGIN:VTIMEZONE\nTZID:Mine\n{changes}END:VTIMEZONE\n"
+    event = "DTSTART;TZID=Mine:20260701T100000\nDURATION:PT1H"
+
+    assert read(tmp_path, event, zone="UTC", zones=zone) == (
+        ("2026-07-01T08:00..2026-07-01T09:00", None),
+    )
+
+
 def test_the_calendar_that_ships_with_the_examples_can_be_read() -> None:
     path = Path(__file__).parents[3] / "examples/calendars/de-holidays.ics"
 

@@ -6,7 +6,9 @@ import pytest
 
 from cronhare.adapters.sql.access import SqlAuditStore
 from cronhare.application.administration.audit import AuditTrail
+from cronhare.application.administration.changing.runs import CannotPause
 from cronhare.application.administration.changing.schedules import NameTaken
+from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.reading.measures import AuditView
 from cronhare.domain.audit import MOST_ENTRIES, Action, Intent, Result
 from cronhare.domain.schedules.draft import ScheduleDraft
@@ -60,6 +62,18 @@ def test_each_change_says_who_made_it_from_what_to_what() -> None:
     assert [each.outcome for each in (run, off, again)] == ["done", "done", "unchanged"]
     assert cancelled.before == {"schedule": "nightly", "state": "claimed"}
     assert (cancelled.target, cancelled.after) == ("1", {"state": "cancelled"})
+
+
+def test_what_is_refused_before_anything_is_tried_leaves_no_entry() -> None:
+    house = House()
+    house.add("nightly")
+
+    with pytest.raises(NotFound):
+        house.administrator.switch(["nightly", "unknown"], on=False, actor=ADA)
+    with pytest.raises(CannotPause):
+        house.administrator.pause({"nightly": house.now}, reason=None, by=None, actor=ADA)
+
+    assert told(house) == []
 
 
 def test_what_the_table_refuses_is_an_entry_that_says_why() -> None:

@@ -25,6 +25,7 @@ from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.signals import ForcedExit, Shutdown
 from cronhare.entrypoints.vitals import (
     GOOD_FOR,
+    LONGEST_TURN,
     LOOK_AGAIN,
     LOOK_EVERY,
     MARGIN,
@@ -74,6 +75,17 @@ def test_a_loop_that_has_ended_or_not_begun_is_not_missed(watch: Stopwatch) -> N
     watch.seconds += 1e6
 
     assert turns.faults() == []
+
+
+def test_a_turn_may_wait_for_servers_but_not_for_ever(watch: Stopwatch) -> None:
+    turns, turn = Turns(), Turn("events", monotonic=watch)
+    turns.watch([turn])
+    turn.begin()
+
+    watch.seconds += LONGEST_TURN
+    assert turns.faults() == []
+    watch.seconds += 1
+    assert turns.faults() != []
 
 
 async def test_a_report_names_a_server_that_is_away_since_it_was_proven(
@@ -213,6 +225,16 @@ def test_at_a_loopback_address_no_page_asks_by_a_name_that_is_pointed_at_it() ->
         with asked.connect() as link:
             link.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
             assert b" 200 OK" in link.recv(1_024)
+
+
+def test_a_fault_of_ours_is_told_without_its_words_and_the_next_probe_is_answered() -> None:
+    def broken() -> list[str]:
+        raise RuntimeError("secret")
+
+    with serving(health=broken) as asked:
+        status, body = asked.get("/healthz")
+        assert (status, b"secret" in body) == (500, False)
+        assert asked.get("/readyz")[0] == 200
 
 
 @pytest.mark.parametrize(
