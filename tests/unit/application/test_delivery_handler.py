@@ -69,6 +69,17 @@ async def test_an_attempt_that_was_lost_here_ends_before_the_next_one_begins_her
     assert house.only.state is State.SUCCEEDED
 
 
+async def test_a_report_is_told_to_run_in_the_foreground() -> None:
+    seen = Seen()
+    house = House(script=seen)
+
+    await run(house, params='{"options_interface":{"delivery":{"instant":false,"to":"me"}}}')
+
+    assert seen.invocations[0].params == {
+        "options_interface": {"delivery": {"instant": True, "to": "me"}}
+    }
+
+
 async def test_the_schedules_own_timeout_goes_before_the_tasks() -> None:
     seen = Seen()
     house = House(script=seen)

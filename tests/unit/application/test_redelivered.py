@@ -146,6 +146,26 @@ def report(house: House) -> None:
     SqlNodeStore(house.engine, house.clock).report(node, kept_for=PRESUMED_DEAD_AFTER)
 
 
+async def test_one_that_waits_for_the_ledger_keeps_no_other_that_came_again_from_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(foreign, "LONGEST_TURN", 0.01)
+    house = House()
+    strange(house)
+    strange(house, "innocent")
+    await dies_of_it(house, "ant-10")  # so both come again
+    house.sql("DELETE FROM RedeliveryHold")
+
+    _, taking = await taken_by(house, "ant-11")
+    await asyncio.sleep(0.1)
+
+    async with asyncio.timeout(30):  # if it died after that, it were not of them
+        while house.sql("SELECT * FROM RedeliveryHold"):  # noqa: ASYNC110 - rows tell nobody
+            await asyncio.sleep(0.02)
+    for task in taking:
+        task.cancel()
+
+
 class Silent(Inline):
     """A ledger that is asked, and gives no answer."""
 
