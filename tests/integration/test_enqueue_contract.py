@@ -11,8 +11,10 @@ from typing import Any
 
 import attrs
 import pytest
-from sqlalchemy import URL, Engine, create_engine, text
+from pymysql import OperationalError
+from sqlalchemy import URL, Engine, create_engine, event, text
 
+from cronhare.adapters.sql import enqueue
 from cronhare.application.administration.changing.enqueue import CannotEnqueue, Enqueuer
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.domain.execution import Execution, State
@@ -21,6 +23,7 @@ from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.keys import LONGEST_OWN_KEY
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import LONGEST_LANE_DELAY
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.claims import Enqueued, OtherDatabase
 from tests.integration.ledgers import HOUR, MINUTE, SECOND, Ledger, Shell, at_once
 
@@ -279,6 +282,28 @@ def test_a_session_that_the_server_has_ended_is_opened_again(shop: Shop) -> None
 
     assert shop.program.seen(id_).state is State.CLAIMED
     assert id_ in shop.program.bell.rung
+
+
+@pytest.mark.parametrize("database", ["mysql"], indirect=True)
+@pytest.mark.integration
+def test_a_run_that_cannot_be_looked_at_after_its_insert_may_be_there(
+    database_ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(enqueue, "_TELLING", {})  # MySQL's INSERT tells nothing
+    program = Program(database_ledger)
+    store: Any = database_ledger.enqueueing
+    program.one("order-6")
+
+    @event.listens_for(store._database._autocommitting, "before_cursor_execute")
+    def _stop(_: object, __: object, statement: str, *___: object) -> None:
+        if statement.startswith("SELECT execution_key"):
+            raise OperationalError(1317, "Query execution was interrupted")
+
+    with pytest.raises(LedgerUnavailable) as raised:
+        program.one("order-7")
+
+    assert len(database_ledger.executions()) == 2
+    assert not raised.value.changed_nothing
 
 
 def test_a_run_commits_with_the_callers_rows(shop: Shop) -> None:

@@ -131,7 +131,7 @@ class Database:
             try:
                 with self._undone(doing, writing=True):
                     yield connection
-            except TransactionRolledBack as error:
+            except LedgerUnavailable as error:  # the statement before may be committed
                 error.changed_nothing = isinstance(error, Locked)
                 raise
 
