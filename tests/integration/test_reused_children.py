@@ -2,13 +2,16 @@
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import signal
+import socket
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import attrs
 import pytest
@@ -138,6 +141,20 @@ async def test_a_run_that_its_child_has_not_begun_is_run_by_another(runner: Pyth
     os.kill(idle, signal.SIGKILL)
 
     assert result(await running) != idle
+
+
+async def test_a_run_that_no_child_could_be_forked_for_is_begun_once_one_can(
+    runner: PythonRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    idle = await stopped_child(runner)
+    with monkeypatch.context() as full:
+        full.setattr(socket, "socketpair", Mock(side_effect=OSError(errno.EMFILE, "full")))
+        running = asyncio.create_task(runner.run(pooled("measures", text="x")))
+        await asyncio.sleep(0.1)
+        os.kill(idle, signal.SIGKILL)
+        await asyncio.sleep(0.2)
+
+    assert result(await asyncio.wait_for(running, 10)) == 1
 
 
 async def test_a_run_that_is_cancelled_before_its_child_begins_it_never_begins(
