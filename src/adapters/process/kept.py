@@ -349,9 +349,8 @@ class PoolChild(KeptChild):
         if not runs or report is None:
             return
         first = runs[0]
-        if (
-            not (has_begun or self._signalled) and self._has_run
-        ):  # else whatever ends it so would end all others
+        if self._has_run and not has_begun and not self._signalled:
+            # Without a run before, whatever ended it so would end all others.
             first.attempt.return_pipes()
             self._pool.put_back(runs)
             return
@@ -470,9 +469,7 @@ class Pool:
                 as_many = (have_begun and not was_freed) or (waits and takes_long)
                 for _ in range(min(len(self._children) if as_many else 0, len(waiting))):
                     self._new().give(waiting.popleft())
-            elif (
-                max((len(child.runs) for child in self._children), default=0) <= 1
-            ):  # none waits there either
+            elif all(len(child.runs) <= 1 for child in self._children):  # none waits there either
                 goes_on = False
                 if self._free_child(keep=True) is None:
                     self._free.append(self._new())
