@@ -37,12 +37,13 @@ FULL_COMPARISON: Final = timedelta(minutes=10)
 #: A claim that is no later counts as on time: after a short stall runs are late, not missed.
 GRACE = timedelta(seconds=60)
 
-#: A replica that cannot publish leaves due instants so long to those that can. Its own claim is
-#: still on time: see the graces.
+#: A replica that cannot publish leaves due instants to the others for so long. That is shorter than
+#: any grace, so its own claim is still on time.
 HEAD_START = timedelta(seconds=10)
 
-#: Of an interval the grace is one period, and so long at least: a stall of a minute shall not have
-#: a schedule that is due each second run sixty times at once, and a head start not make it miss.
+#: The grace of an interval schedule is its period, but at least this long, so that a head start
+#: does not make it miss. With `GRACE` instead, a one-minute stall of a schedule that is due each
+#: second would cause sixty runs at once.
 SHORTEST_GRACE = HEAD_START + timedelta(seconds=5)
 
 #: The most missed instants that are counted; of more only the first and the latest are known.
