@@ -69,8 +69,9 @@ class House:
 @pytest.fixture
 def house(on_sqlite: Settings) -> Iterator[House]:
     container = Container(settings=on_sqlite)
-    # What the ledger is given happened a while ago: it lets minutes pass.
-    ledger = sql_ledger(FrozenClock(container.claims().now() - HOUR), container.engine())
+    # What the ledger is given happened a while ago, and within an hour: it lets minutes pass.
+    began = (container.claims().now() - HOUR).replace(minute=0, second=0, microsecond=0)
+    ledger = sql_ledger(FrozenClock(began), container.engine())
     with site(container) as web:
         yield House(web, ledger)
 
