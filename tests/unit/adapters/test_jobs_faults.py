@@ -2,6 +2,9 @@ from collections.abc import Callable
 
 import pytest
 
+from cronhare.adapters.jobs.reader import beyond_toml
+from cronhare.domain.schedules.catalog import DEEPEST
+
 TASK = '[tasks.t]\nid = 1\ncommand = ["true"]\n'
 
 Faults = Callable[[str | bytes], list[str]]
@@ -145,6 +148,19 @@ def test_a_task_that_cannot_be_says_what_is_wrong_and_what_is_allowed(
             'schedule = "@daily"\nstarts_at = 2026-02-01T00:00:00Z\nends_at = 2026-01-01T00:00:00Z',
             "ends_at: lies before starts_at",
         ),
+        ('date_time = 2026-03-29T02:30:00\ntimezone = "Europe/Berlin"', "2026-03-29"),
+        ("date_time = 2026-03-29", "date_time: 2026-03-29 has no time; write 2026-03-29T00:00:00"),
+        ('date_time = "2026-03-29"', "date_time: 2026-03-29 has no time"),
+        ("date_time = 07:30:00", 'is no date-time; write "2025-12-15T15:00:00Z"'),
+        ("date_time = 5", "date_time: 5 is no date-time"),
+        ('date_time = "tomorrow"', 'date_time: "tomorrow" is no date-time'),
+        (f'date_time = "{"1" * 100}"', "11... is no date-time"),
+        ('date_time = "2027-01-01x00:00"', "is no date-time"),
+        ('date_time = "2027-01-01\\u000000:00"', "is no date-time"),
+        (f'schedule = "@daily"\nends_at = "2027-01-01T00:00:00.{"0" * 30}Z"', "is no date-time"),
+        ("date_time = 0001-01-01T00:00:00+14:00", "too close to the edge of the calendar"),
+        ("date_time = 9999-12-31T23:59:59", "too close to the edge of the calendar"),
+        ('schedule = "@daily"\nstarts_at = true', "starts_at: true is no date-time"),
     ],
 )
 def test_a_schedule_that_cannot_be_says_what_is_wrong_and_what_is_allowed(
@@ -232,3 +248,97 @@ def test_a_file_that_is_no_toml_says_where(
 )
 def test_tables_of_the_wrong_shape_are_told(faults: Faults, content: str, fault: str) -> None:
     assert fault in faults(content)
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ('topic = "a"\ntask = "t"', "topic: a schedule names a task or a topic, not both"),
+        ('topic = "a"\nparams = {}', "params: of an event are its payload: call them so"),
+        ('task = "t"\npayload = {}', "payload: is for a topic; a task has params"),
+        ('topic = "a"\npayload = [1]', "payload: must be a table, which listeners are given"),
+        ('topic = "a"\npayload = { a = nan }', "payload.a: nan is no number in JSON"),
+        ('topic = "a b"', 'topic: "a b" is not a topic: letters, digits, and . _ : / -'),
+        (f'topic = "{"t" * 256}"', "is not a topic: letters, digits"),
+        ('topic = "orders.*"', 'topic: "orders.*" is not a topic'),
+        ('topic = ""', 'topic: "" is not a topic'),
+        ('topic = "a\\u0000"', "is not a topic"),
+        ('topic = "a"\nno_listener = "never"', 'no_listener: "never" is not one of "complete"'),
+        ('task = "t"\nno_listener = "fail"', "no_listener: is for a topic, or for a task of"),
+    ],
+)
+def test_what_does_not_go_together_with_a_topic_is_told(
+    faults: Faults, fields: str, fault: str
+) -> None:
+    [said] = faults(f'{TASK}[schedules.s]\nschedule = "@daily"\n{fields}\n')
+
+    assert fault in said
+
+
+def test_one_task_of_a_file_listens_to_a_topic(faults: Faults) -> None:
+    both = f'{TASK}topics = ["a", "b"]\n[tasks.u]\ncommand = ["true"]\ntopics = ["b"]\n'
+
+    assert faults(both) == ["tasks.u: topics: tasks.t listens to b already; give each its own"]
+
+
+URL = 'url = "https://shop.example/hook?key=SECRET"'
+
+
+def headers(letter: str, many: int) -> str:
+    return ", ".join(f'{letter}{n} = "V"' for n in range(many))
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ('type = "report"', ["command: is missing; give a command, a url, python, or remind"]),
+        ('command = ["true"]\nmethod = "GET"', ["method: is for a url; this task has none"]),
+        (f'{URL}\ncommand = ["true"]', ["command: is for a command; this task has a url"]),
+        (f'{URL}\nmethod = "CONNECT"', ['method: "CONNECT" is not one of']),
+        (
+            f'{URL}\nheaders = {{ Host = "x", "a b" = "x" }}',
+            ["'Host' frames the message", "'a b' is no header's name"],
+        ),
+        (f'{URL}\nheaders = {{ X = "a\\r\\nHost: b" }}', ["headers.X: has a line end"]),
+        (f'{URL}\nheaders = {{ cron-fence = "1" }}', ["cron-fence is said by cronhare itself"]),
+        (f'{URL}\nheaders = {{ {"n" * 129} = "1" }}', ["is no header's name"]),
+        (f'{URL}\nheaders = {{ X = "{"v" * 8_193}" }}', ["headers.X: is longer than 8,192"]),
+        (
+            f"{URL}\nheaders = {{ {headers('A', 20)} }}\nheaders_env = {{ {headers('B', 37)} }}",
+            ["headers: 57 with those of headers_env: 56 are allowed"],
+        ),
+        (f'{URL}\nheaders_env = {{ X = "a-b" }}', ["headers_env.X: 'a-b' cannot name"]),
+        (
+            f'{URL}\nheaders = {{ X = "1" }}\nheaders_env = {{ x = "X" }}',
+            ["'x' is given twice"],
+        ),
+        (f"{URL}\nsuccess = [99, true]", ["99 is no status", "True is no status"]),
+        (f"{URL}\nsuccess = []", ["success: a list such as"]),
+        (f'{URL}\nsuccess = "2xx"', ["success: a list such as"]),
+        ('url = "file:///etc/passwd"', ["url: must be like"]),
+        ('url = "https://user:SECRET@shop.example/"', ["url: "]),
+    ],
+)
+def test_what_cannot_be_a_request_is_refused(faults: Faults, content: str, told: list[str]) -> None:
+    said = faults(f"[tasks.t]\n{content}\n")
+
+    assert len(said) == len(told)
+    assert all(part in fault for part, fault in zip(told, said, strict=True)), said
+    assert "SECRET" not in " ".join(said)
+
+
+def _nested(inmost: object, depth: int) -> object:
+    for _ in range(depth):
+        inmost = [inmost]
+    return inmost
+
+
+def test_a_value_beyond_the_limits_is_named_by_its_place() -> None:
+    content: dict[str, object] = {"a": {"b": [1, 2**63]}, "c": -(2**63) - 1, "d": True}
+
+    assert [path for path, _ in beyond_toml(content)] == [(".a", ".b", "[1]"), (".c",)]
+
+
+@pytest.mark.parametrize(("depth", "faults"), [(DEEPEST - 1, 0), (DEEPEST, 1), (900, 1)])
+def test_what_lies_too_deep_is_told_once_and_not_looked_into(depth: int, faults: int) -> None:
+    assert len(list(beyond_toml({"a": _nested(1, depth)}))) == faults

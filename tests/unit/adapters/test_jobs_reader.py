@@ -5,8 +5,11 @@ from pathlib import Path, PurePath
 import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, read_jobs
+from cronhare.domain.addresses import WebAddress
 from cronhare.domain.retries.policy import Backoff, RetryPolicy
+from cronhare.domain.schedules.catalog import NoListener, ref_of_topic
 from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.http_call import HttpCall
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.task import Task, TaskPolicy, TaskRef, assigned_number
 
@@ -27,9 +30,6 @@ retry = { attempts = 4, backoff = { type = "exponential", delay = 30000 } }
 TASK = '[tasks.t]\nid = 1\ncommand = ["true"]\n'
 
 Read = Callable[[str | bytes], JobsFile]
-
-
-Faults = Callable[[str | bytes], list[str]]
 
 
 def one(read: Read, fields: str) -> ScheduleDraft:
@@ -134,9 +134,6 @@ def test_every_field_of_a_schedule_is_carried_over(read: Read) -> None:
     )
 
 
-# Moments
-
-
 @pytest.mark.parametrize(
     ("fields", "hour"),
     [
@@ -170,34 +167,6 @@ def test_a_wall_time_that_comes_twice_means_the_first_unless_told(
     assert draft.date_time == datetime(2026, 10, 25, hour, 30, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("fields", "fault"),
-    [
-        ('date_time = 2026-03-29T02:30:00\ntimezone = "Europe/Berlin"', "2026-03-29"),
-        ("date_time = 2026-03-29", "date_time: 2026-03-29 has no time; write 2026-03-29T00:00:00"),
-        ('date_time = "2026-03-29"', "date_time: 2026-03-29 has no time"),
-        ("date_time = 07:30:00", 'is no date-time; write "2025-12-15T15:00:00Z"'),
-        ("date_time = 5", "date_time: 5 is no date-time"),
-        ('date_time = "tomorrow"', 'date_time: "tomorrow" is no date-time'),
-        (f'date_time = "{"1" * 100}"', "11... is no date-time"),
-        ('date_time = "2027-01-01x00:00"', "is no date-time"),
-        ('date_time = "2027-01-01\\u000000:00"', "is no date-time"),
-        (f'schedule = "@daily"\nends_at = "2027-01-01T00:00:00.{"0" * 30}Z"', "is no date-time"),
-        ("date_time = 0001-01-01T00:00:00+14:00", "too close to the edge of the calendar"),
-        ("date_time = 9999-12-31T23:59:59", "too close to the edge of the calendar"),
-        ('schedule = "@daily"\nstarts_at = true', "starts_at: true is no date-time"),
-    ],
-)
-def test_a_moment_that_cannot_be_says_why(faults: Faults, fields: str, fault: str) -> None:
-    [said] = faults(f'{TASK}[schedules.s]\ntask = "t"\n{fields}\n')
-
-    assert said.startswith("schedules.s: ")
-    assert fault in said
-
-
-# Running at the start
-
-
 def test_schedules_that_run_at_the_start_are_named(read: Read) -> None:
     jobs = read(f'{TASK}[schedules.s]\ntask = "t"\non_start = true\n')
 
@@ -223,9 +192,6 @@ def test_a_file_may_say_under_which_name_it_is_remembered(tmp_path: Path) -> Non
     path.write_text("")
 
     assert (named.source, read_jobs(path, policy=RetryPolicy()).source) == ("shop", "jobs.toml")
-
-
-# Names and numbers
 
 
 def test_a_task_without_an_id_has_one_that_is_its_sources_and_names(read: Read) -> None:
@@ -267,3 +233,51 @@ def test_a_type_may_be_a_name_of_ones_own(read: Read) -> None:
     [task] = read('[tasks.t]\ntype = "data-import"\nid = 7\ncommand = ["true"]\n').tasks
 
     assert (task.ref, task.label) == (TaskRef("data-import", 7), "Data-import:T")
+
+
+def test_a_schedule_names_a_topic_with_a_payload_and_a_task_listens(
+    read: Read,
+) -> None:
+    file = read(
+        """
+        [tasks.charge]
+        command = ["./charge"]
+        topics = ["orders.due", "orders.overdue", "orders.due"]
+
+        [schedules.due]
+        topic = "orders.due"
+        payload = { order = 7 }
+        no_listener = "fail"
+        date_time = 2026-05-01T08:00:00
+        timezone = "Europe/Berlin"
+        """
+    )
+
+    [task], [draft] = file.tasks, file.drafts
+    assert task.topics == ("orders.due", "orders.overdue")
+    assert (draft.topic, draft.params) == ("orders.due", '{"order":7}')
+    assert (draft.no_listener, draft.task_name) == (NoListener.FAIL, None)
+    assert draft.task == ref_of_topic("orders.due")
+
+
+def test_a_task_may_be_a_request(read: Read) -> None:
+    [task] = read(
+        """
+[tasks.t]
+url = "https://shop.example/hook?key=SECRET"
+method = "PUT"
+headers = { Accept = "text/plain" }
+headers_env = { Authorization = "SHOP_TOKEN" }
+success = ["2xx", 304]
+timeout = "20s"
+"""
+    ).tasks
+
+    assert task.command == ()
+    assert task.http == HttpCall(
+        address=WebAddress.parse("https://shop.example/hook?key=SECRET"),
+        method="PUT",
+        headers={"Accept": "text/plain"},
+        headers_env={"Authorization": "SHOP_TOKEN"},
+        success=frozenset({*range(200, 300), 304}),
+    )

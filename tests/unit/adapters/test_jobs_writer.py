@@ -1,15 +1,19 @@
 """Writing a jobs file: what is read again is what was written."""
 
 import string
+import tomllib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cronhare.adapters.jobs.reader import JobsFile, read_jobs_text
 from cronhare.adapters.jobs.writer import WrittenJobs, write_jobs
+from cronhare.adapters.toml_writing import Value, write_table
 from cronhare.domain.cron import Fold, Gap
 from cronhare.domain.retries.policy import Backoff, BackoffType, RetryPolicy
 from cronhare.domain.schedules.conditions import CalendarDraft, Conditions
@@ -159,3 +163,25 @@ def test_calendars_are_written_with_their_days_and_what_these_are_called() -> No
     assert read(written).calendars == (named, plain)
     assert 'days = { 12-25 = "Xmas", 01-01 = "" }' in written.text
     assert list(written.left_out) == ["calendars.UPPER"]
+
+
+TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]))
+TOML_VALUE = st.one_of(
+    TEXT,
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.lists(TEXT).map(tuple),
+    st.dictionaries(TEXT, TEXT),
+)
+
+
+@given(path=st.lists(TEXT, min_size=1, max_size=3), values=st.dictionaries(TEXT, TOML_VALUE))
+def test_what_is_written_reads_back(path: list[str], values: dict[str, Value]) -> None:
+    written = write_table(tuple(path), values)
+
+    read = tomllib.loads(written)
+    for part in path:
+        read = read[part]
+    assert read == {
+        key: list(value) if isinstance(value, tuple) else value for key, value in values.items()
+    }

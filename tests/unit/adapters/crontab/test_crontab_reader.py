@@ -1,6 +1,20 @@
-import pytest
+"""Reading the lines of a crontab as Debian's cron does."""
 
-from cronhare.adapters.crontab.reader import CrontabKind, Entry, Setting, Unreadable, read_crontab
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cronhare.adapters.crontab.reader import (
+    Crontab,
+    CrontabKind,
+    Entry,
+    Setting,
+    Unreadable,
+    as_argv,
+    guess_kind,
+    read_crontab,
+    split_command,
+)
 
 
 def read_entry(text: str, kind: CrontabKind = CrontabKind.USER) -> Entry:
@@ -102,3 +116,112 @@ def test_what_a_reader_should_know_of_a_line_is_told(text: str, oddity: str) -> 
     (told,) = entry.oddities
     assert oddity in told
     assert "\r" not in entry.command
+
+
+USER_TEXT = "MAILTO=ada\n# m h  dom mon dow   command\n0 5 * * * tar -czf home.tgz /home\n"
+SYSTEM_TEXT = "0 5 * * * root tar -czf home.tgz /home\n"
+
+
+@pytest.mark.parametrize("name", ["/etc/crontab", "/etc/cron.d/php", "backup/etc/cron.d/php"])
+def test_the_system_places_hold_system_crontabs(name: str) -> None:
+    assert guess_kind(name, USER_TEXT) is CrontabKind.SYSTEM
+
+
+@pytest.mark.parametrize("name", ["/var/spool/cron/crontabs/ada", "/var/spool/cron/ada"])
+def test_the_spool_holds_user_crontabs(name: str) -> None:
+    assert guess_kind(name, SYSTEM_TEXT) is CrontabKind.USER
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (USER_TEXT, CrontabKind.USER),
+        (SYSTEM_TEXT, CrontabKind.SYSTEM),
+        ("@daily root run\n17 * * * * www-data run\n", CrontabKind.SYSTEM),
+        ("@daily root run\n17 * * * * backup --now\n", CrontabKind.USER),
+        ("PATH=/bin\n", CrontabKind.USER),
+        ("", CrontabKind.USER),
+    ],
+)
+def test_elsewhere_the_text_decides(text: str, kind: CrontabKind) -> None:
+    assert guess_kind("crontab", text) is kind
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "owner"),
+    [
+        ("/var/spool/cron/crontabs/ada", CrontabKind.USER, "ada"),
+        ("/home/ada/crontab", CrontabKind.USER, None),
+        ("/etc/crontab", CrontabKind.SYSTEM, None),
+    ],
+)
+def test_a_file_of_the_spool_is_named_after_its_owner(
+    name: str, kind: CrontabKind, owner: str | None
+) -> None:
+    assert Crontab(name=name, text="", kind=kind).owner == owner
+
+
+@pytest.mark.parametrize(
+    ("text", "command", "stdin"),
+    [
+        ("echo plain", "echo plain", None),
+        (r"date +\%d", "date +%d", None),
+        (r"date +\%Y-\%m >> log", "date +%Y-%m >> log", None),
+        ("cat%one%two", "cat", "one\ntwo\n"),
+        ("cat%one%", "cat", "one\n"),
+        ("cat%%", "cat", "\n"),
+        ("cat%", "cat", ""),
+        (r"cat%100\% sure", "cat", "100% sure\n"),
+        (r"cat%a\b\\c", "cat", "a\\b\\\\c\n"),
+        (r"echo a\nb", r"echo a\nb", None),
+        (r"echo a\\b", r"echo a\b", None),
+        (r"echo \\%x", "echo \\", "x\n"),
+        ("echo \\", "echo \\", None),
+    ],
+)
+def test_the_first_percent_ends_the_command(text: str, command: str, stdin: str | None) -> None:
+    assert split_command(text) == (command, stdin)
+
+
+def read_as_debian_does(text: str) -> tuple[str, str | None]:
+    """Follow do_command.c of Debian's cron 3.0pl1 character by character."""
+    command, escaped = "", False
+    for index, char in enumerate(text):
+        if escaped and char in "%\\":
+            command = command[:-1] + char
+            escaped = False
+        elif not escaped and char == "%":
+            return command, feed_as_debian_does(text[index + 1 :])
+        else:
+            command += char
+            escaped = not escaped and char == "\\"
+    return command, None
+
+
+def feed_as_debian_does(text: str) -> str:
+    fed, escaped = "", False
+    for char in text:
+        if escaped and char != "%":
+            fed += "\\"
+        written = "\n" if char == "%" and not escaped else char
+        escaped = written == "\\"
+        if not escaped:
+            fed += written
+    fed += "\\" if escaped else ""
+    return fed + "\n" if fed and not fed.endswith("\n") else fed
+
+
+@settings(max_examples=300)
+@given(st.text(alphabet="ab \\%", max_size=12))
+def test_percent_and_backslash_mean_what_they_mean_to_debians_cron(text: str) -> None:
+    assert split_command(text) == read_as_debian_does(text)
+
+
+def test_input_is_piped_to_the_commands_own_shell() -> None:
+    argv = as_argv("wc -l # count", "it's\n\n$HOME\n", "/usr/bin/fish")
+
+    assert argv == (
+        "/bin/sh",
+        "-c",
+        r"""printf '%s\n' 'it'"'"'s' '' '$HOME' | exec /usr/bin/fish -c 'wc -l # count'""",
+    )
