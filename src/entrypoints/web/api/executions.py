@@ -107,7 +107,7 @@ class Executions(Resource):
         refuses=(409,),
     )
     def cancel_execution(self, execution_id: Id, call: Call) -> Reply[ExecutionWithAttempts]:
-        """Ask for its end, whether it waits or runs."""
+        """Ask a waiting or running execution to end."""
         administrator = self._container.administrator()
         state = administrator.cancel(execution_id, actor=call.actor)
         view = self._container.queries().execution(execution_id)
@@ -155,7 +155,7 @@ class Counts(Resource):
     def count_executions(
         self, query: CountedExecutions, call: Call
     ) -> Reply[Sequence[ExecutionCountView]]:
-        """Count the runs that were claimed, without skipped ones, as far as the ledger has them."""
+        """Count the runs that were claimed, without skipped ones."""
         groups = _groups(query.by)
         if wrong := [each.value for each in groups if each in OF_FAILURES]:
             raise invalid_request([Fault("by", f"{wrong[0]}: only failures have one")])

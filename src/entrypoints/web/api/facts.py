@@ -62,12 +62,12 @@ class Work(Resource):
 
     @operates("/nodes/{name}/drain", "it takes no more work", refuses=(409,))
     def drain_node(self, name: Named, call: Call) -> Reply[NodeView]:
-        """Let a worker take no more work; it finishes what it has, and stays."""
+        """Give a worker no more work; it finishes what it has, and stays."""
         return Reply(self._container.node_desk().drain(name, actor=call.actor))
 
     @operates("/nodes/{name}/undrain", "it takes work again", refuses=(409,))
     def undrain_node(self, name: Named, call: Call) -> Reply[NodeView]:
-        """Let a worker take work again."""
+        """Give a worker work again."""
         return Reply(self._container.node_desk().undrain(name, actor=call.actor))
 
     @operates("/nodes/{name}/forget", "what was known of it", refuses=(409,))

@@ -317,13 +317,13 @@ class Replays(Resource):
         refuses=(409,),
     )
     def cancel_replay(self, replay_id: Id, call: Call) -> Reply[ReplayView]:
-        """Let nothing of it begin any more; what has begun goes on."""
+        """Begin no more runs of it; what has begun goes on."""
         replays, actor = self._container.replays(), call.actor
         return _going_on(replays.stop(replay_id, author=actor.name, actor=actor))
 
     @operates("/replays/{replay_id}/resume", "it goes on", is_tagged=True, refuses=(409,))
     def resume_replay(self, replay_id: Id, call: Call) -> Reply[ReplayView]:
-        """Let a stopped one go on, to its end: its canary and `stop_at` hold no more."""
+        """Go on with a stopped one to its end, without canary and `stop_at`."""
         replays = self._container.replays()
         return _going_on(replays.resume(replay_id, actor=call.actor))
 

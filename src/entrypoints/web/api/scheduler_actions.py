@@ -41,7 +41,7 @@ class SchedulerSwitches(Resource):
     def pause_scheduler(
         self, scheduler_id: Id, body: PauseRequest, call: Call
     ) -> Reply[SchedulerView]:
-        """Let no due instant run until a time, or until a resume; each is recorded as skipped."""
+        """Skip each due instant until a time, or until a resume."""
         view, faults = self._container.queries().schedule_with_id(scheduler_id), list[Fault]()
         until = read_moment("until", body.until, find_zone(view.timezone or "UTC"), faults)
         if faults:
@@ -63,12 +63,12 @@ class SchedulerSwitches(Resource):
 
     @administers("POST", "/schedulers/{scheduler_id}/enable", "the schedule, as it is now")
     def enable_scheduler(self, scheduler_id: Id, call: Call) -> Reply[SchedulerView]:
-        """Let it be due again, from now on."""
+        """Enable a schedule; it is due from now on."""
         return self._switch(scheduler_id, call, on=True)
 
     @administers("POST", "/schedulers/{scheduler_id}/disable", "the schedule, as it is now")
     def disable_scheduler(self, scheduler_id: Id, call: Call) -> Reply[SchedulerView]:
-        """Let no instant be due until it is enabled; what runs goes on."""
+        """Disable a schedule; what runs goes on."""
         return self._switch(scheduler_id, call, on=False)
 
     def _switch(self, scheduler_id: int, call: Call, *, on: bool) -> Reply[SchedulerView]:

@@ -108,7 +108,7 @@ class Schedulers(Resource):
     def put_scheduler(
         self, name: Text, call: Call, if_match: str | None, if_none_match: str | None
     ) -> Reply[SchedulerView]:
-        """Make a schedule with this name and body, or make the one that there is say that alone.
+        """Create the schedule of this name, or replace it.
 
         Asked again it changes nothing. With `If-Match` it only changes what was seen, with
         `If-None-Match: *` it only creates.
@@ -138,7 +138,7 @@ class Schedulers(Resource):
     def delete_named_scheduler(
         self, name: Text, query: HowToDelete, call: Call, if_match: str | None
     ) -> Reply[None]:
-        """Delete a schedule by its name, as by its id."""
+        """Delete a schedule by its name."""
         found = self._container.queries().schedule(name)
         return self.delete_scheduler(found.id, query, call, if_match)
 
