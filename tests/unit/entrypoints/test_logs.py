@@ -5,6 +5,7 @@ import json
 import logging
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -21,14 +22,30 @@ def line(level: int, text: str, *, at: float = NOON, colours: bool = False, **ex
     return TextFormatter(colours=colours).format(record)
 
 
-def test_a_line_reads_as_the_original_wrote_it() -> None:
-    context = {"type": "report", "id": 25, "scheduler_id": 16}
+TASK = {"type": "report", "id": 25, "scheduler_id": 16}
+BRACKETED = "[type=report, id=25, scheduler_id=16"
 
-    said = line(logging.INFO, "Processing task", context=context)
 
-    assert said == (
-        "2025-12-12T12:00:00.000Z [INFO] [type=report, id=25, scheduler_id=16] Processing task"
-    )
+@pytest.mark.parametrize(
+    ("level", "text", "extra", "read"),
+    [
+        (logging.INFO, "Processing task", {"context": TASK}, f"[INFO] {BRACKETED}] "),
+        (logging.WARNING, "Scheduling retry 1/3", {"context": TASK}, f"[WARN] {BRACKETED}] "),
+        (
+            logging.INFO,
+            "hello",
+            {
+                "child": "Report:RefreshUserToken:12345",
+                "context": {"execution": 99, "attempt": 2, "schedule": "nightly"},
+            },
+            "[Report:RefreshUserToken:12345] [execution=99, attempt=2, schedule=nightly] ",
+        ),
+    ],
+)
+def test_a_line_reads_as_the_original_wrote_it(
+    level: int, text: str, extra: dict[str, Any], read: str
+) -> None:
+    assert line(level, text, **extra) == f"2025-12-12T12:00:00.000Z {read}{text}"
 
 
 def test_a_line_about_an_execution_joins_it_to_the_ledger_and_to_a_node() -> None:
@@ -36,23 +53,11 @@ def test_a_line_about_an_execution_joins_it_to_the_ledger_and_to_a_node() -> Non
     formatter.node = "ant-7"
     record = logging.LogRecord("cronhare.x", logging.INFO, "file", 1, "Processing task", (), None)
     record.created = NOON
-    task = {"type": "report", "id": 25, "scheduler_id": 16}
-    record.__dict__["context"] = {**task, "execution": 99, "attempt": 2, "schedule": "nightly"}
+    record.__dict__["context"] = {**TASK, "execution": 99, "attempt": 2, "schedule": "nightly"}
 
     assert formatter.format(record) == (
         "2025-12-12T12:00:00.000Z [INFO] [type=report, id=25, scheduler_id=16, execution=99, "
         "attempt=2, schedule=nightly, node=ant-7] Processing task"
-    )
-
-
-def test_a_childs_line_begins_as_the_original_and_says_whose_it_is() -> None:
-    place = {"execution": 99, "attempt": 2, "schedule": "nightly"}
-
-    said = line(logging.INFO, "hello", child="Report:RefreshUserToken:12345", context=place)
-
-    assert said == (
-        "2025-12-12T12:00:00.000Z [Report:RefreshUserToken:12345] "
-        "[execution=99, attempt=2, schedule=nightly] hello"
     )
 
 
@@ -182,27 +187,13 @@ def test_what_waits_is_written_when_the_process_exits() -> None:
 
 
 def test_a_failure_has_its_duration_and_its_stack_below() -> None:
-    context = {"type": "report", "id": 25, "scheduler_id": 16, "duration": "3500ms"}
+    context = {**TASK, "duration": "3500ms"}
     stack = "Error: Connection timeout\n    at RefreshUserToken.mainFunction (x.js:45:15)"
 
     said = line(logging.ERROR, "Task execution failed", at=NOON + 3.5, context=context, stack=stack)
 
-    bracketed = "[type=report, id=25, scheduler_id=16, duration=3500ms]"
     assert said.splitlines() == [
-        f"2025-12-12T12:00:03.500Z [ERROR] {bracketed} Task execution failed",
+        f"2025-12-12T12:00:03.500Z [ERROR] {BRACKETED}, duration=3500ms] Task execution failed",
         "    Error: Connection timeout",
         "        at RefreshUserToken.mainFunction (x.js:45:15)",
     ]
-
-
-def test_a_retry_is_told_in_the_original_words() -> None:
-    context = {"type": "report", "id": 25, "scheduler_id": 16}
-
-    said = line(
-        logging.WARNING, "Scheduling retry 1/3 in 30000ms", at=NOON + 3.502, context=context
-    )
-
-    assert said == (
-        "2025-12-12T12:00:03.502Z [WARN] "
-        "[type=report, id=25, scheduler_id=16] Scheduling retry 1/3 in 30000ms"
-    )

@@ -1,15 +1,30 @@
-"""Lists, tables and sentences, in windows of any width and in pipes."""
+"""What a terminal is shown: lists, sentences, times, bars and waiting."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import attrs
 import pytest
 
-from cronhare.entrypoints.cli import output, times
+from cronhare.application.administration.reading.lookup import NotFound
+from cronhare.application.administration.views.failures import ReplayView
+from cronhare.entrypoints.cli import output, progress, times
+from cronhare.entrypoints.cli.commands.logs import MOST_WAITED, once_made
+from cronhare.entrypoints.cli.commands.replays import followed
+from cronhare.entrypoints.cli.errors import Refusal
 from cronhare.entrypoints.cli.output import Styled, print_line, print_rows, table
-from cronhare.entrypoints.cli.times import display_zone, moment
+from cronhare.entrypoints.cli.progress import working
+from cronhare.entrypoints.cli.times import (
+    display_zone,
+    moment,
+    none_since,
+    read_future,
+    read_past,
+    read_span,
+)
+from cronhare.ports import LedgerUnmade
 
 LAST = datetime.max.replace(tzinfo=UTC)
 FAILED_AT = datetime(2026, 11, 22, 12, 26, 2, tzinfo=UTC)
@@ -141,3 +156,147 @@ def test_a_command_within_a_sentence_is_whole_in_a_narrow_window_as_it_is_copied
     assert advice.startswith("  Once its cause is gone, ")
     assert command in advice
     assert folded == ["  A sentence without any command is", "  folded at its blanks."]
+
+
+NOW = datetime(2026, 3, 28, 23, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("text", ["2hh", "soon", "", "1" * 70, "1" * 30, "2027-01-01x00:00"])
+def test_what_is_neither_a_time_nor_how_long_is_told_both_forms(text: str) -> None:
+    both = r"is no time; write 2026-03-28T08:00:00Z, .* or how long: 90s"
+
+    with pytest.raises(Refusal, match=both):
+        read_past(text, UTC, now=NOW)
+    with pytest.raises(Refusal, match=both):
+        read_future(text, ZoneInfo("UTC"), now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "moment"),
+    [
+        ("22:00", "UTC", "2026-03-28T22:00Z"),
+        ("23:45", "UTC", "2026-03-27T23:45Z"),  # today's is still to come
+        ("9:00", "UTC", "2026-03-28T09:00Z"),
+        ("9:00+02:00", "UTC", "2026-03-28T07:00Z"),
+        ("yesterday", "UTC", "2026-03-27T00:00Z"),
+        ("1:00", "Europe/Berlin", "2026-03-28T00:00Z"),  # it is 0:30 of the 29th there
+        ("yesterday", "Europe/Berlin", "2026-03-27T23:00Z"),
+    ],
+)
+def test_a_time_of_the_day_is_the_last_one_gone_by(text: str, zone: str, moment: str) -> None:
+    assert read_past(text, ZoneInfo(zone), now=NOW) == datetime.fromisoformat(moment)
+
+
+def test_the_end_of_a_pause_is_the_next_time_of_the_day() -> None:
+    zone = ZoneInfo("UTC")
+
+    assert read_future("23:45", zone, now=NOW) == datetime(2026, 3, 28, 23, 45, tzinfo=UTC)
+    assert read_future("8:00", zone, now=NOW) == datetime(2026, 3, 29, 8, tzinfo=UTC)
+
+
+def test_all_faults_of_a_span_are_told_and_a_beginning_to_come_is_one() -> None:
+    with pytest.raises(Refusal) as both:
+        read_span("soon", "2hh", UTC, now=NOW)
+    with pytest.raises(Refusal) as ahead:
+        read_span("2026-03-29T22:00", None, UTC, now=NOW)
+
+    assert [fault.partition(":")[0] for fault in both.value.details] == ["--since", "--until"]
+    assert ahead.value.details == ("--since: 2026-03-29 22:00Z is still to come",)
+
+
+def test_a_span_is_read_and_an_empty_answer_told_in_the_zone_that_people_are_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(times, "display_zone", lambda: ZoneInfo("America/New_York"))
+
+    since, until = read_span("18:00", None, now=NOW)
+
+    assert since == datetime(2026, 3, 28, 22, tzinfo=UTC)
+    assert none_since("Nothing.", since, until) == "None since 2026-03-28 18:00-04."
+    assert none_since("Nothing.", None) == "Nothing."
+
+
+def replay(state: str, waiting: int, released: int, succeeded: int) -> ReplayView:
+    unset = dict.fromkeys(ReplayView.__annotations__)
+    counts = {"failing": 0, "failed": 1, "refused": 2, "left_out": 3, "is_collected": True}
+    known = {"id": 4, "kind": "backfill", "created_at": datetime(2026, 3, 2, tzinfo=UTC)}
+    found = {"state": state, "waiting": waiting, "released": released, "succeeded": succeeded}
+    return ReplayView(**(unset | counts | known | found))  # type: ignore[arg-type]
+
+
+def test_a_replay_is_followed_to_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    looks: Iterator[ReplayView] = iter(
+        [replay("active", 5, 2, 0), replay("active", 0, 1, 6), replay("done", 0, 0, 7)]
+    )
+    pauses: list[float] = []
+
+    end = followed(lambda: next(looks), pause=pauses.append)
+
+    assert end.state == "done"
+    assert len(pauses) == 2
+    assert capsys.readouterr() == ("", "")  # no terminal, no bar
+
+
+def test_work_is_shown_on_a_terminal_once_it_takes_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with working("Applying"):
+        pass
+    assert capsys.readouterr().err == ""
+
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr(progress, "UNNOTICED", 0)
+    with working("Applying [1 of 2] \x9b\u202e"):
+        time.sleep(0.2)
+    shown = capsys.readouterr()
+    assert r"Applying [1 of 2] \x9b\u202e" in shown.err
+    assert shown.out == ""
+
+
+class Ledger:
+    """Is made so many looks from now, and has the schedule so many later; None is never."""
+
+    def __init__(self, made: int | None, found: int | None = 0) -> None:
+        self.made, self.found, self.looks, self.clock = made, found, 0, 0.0
+
+    def find(self) -> str:
+        self.looks += 1
+        if self.made is None or self.looks <= self.made:
+            raise LedgerUnmade("there is no ledger")
+        if self.found is None or self.looks <= self.made + self.found:
+            raise NotFound("there is no schedule")
+        return "found"
+
+    def pause(self, seconds: float) -> None:
+        self.clock += seconds
+
+    def once_made(self) -> str:
+        return once_made(self.find, pause=self.pause, monotonic=lambda: self.clock)
+
+
+def test_what_is_made_and_filled_meanwhile_is_waited_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert Ledger(made=3, found=2).once_made() == "found"
+
+    assert capsys.readouterr().err == (
+        "there is no ledger. `cronhare up` may be making it: that is waited for, up to 60 s; "
+        "Ctrl-C ends that.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("ledger", "error", "waited"),
+    [
+        (Ledger(made=None), LedgerUnmade, MOST_WAITED),
+        (Ledger(made=2, found=None), NotFound, MOST_WAITED),
+        (Ledger(made=0, found=None), NotFound, 0),  # the ledger was there
+    ],
+)
+def test_what_does_not_come_is_told_in_the_end(
+    ledger: Ledger, error: type[Exception], waited: float
+) -> None:
+    with pytest.raises(error):
+        ledger.once_made()
+
+    assert abs(ledger.clock - waited) <= 1

@@ -1,13 +1,17 @@
+"""Settings: their defaults, their sources, and what is told of those that cannot be used."""
+
 import os
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from cronhare.domain.environment import ATTEMPT_VARIABLES
 from cronhare.domain.events.rules import AlertPolicy
 from cronhare.domain.retries.limits import BreakerPolicy, BudgetPolicy, OnExhausted, RetryLimits
 from cronhare.domain.retries.outcome import CrashPolicy
 from cronhare.domain.retries.policy import Backoff, RetryPolicy
+from cronhare.entrypoints.given import Named, as_argument
 from cronhare.entrypoints.settings.forms import queue_texts, served_queues
 from cronhare.entrypoints.settings.settings import Settings, SettingsInvalid
 
@@ -27,9 +31,15 @@ ALERTS_SET = f"""
 
 
 @pytest.fixture(autouse=True)
-def empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     for name in [name for name in os.environ if name.startswith("CRON_")]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setattr("cronhare.entrypoints.settings.sources.SYSTEM_FILE", tmp_path / "etc.toml")
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    return here
 
 
 def set_all(monkeypatch: pytest.MonkeyPatch, variables: str) -> None:
@@ -59,17 +69,6 @@ def set_all(monkeypatch: pytest.MonkeyPatch, variables: str) -> None:
         ),
         ("CATCH_UP_BUDGET=20", "catch_up", None, BudgetPolicy(most=20, window=60 * SECOND)),
         (
-            "CIRCUIT_BREAKER=on",
-            "limits",
-            RetryLimits(budget=BUDGET, breaker=None),
-            RetryLimits(
-                budget=BUDGET,
-                breaker=BreakerPolicy(
-                    error_rate=0.5, least=10, window=300 * SECOND, pause=60 * SECOND
-                ),
-            ),
-        ),
-        (
             BREAKER_SET,
             "limits",
             RetryLimits(budget=BUDGET, breaker=None),
@@ -94,6 +93,8 @@ def set_all(monkeypatch: pytest.MonkeyPatch, variables: str) -> None:
                 failed=0, warning=20, critical=200, retries=0, retry_rate=0.5, runbook=RUNBOOK
             ),
         ),
+        ("DATABASE_URL=sqlite:///a", "database_url", "sqlite:///cronhare.sqlite3", "sqlite:///a"),
+        ("BROKER_URL=amqp://a/", "broker_url", "memory://", "amqp://a/"),
         ("QUEUE_TYPE=classic", "queue_type", "quorum", "classic"),
         ("FAILED_MONITOR=off", "failed_monitor", True, False),
         ("MESSAGE_DEDUPLICATION=on", "message_deduplication", False, True),
@@ -176,11 +177,237 @@ def test_all_faults_of_queues_are_told_at_once() -> None:
     ]
 
 
-def test_the_defaults_are_the_embedded_system_with_the_original_retries() -> None:
+SECRET = "c4nary"
+URL = f"mysql://u:{SECRET}@127.0.0.1/cron"
+
+
+def settings_file(path: Path, text: str, mode: int = 0o600) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def faults() -> str:
+    with pytest.raises(SettingsInvalid) as caught:
+        Settings.read()
+    assert SECRET not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_settings_file_has_every_kind_of_value(here: Path) -> None:
+    text = (
+        'concurrency = 4\nqueues = ["a:3", "b"]\nfailed_monitor = false\nlog_format = "json"\n'
+        "retry_delay_multiplier = 1.5\n"
+    )
+    settings_file(here / "cronhare.toml", text)
+
     settings = Settings.read()
 
-    assert settings.database_url == "sqlite:///cronhare.sqlite3"
-    assert settings.broker_url == "memory://"
-    assert settings.policy.attempts == 4
-    waits = [settings.policy.backoff.wait(retry) for retry in (1, 2, 3)]
-    assert waits == [30 * SECOND, 60 * SECOND, 120 * SECOND]
+    assert (settings.concurrency, settings.queues) == (4, ("a", "b"))
+    assert settings.served == {"a": 3, "b": 1}
+    assert (settings.failed_monitor, settings.log_format) == (False, "json")
+    assert settings.retry_delay_multiplier == 1.5
+    assert settings.sources.found["concurrency"].source == "cronhare.toml"
+
+
+def test_the_environment_goes_before_the_file(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings_file(here / "cronhare.toml", "max_retries = 7\nconcurrency = 5\n")
+    monkeypatch.setenv("CRON_MAX_RETRIES", "9")
+
+    settings = Settings.read()
+
+    assert (settings.max_retries, settings.concurrency) == (9, 5)
+    assert settings.sources.found["max_retries"].source == "environment"
+
+
+def test_the_first_file_that_is_there_counts_alone(here: Path, tmp_path: Path) -> None:
+    settings_file(tmp_path / "etc.toml", "max_retries = 1\nconcurrency = 1\n")
+    system = Settings.read()
+    settings_file(tmp_path / "config/cronhare/cronhare.toml", "max_retries = 2\n")
+    own = Settings.read()
+    settings_file(here / "cronhare.toml", "max_retries = 3\n")
+    nearest = Settings.read()
+
+    assert (system.max_retries, own.max_retries, nearest.max_retries) == (1, 2, 3)
+    assert (system.concurrency, own.concurrency) == (1, None)
+
+
+def test_a_file_that_is_named_is_the_only_one(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings_file(here / "cronhare.toml", "concurrency = 5\n")
+    named = settings_file(tmp_path / "other.toml", "max_retries = 7\n")
+    monkeypatch.setenv("CRON_CONFIG", str(named))
+
+    settings = Settings.read()
+
+    assert (settings.max_retries, settings.concurrency) == (7, None)
+
+    named.unlink()
+    assert f"{named} cannot be read: No such file" in faults()
+
+
+def test_a_path_in_a_file_begins_at_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = 'jobs = "jobs.toml"\ndatabase_url = "sqlite:///ledger.db"\nbroker_url_file = "broker"\n'
+    settings_file(tmp_path / "shop/cronhare.toml", text)
+    settings_file(tmp_path / "shop/broker", "amqp://rabbit/\n")
+    monkeypatch.setenv("CRON_CONFIG", str(tmp_path / "shop/cronhare.toml"))
+
+    settings = Settings.read()
+
+    assert settings.jobs == tmp_path / "shop/jobs.toml"
+    assert settings.database_url == f"sqlite:///{tmp_path}/shop/ledger.db"
+    assert settings.broker_url == "amqp://rabbit/"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("concurency = 4", "'concurency' is not known; did you mean concurrency?"),
+        ("[settings]\nconcurrency = 4", "'settings' is not known"),
+        ("concurrency = 0", "concurrency in cronhare.toml: must be a whole number from 1 to 1,000"),
+        ("concurrency = [1]", "concurrency must be a text, a number, true, false or a list"),
+        (f'database_url = "{SECRET}', "is not TOML (at end of document)"),
+        (f"database_url = {SECRET}", "is not TOML (at line 1, column 16)"),
+        (f'broker_url = "amqp://u:{SECRET}@h:x/"', "broker_url in cronhare.toml: "),
+        ('jobs = "a"\njobs_file = "b"', "jobs_file: jobs is there as well"),
+        ('broker_url_file = "nowhere"', "broker_url_file in cronhare.toml: nowhere cannot be read"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told_with_its_place(here: Path, text: str, why: str) -> None:
+    settings_file(here / "cronhare.toml", text)
+
+    assert why in faults()
+
+
+def test_a_file_with_a_password_is_closed_to_others(here: Path) -> None:
+    path = settings_file(here / "cronhare.toml", f'database_url = "{URL}"\n', 0o644)
+    assert "can be read by every user of this machine, and has database_url" in faults()
+
+    path.chmod(0o640)
+    assert Settings.read().database_url == URL
+
+
+@pytest.mark.parametrize("key", [URL, "A" * 8, SECRET * 9], ids=["URL", "capitals", "too long"])
+def test_a_key_that_could_be_a_password_is_not_quoted(here: Path, key: str) -> None:
+    settings_file(here / "cronhare.toml", f'"{key}" = 1')
+
+    said = faults()
+
+    assert "a key is no name of a setting" in said
+    assert key not in said
+
+
+def test_a_file_that_everybody_may_write_is_refused(here: Path) -> None:
+    settings_file(here / "cronhare.toml", "concurrency = 4\n", 0o646)
+
+    assert "can be written by every user" in faults()
+
+
+def test_a_variable_that_means_nothing_is_told_with_what_was_meant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CRON_CONCURENCY", "4")
+    for name in ATTEMPT_VARIABLES:  # a task calls us
+        monkeypatch.setenv(name, "4")
+    monkeypatch.setenv("CRON_DATABASE_URL_FIL", "x")
+
+    assert tuple(Settings.read().sources.say_unknown()) == (
+        "CRON_CONCURENCY means nothing here; did you mean CRON_CONCURRENCY?",
+        "CRON_DATABASE_URL_FIL means nothing here; did you mean CRON_DATABASE_URL_FILE?",
+    )
+
+
+@pytest.mark.parametrize("name", ["CRON_DATABASE_URL", "CRON_BROKER_URL"])
+def test_a_variable_and_its_file_are_not_both_given(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, SECRET)
+    monkeypatch.setenv(f"{name}_FILE", "/x")
+
+    assert f"{name}_FILE is set as well" in faults()
+
+
+def test_every_file_that_cannot_be_read_is_told_at_once(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "bytes").write_bytes(b"\xff\xfe")
+    (here / "empty").write_text("\n")
+    for name, file in [
+        ("DATABASE_URL", "missing"),
+        ("BROKER_URL", "bytes"),
+        ("JOBS", "."),
+        ("QUEUES", "empty"),
+    ]:
+        monkeypatch.setenv(f"CRON_{name}_FILE", file)
+
+    said = faults()
+
+    assert "CRON_DATABASE_URL_FILE: missing cannot be read: No such file" in said
+    assert "CRON_BROKER_URL_FILE: bytes is no UTF-8 text" in said
+    assert "CRON_JOBS_FILE: . " in said
+    assert "CRON_QUEUES_FILE: empty is empty" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "allowed"),
+    [
+        ("MAX_RETRIES", "-1", "from 0 to 19"),
+        ("MAX_RETRIES", "٣", "from 0 to 19"),
+        ("MAX_RETRIES", "9" * 5_000, "from 0 to 19"),
+        ("RETRY_DELAY_MULTIPLIER", "nan", "from 1 to 100"),
+        ("RETRY_DELAY_MULTIPLIER", "1e9999", "from 1 to 100"),
+        ("LEASE_SECONDS", "inf", "from 3 to 3,600"),
+        ("SHUTDOWN_GRACE_SECONDS", "1_0", "from 0 to 86,400"),
+        ("FAILED_MONITOR", "perhaps", "must be on or off"),
+        ("QUEUES", "a,,b", "it is empty"),
+        ("QUEUES", "a,#", "wildcard"),
+        ("QUEUES", ",".join(f"q{n}" for n in range(300)), "more than 256"),
+        ("QUEUE_TYPE", "stream", "one of quorum, classic"),
+        ("LOG_LEVEL", "\udcff", "no UTF-8"),
+        ("JOBS", "a\x1bb", "control character"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_told_with_what_is_allowed(
+    monkeypatch: pytest.MonkeyPatch, name: str, text: str, allowed: str
+) -> None:
+    monkeypatch.setenv(f"CRON_{name}", text)
+
+    said = faults()
+
+    assert said.startswith(f"CRON_{name} (it is ")
+    assert allowed in said
+    assert len(said) < 400
+
+
+def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRON_MAX_RETRIES", " ")
+
+    assert Settings.read().max_retries == 3
+
+
+BOTH = Settings(jobs=Path("a.toml"), app="shop:app")
+
+
+@pytest.mark.parametrize(
+    ("named", "places"),
+    [
+        (Named(), (Path("a.toml"), "shop:app")),
+        (Named(Path("b.toml")), (Path("b.toml"),)),
+        (Named(app="other:app"), ("other:app",)),
+        (Named(Path("b.toml"), "other:app"), (Path("b.toml"), "other:app")),
+    ],
+)
+def test_what_a_command_names_counts_instead_of_all_that_settings_name(
+    named: Named, places: tuple[Path | str, ...]
+) -> None:
+    assert named.places(BOTH) == places
+    assert Named().places(Settings()) == ()
+
+
+def test_places_are_written_as_a_command_takes_them() -> None:
+    assert as_argument(Path("my jobs.toml"), "--jobs") == "--jobs 'my jobs.toml'"
+    assert as_argument("shop.jobs:app", "--jobs") == "--app shop.jobs:app"
