@@ -24,7 +24,6 @@ from cronhare.domain.messages import (
     task_body,
     ticket_of,
 )
-from cronhare.domain.texts.moments import iso_ms
 from tests.unit.executions import execution
 
 MAIN = "cron_scheduler"
@@ -59,15 +58,6 @@ def test_a_failed_message_is_the_original_byte_for_byte(reason: str) -> None:
         b'"failed_at":"2025-12-12T12:03:39.002Z","failed_reason":"%b","retry_count":3}'
         % reason.encode()
     )
-
-
-@pytest.mark.parametrize(
-    ("microsecond", "text"), [(0, "000"), (999, "000"), (1_000, "001"), (999_999, "999")]
-)
-def test_milliseconds_are_cut_not_rounded(microsecond: int, text: str) -> None:
-    moment = NOON.replace(microsecond=microsecond)
-
-    assert iso_ms(moment) == f"2025-12-12T12:00:00.{text}Z"
 
 
 def test_our_headers_tell_execution_attempt_deaths_and_key() -> None:

@@ -1,4 +1,4 @@
-"""The engine against a daemon that really walks through the minutes.
+"""When a text of cron is due, against a daemon that walks through the minutes, and other engines.
 
 The daemon below knows nothing of masks, stretches or searches. It wakes at each real minute, looks
 at the clock on the wall, and does what cron(8) of Debian says, keeping the highest wall time that
@@ -9,16 +9,18 @@ import calendar
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import cast
 from zoneinfo import ZoneInfo
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, given, settings
+from croniter import croniter
+from cronsim import CronSim
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from cronhare.domain.cron import CronExpression
+from cronhare.domain.cron import CronExpression, find_zone
 from cronhare.domain.cron.timeline import EPOCH, MINUTE, minute_of, timeline_of
 
 CORRECTION = timedelta(hours=3)
@@ -290,3 +292,57 @@ def test_a_change_at_the_edge_of_a_survey_is_like_any_other(shift: int, lead: in
     assert forwards(expression, zone, start, end) == expected
     assert backwards(expression, zone, start, end) == expected
     assert matching(expression, zone, start, end) == expected
+
+
+UTC_ZONE = find_zone("UTC")
+STARTS = st.integers(631_152_000, 2_840_140_800).map(  # the seconds of 1990 to 2059
+    lambda seconds: datetime.fromtimestamp(seconds, UTC)
+)
+
+
+def numbers(least: int, most: int) -> st.SearchStrategy[str]:
+    value = st.integers(least, most)
+    ranges = st.tuples(value, value).filter(lambda pair: pair[0] < pair[1])
+    steps = st.integers(1, most // 2)
+    items = st.one_of(
+        value.map(str),
+        ranges.map(lambda pair: f"{pair[0]}-{pair[1]}"),
+        st.tuples(ranges, steps).map(lambda both: f"{both[0][0]}-{both[0][1]}/{both[1]}"),
+    )
+    return st.lists(items, min_size=1, max_size=3).map(",".join)
+
+
+def or_star(field: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.one_of(st.just("*"), field)
+
+
+STEPPED = st.integers(1, 30).map(lambda step: f"*/{step}")
+NAMED_DAYS = st.sampled_from(["mon-fri", "SUN", "sat", "tue,thu", "1-5", "0", "7", "5-7"])
+EXPRESSIONS = st.tuples(
+    or_star(st.one_of(STEPPED, numbers(0, 59))),
+    or_star(st.one_of(STEPPED, numbers(0, 23))),
+    or_star(numbers(1, 31)),
+    or_star(st.one_of(numbers(1, 12), st.sampled_from(["jan", "Feb-Nov/3"]))),
+    or_star(st.one_of(NAMED_DAYS, numbers(0, 6))),
+).map(" ".join)
+
+
+def ours(text: str, start: datetime) -> list[datetime]:
+    expression = CronExpression.parse(text)
+    assume(expression.fires)
+    return list(islice(expression.upcoming(start, UTC_ZONE), 3))
+
+
+def theirs(text: str, start: datetime) -> Iterator[datetime]:
+    iterator = croniter(text, start)
+    while True:
+        yield iterator.get_next(datetime)
+
+
+@settings(max_examples=120, deadline=None)
+@given(EXPRESSIONS, STARTS)
+def test_plain_expressions_run_as_in_both(text: str, start: datetime) -> None:
+    runs = ours(text, start)
+
+    assert runs == list(islice(theirs(text, start), 3))
+    assert runs == list(islice(CronSim(text, start), 3))

@@ -2,8 +2,10 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
+import attrs
 import msgspec
 import pytest
 from hypothesis import given
@@ -11,7 +13,14 @@ from hypothesis import strategies as st
 
 from cronhare.domain.cron import CronExpression
 from cronhare.domain.cron.timeline import EPOCH
-from cronhare.domain.schedules.keys import every_key
+from cronhare.domain.schedules.draft import ScheduleDraft, ScheduleInvalid, compile_schedule
+from cronhare.domain.schedules.keys import (
+    LONGEST_AGO,
+    Boot,
+    cron_key,
+    manual_key,
+    once_key,
+)
 from cronhare.domain.schedules.planning import (
     INSTANTS_AT_ONCE,
     Plan,
@@ -29,7 +38,7 @@ from cronhare.domain.schedules.schedule import (
     Schedule,
     fault_of_period,
 )
-from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.schedules.task import LARGEST_PARAMS, TaskRef
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -141,12 +150,6 @@ def test_the_ticks_between_two_moments_are_those_that_next_walks_through(
     assert list(ticks[1:3]) == walked[1:3]
 
 
-@given(moments, moments)
-def test_different_seconds_never_share_a_key(some: datetime, other: datetime) -> None:
-    some, other = some.replace(microsecond=0), other.replace(microsecond=0)
-    assert (every_key(some) == every_key(other)) == (some == other)
-
-
 @pytest.mark.parametrize(
     "period",
     [-SECOND, timedelta(0), SECOND / 2, 1.5 * SECOND, LONGEST_INTERVAL + SECOND, timedelta.max],
@@ -187,27 +190,98 @@ def test_of_a_week_of_seconds_each_is_counted_and_few_are_looked_at(policy: str,
     assert len(decided.skips) == 1
 
 
-@given(
-    st.integers(1, 4000),
-    st.timedeltas(timedelta(0), timedelta(hours=3)),
-    st.sampled_from(MisfirePolicy),
-    st.timedeltas(timedelta(0), timedelta(hours=2)),
-    st.integers(1, 50),
+DRAFT = ScheduleDraft(name="report", task=TaskRef("report", 25), schedule="0 8 * * *")
+
+
+def understood(**changes: Any) -> Schedule:  # noqa: ANN401
+    return compile_schedule(attrs.evolve(DRAFT, **changes), id=16, changed_at=NOON)
+
+
+def faults_of(**changes: Any) -> dict[str, str]:  # noqa: ANN401
+    with pytest.raises(ScheduleInvalid) as refused:
+        understood(**changes)
+    return {fault.field: fault.problem for fault in refused.value.faults}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "problem"),
+    [
+        ({"schedule": "61 * * * *"}, "schedule", "61"),
+        ({"schedule": ""}, "schedule", ""),
+        ({"schedule": "@reboot"}, "schedule", "on_boot"),
+        ({"schedule": "0 0 30 2 *"}, "schedule", "never fires: "),
+        ({"timezone": "Europe/Berln"}, "timezone", "Europe/Berlin"),
+        ({"date_time": NOON}, "date_time", "not both"),
+        ({"params": f'"{"x" * LARGEST_PARAMS}"'}, "params", "102402 bytes of JSON"),
+        (
+            {"params": f'"{"x" * LARGEST_PARAMS}"', "topic": "shop.order"},
+            "payload",
+            "102402 bytes of JSON",
+        ),
+        ({"starts_at": NOON, "ends_at": NOON - timedelta(1)}, "ends_at", "before starts_at"),
+    ],
 )
-def test_each_tick_runs_once_or_is_skipped_once_and_none_is_forgotten(
-    seconds: int, stall: timedelta, policy: MisfirePolicy, window: timedelta, cap: int
+def test_a_draft_that_cannot_be_says_what_is_wrong(
+    changes: dict[str, Any], field: str, problem: str
 ) -> None:
-    what = interval_schedule(seconds, misfire=Misfire(policy=policy, window=window, cap=cap))
-    first = what.next(NOON)
-    assert first is not None
+    faults = faults_of(**changes)
 
-    decided = due(what, late=stall, since=first)
+    assert faults.keys() == {field}
+    assert problem in faults[field]
 
-    ticks = Every(seconds * SECOND)
-    recorded = [run.due for run in decided.runs]
-    for skip in decided.skips:
-        row = list(ticks.between(skip.first, skip.last))
-        assert (row[-1], len(row)) == (skip.last, skip.count)
-        recorded += row
-    assert sorted(recorded) == list(ticks.between(first, first + stall))
-    assert decided.next_due == what.next(first + stall)
+
+def test_every_fault_is_named_at_once() -> None:
+    faults = faults_of(
+        schedule="61 * * * *",
+        date_time=NOON,
+        timezone="Nowhere",
+        starts_at=NOON,
+        ends_at=NOON - timedelta(days=1),
+    )
+
+    assert faults.keys() == {"schedule", "date_time", "timezone", "ends_at"}
+
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("due", "key"),
+    [
+        (datetime(2025, 12, 12, 8, 0, tzinfo=UTC), "cron-2025-12-12-8-0"),
+        (datetime(2026, 1, 2, 3, 4, tzinfo=UTC), "cron-2026-1-2-3-4"),
+        (datetime(2026, 10, 20, 23, 59, tzinfo=UTC), "cron-2026-10-20-23-59"),
+    ],
+)
+def test_a_key_names_the_minute_without_zero_padding(due: datetime, key: str) -> None:
+    assert cron_key(due) == key
+
+
+def test_the_two_passes_of_a_repeated_hour_have_two_keys() -> None:
+    first = datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN)
+    second = first.replace(fold=1)
+
+    assert (cron_key(first), cron_key(second)) == ("cron-2026-10-25-0-30", "cron-2026-10-25-1-30")
+
+
+def test_a_one_off_and_a_manual_run_have_keys_of_their_own() -> None:
+    uuid = UUID("0b6b0f3e-6f0c-4c0c-9a53-0d5f7a3a2a11")
+
+    assert once_key(datetime(2025, 12, 15, 15, 0, tzinfo=UTC)) == "once-2025-12-15-15-0"
+    assert manual_key(uuid) == "manual-0b6b0f3e-6f0c-4c0c-9a53-0d5f7a3a2a11"
+
+
+@pytest.mark.parametrize(
+    ("ago", "changed", "concerned"),
+    [
+        (60, timedelta(seconds=61), True),
+        (60, timedelta(seconds=60), False),
+        (60, timedelta(seconds=5), False),
+        (LONGEST_AGO.total_seconds(), timedelta(days=9), True),
+        (LONGEST_AGO.total_seconds() + 1, timedelta(days=9), False),
+    ],
+)
+def test_a_boot_concerns_what_was_there_before_it_for_a_day(
+    ago: float, changed: timedelta, *, concerned: bool
+) -> None:
+    assert (Boot("b", ago=ago).why_not(NOON - changed, now=NOON) is None) is concerned

@@ -1,11 +1,28 @@
-"""What the audit keeps of a value."""
+"""Scopes, actors and tokens, and what the audit keeps of a value."""
 
 import time
+from datetime import timedelta
 from typing import Any
 
+import attrs
 import msgspec
 import pytest
 
+from cronhare.domain.access import (
+    GIVEN,
+    LONGEST_ACTOR,
+    LONGEST_LIFE,
+    PREFIX,
+    RANDOM_BYTES,
+    Actor,
+    Channel,
+    Scope,
+    Token,
+    TokenInvalid,
+    looks_like_token,
+    make_token,
+    new_token,
+)
 from cronhare.domain.audit import (
     LONGEST_PROBLEM,
     LONGEST_TARGET,
@@ -17,6 +34,74 @@ from cronhare.domain.audit import (
 )
 from tests.actors import ADA
 from tests.unit.application.house import NOON
+
+
+@pytest.mark.parametrize("scope", GIVEN)
+def test_a_scope_includes_those_below_it_and_no_other(scope: Scope) -> None:
+    actor = Actor(name="ci", channel=Channel.API, scope=scope)
+
+    allowed = [each.word for each in GIVEN if actor.may(each)]
+
+    assert allowed == ["read", "operate", "admin"][: scope.value]
+
+
+@pytest.mark.parametrize("text", ["", "nothing", "READ", "write", "read ", "1", "admin\n"])
+def test_what_is_no_scope_is_refused_with_those_that_are(text: str) -> None:
+    with pytest.raises(ValueError, match="must be one of read, operate, admin"):
+        Scope.parse(text)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a\nb", "\x1b[2J", "a\0", "\u202e", "x" * (LONGEST_ACTOR + 1)]
+)
+def test_an_actor_has_a_name_that_deceives_no_reader(name: str) -> None:
+    with pytest.raises(ValueError, match="printable"):
+        Actor(name=name, channel=Channel.CLI, scope=Scope.ADMIN)
+
+
+SECOND = timedelta(seconds=1)
+
+
+def token(name: str = "ci", lives: timedelta | None = None) -> Token:
+    return new_token(name, Scope.OPERATE, digest="d", lives=lives, now=NOON, by=ADA)
+
+
+def test_a_token_has_all_of_its_chance_and_is_known_for_one() -> None:
+    found = {make_token(bytes([bit]) * RANDOM_BYTES) for bit in range(256)}
+
+    assert len(found) == 256
+    assert all(looks_like_token(each) for each in found)
+    assert {each[: len(PREFIX)] for each in found} == {"chr_"}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "chr_", "chr_" + "A" * 42, "chr_" + "A" * 44, "chr_" + "é" * 43, "A" * 47]
+)
+def test_what_is_none_is_not_looked_for(text: str) -> None:
+    assert not looks_like_token(text)
+    assert not looks_like_token(make_token(bytes(32)) + "\n")
+
+
+def test_a_token_ends_in_its_last_moment_and_when_it_is_revoked() -> None:
+    ours = token(lives=SECOND)
+
+    assert ours.why_not(NOON) is None
+    assert "expired" in str(ours.why_not(NOON + SECOND))
+    assert "revoked" in str(attrs.evolve(ours, revoked_at=NOON).why_not(NOON))
+    assert token().why_not(NOON + LONGEST_LIFE) is None
+
+
+@pytest.mark.parametrize("name", ["", "local", "Ada", "a b", "a\n", "x" * 64, "ada@office", "../a"])
+def test_a_token_has_a_name_that_is_nobody_elses(name: str) -> None:
+    with pytest.raises(TokenInvalid, match="a token's name"):
+        token(name)
+
+
+@pytest.mark.parametrize("lives", [timedelta(0), -SECOND, LONGEST_LIFE + SECOND])
+def test_a_token_lives_for_a_time_that_can_be(lives: timedelta) -> None:
+    with pytest.raises(TokenInvalid, match="lives for"):
+        token(lives=lives)
+
 
 DEEP: Any = "end"
 for _ in range(5_000):
