@@ -1,6 +1,8 @@
-"""The manners of the in-memory broker that its ports do not promise: time, deaths, the edge."""
+"""What the in-memory broker does beyond what its ports promise: time, deaths, threads, loops."""
 
+import asyncio
 import logging
+import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
@@ -8,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.topology import LANE_UNIT, MAIN_QUEUE, RETRY_QUEUE, ToQueue
 from cronhare.ports.broker import BrokerPort, Delivery, Envelope, Message, Published
 from tests.frozen_clock import FrozenClock
@@ -47,12 +50,6 @@ def _receive(broker: ReadableBroker) -> Delivery:
     return delivery
 
 
-def _times(delivery: Delivery) -> list[datetime]:
-    deaths = delivery.message.headers["x-death"]
-    assert isinstance(deaths, list)
-    return [death["time"] for death in deaths]
-
-
 # Time
 
 
@@ -67,18 +64,6 @@ def test_every_delay_ends_to_the_microsecond(units: int) -> None:
     clock.advance(timedelta(microseconds=1))
 
     assert (early, broker.depth(MAIN_QUEUE)) == (0, 1)
-
-
-def test_a_far_jump_dates_each_hop_at_its_own_time(broker: TrialBroker, clock: FrozenClock) -> None:
-    _publish(broker, delay=timedelta(seconds=7.2))  # lanes 6 (6.4 s) and 3 (0.8 s)
-
-    clock.advance(A_DAY)
-
-    whole = START.replace(microsecond=0)
-    assert _times(_receive(broker)) == [
-        whole + timedelta(seconds=7),  # 12:00:07.9
-        whole + timedelta(seconds=7),  # 12:00:07.1
-    ]
 
 
 def test_a_far_jump_delivers_in_the_order_in_which_the_delays_end(
@@ -114,8 +99,6 @@ def test_a_message_in_hand_does_not_expire_but_does_once_it_is_given_back(
     broker.nack(held, requeue=True)
 
     assert (while_held, broker.depth(MAIN_QUEUE)) == (0, 1)
-    returned = START.replace(microsecond=0) + A_DAY
-    assert _times(_receive(broker))[0] == returned
 
 
 def test_messages_of_a_queue_expire_in_order_each_at_its_own_time(
@@ -149,22 +132,7 @@ def test_a_republished_death_header_makes_a_cycle_and_loses_the_message(
 
     assert answer is Published.CONFIRMED
     assert broker.receive(MAIN_QUEUE) is None
-    assert [add_death.__dict__["action"] for add_death in caplog.records] == [
-        "broker.cycle_dropped"
-    ]
-
-
-def test_the_death_of_a_repeated_nack_keeps_the_time_of_the_first(
-    broker: TrialBroker, clock: FrozenClock
-) -> None:
-    _publish(broker)
-
-    for _ in range(3):
-        broker.nack(_receive(broker))
-        clock.advance(RETRY_DELAY)
-
-    first = START.replace(microsecond=0)
-    assert _times(_receive(broker)) == [first + RETRY_DELAY, first]
+    assert [vars(line)["action"] for line in caplog.records] == ["broker.cycle_dropped"]
 
 
 # The edge
@@ -190,3 +158,110 @@ def test_messages_take_their_old_places_in_whatever_order_they_are_given_back(
         broker.nack(delivery, requeue=True)
 
     assert [_receive(broker).message.body for _ in range(4)] == [b"1", b"2", b"3", b"4"]
+
+
+async def test_consuming_declares_a_queue_that_nobody_declared(broker: TrialBroker) -> None:
+    seen: asyncio.Queue[Delivery] = asyncio.Queue()
+    connection = broker.connect()
+
+    await connection.consume(["reports"], prefetch=1, on_delivery=seen.put_nowait)
+    broker.publish([Envelope(Message(body=b"report"), ToQueue("reports"))])
+
+    assert (await asyncio.wait_for(seen.get(), timeout=60)).queue == "reports"
+    await connection.close()
+
+
+def test_a_loop_that_ended_without_closing_gives_back_what_it_had(broker: TrialBroker) -> None:
+    async def take_one_and_vanish() -> None:
+        seen: asyncio.Queue[Delivery] = asyncio.Queue()
+        await broker.connect().consume([MAIN_QUEUE], prefetch=2, on_delivery=seen.put_nowait)
+        await seen.get()
+
+    _publish(broker, b"one")
+    asyncio.run(take_one_and_vanish())
+
+    _publish(broker, b"two")
+
+    assert [_receive(broker).message.body for _ in range(2)] == [b"one", b"two"]
+
+
+async def test_threads_publish_while_a_loop_consumes_and_nothing_is_lost_or_doubled(
+    broker: TrialBroker,
+) -> None:
+    seen: asyncio.Queue[Delivery] = asyncio.Queue()
+    connection = broker.connect()
+    await connection.consume([MAIN_QUEUE], prefetch=7, on_delivery=seen.put_nowait)
+
+    def publish(thread: int) -> None:
+        for batch in range(25):
+            broker.publish(
+                [
+                    Envelope(Message(body=b"%d-%d-%d" % (thread, batch, n)), ToQueue())
+                    for n in range(20)
+                ]
+            )
+
+    threads = [threading.Thread(target=publish, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    bodies = []
+    for _ in range(2000):
+        delivery = await asyncio.wait_for(seen.get(), timeout=60)
+        bodies.append(delivery.message.body)
+        await connection.ack(delivery)
+    for thread in threads:
+        thread.join()
+
+    assert len(set(bodies)) == 2000
+    assert seen.empty()
+    assert broker.depth(MAIN_QUEUE) == 0
+    await connection.close()
+
+
+async def test_a_jump_delivers_without_anybody_asking(
+    broker: TrialBroker, clock: FrozenClock
+) -> None:
+    seen: asyncio.Queue[Delivery] = asyncio.Queue()
+    connection = broker.connect()
+    await connection.consume([MAIN_QUEUE], prefetch=1, on_delivery=seen.put_nowait)
+    _publish(broker, delay=timedelta(hours=1))
+    await asyncio.sleep(0)  # the loop has seen all there was to see
+
+    clock.advance(timedelta(hours=1))
+
+    assert (await asyncio.wait_for(seen.get(), timeout=60)).message.body == b"task"
+    await connection.close()
+
+
+async def test_on_the_machines_clock_a_delay_ends_by_itself_even_if_another_thread_began_it() -> (
+    None
+):
+    clock = SystemClock()
+    broker = TrialBroker(clock)
+    seen: asyncio.Queue[float] = asyncio.Queue()
+    connection = broker.connect()
+    await connection.consume(
+        [MAIN_QUEUE], prefetch=1, on_delivery=lambda _: seen.put_nowait(clock.monotonic())
+    )
+    await asyncio.sleep(0)  # the loop knows by now that there is nothing to wait for
+
+    began = clock.monotonic()
+    await asyncio.to_thread(_publish, broker, delay=LANE_UNIT * 3)  # two lanes, two timers
+
+    arrived = await asyncio.wait_for(seen.get(), timeout=60)
+    assert arrived - began >= LANE_UNIT.total_seconds() * 3
+    await connection.close()
+
+
+async def test_a_shorter_delay_overtakes_the_timer_of_a_longer_one() -> None:
+    broker = TrialBroker(SystemClock())
+    seen: asyncio.Queue[Delivery] = asyncio.Queue()
+    connection = broker.connect()
+    await connection.consume([MAIN_QUEUE], prefetch=2, on_delivery=seen.put_nowait)
+    _publish(broker, b"long", delay=timedelta(seconds=1638.4))
+    await asyncio.sleep(0)  # the timer of the long one is set
+
+    _publish(broker, b"short", delay=LANE_UNIT)
+
+    assert (await asyncio.wait_for(seen.get(), timeout=60)).message.body == b"short"
+    await connection.close()

@@ -1,9 +1,19 @@
-from datetime import UTC, datetime, timedelta
+"""What an attempt is given, what it reports on its pipe, and how its end is told."""
 
+import errno
+import os
+import signal
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cronhare.adapters.process.attempt import not_started, of_exit
+from cronhare.adapters.process.environment import environment, passed_environment
 from cronhare.adapters.process.messages import (
     BrokenMessage,
     Failed,
@@ -16,9 +26,86 @@ from cronhare.domain.retries.outcome import (
     LONGEST_CODE,
     LONGEST_MESSAGE,
     LONGEST_STACK,
+    Ending,
     ErrorClass,
     TaskError,
 )
+from cronhare.domain.schedules.schedule import ScheduleOwner
+from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.ports.runner import Invocation
+
+PYTHON = str(Path(sys.executable).parent)
+TASK = Task(name="report", ref=TaskRef("report", 25), command=("make-report",))
+INVOCATION = Invocation(
+    execution_id=7,
+    execution_key="cron-2025-12-12-8-0",
+    scheduler_id=16,
+    schedule_name="nightly",
+    attempt=1,
+    deaths=0,
+    due_at=datetime(2025, 12, 12, 8, tzinfo=UTC),
+    fence=7_000_001,
+    task=TASK,
+    params={},
+)
+
+
+def given_to(task: Task, ours: dict[str, str]) -> dict[str, str]:
+    return environment(
+        attrs.evolve(INVOCATION, task=task),
+        passed=passed_environment(ours),
+        ours=ours,
+        params_file="/tmp/params.json",
+    )
+
+
+def test_only_what_is_listed_is_passed() -> None:
+    ours = {"HOME": "/home/me", "LC_TIME": "de_DE", "TZ": "UTC", "AWS_SECRET": "x", "CRON_X": "x"}
+    ours |= {"SHELL": "/usr/bin/zsh"}
+
+    passed = passed_environment(ours)
+
+    assert passed == {
+        "HOME": "/home/me",
+        "LC_TIME": "de_DE",
+        "TZ": "UTC",
+        "PATH": f"{PYTHON}:{os.defpath}",
+        "PYTHONUNBUFFERED": "1",
+        "SHELL": "/bin/sh",
+    }
+
+
+def test_a_tasks_own_values_outweigh_what_is_passed_but_not_what_it_is_told() -> None:
+    task = attrs.evolve(TASK, env={"TZ": "UTC", "PATH": "/opt", "CRON_ATTEMPT": "99"})
+
+    env = given_to(task, {"TZ": "Europe/Berlin"})
+
+    assert (env["TZ"], env["PATH"], env["CRON_ATTEMPT"]) == ("UTC", "/opt", "1")
+
+
+def test_asking_for_path_keeps_our_python_first() -> None:
+    task = attrs.evolve(TASK, pass_env=("PATH",))
+
+    assert given_to(task, {"PATH": "/bin"})["PATH"] == f"{PYTHON}:/bin"
+
+
+def test_of_an_owner_and_a_trace_a_task_is_told_what_there_is() -> None:
+    owner = ScheduleOwner(user_id=7, language_id=0)
+    owned = attrs.evolve(INVOCATION, owned_by=owner, trace="00-4bf9-00f0-01")
+
+    env = environment(owned, passed={}, ours={}, params_file="")
+
+    assert (env["CRON_USER_ID"], env["CRON_LANGUAGE_ID"]) == ("7", "0")
+    assert env["TRACEPARENT"] == "00-4bf9-00f0-01"
+    assert "CRON_GROUP_ID" not in env
+
+
+def test_a_name_of_control_characters_is_told_as_the_log_has_it() -> None:
+    named = attrs.evolve(INVOCATION, schedule_name="a\0\x1b[2Jb")
+
+    env = environment(named, passed={}, ours={}, params_file="")
+
+    assert env["CRON_SCHEDULE"] == r"a\x00\x1b[2Jb"
 
 
 def error(text: str) -> TaskError:
@@ -174,3 +261,62 @@ def test_the_text_of_a_progress_is_escaped_and_cut() -> None:
     assert escapes == Reported(progress=1.0, progress_text=r"\x1b[2J\x00\u202e")
     assert isinstance(long, Reported)
     assert "800 characters left out" in str(long.fields["progress_text"])
+
+
+REFUSED = TaskError(message="refused")
+EXIT_3 = 3 << 8  # as wait(2) tells an exit code
+
+
+@pytest.mark.parametrize(
+    ("status", "failed", "ending"),
+    [
+        (0, None, Ending.SNOOZED),
+        (0, REFUSED, Ending.FAILED),
+        (EXIT_3, None, Ending.FAILED),
+        (signal.SIGSEGV, None, Ending.CRASHED),
+    ],
+)
+def test_a_snooze_counts_if_the_task_then_ended_well(
+    status: int, failed: TaskError | None, ending: Ending
+) -> None:
+    outcome = of_exit(status, failed=failed, snooze=timedelta(seconds=30))
+
+    assert outcome.ending is ending
+
+
+@pytest.mark.parametrize(
+    ("step", "number", "error_class"),
+    [
+        ("exec", errno.ENOENT, ErrorClass.PERMANENT),
+        ("exec", errno.EACCES, ErrorClass.PERMANENT),
+        ("exec", errno.ENOEXEC, ErrorClass.PERMANENT),
+        ("exec", errno.ENOMEM, ErrorClass.TRANSIENT),
+        ("exec", errno.ETXTBSY, ErrorClass.TRANSIENT),
+        ("cwd", errno.ENOENT, ErrorClass.PERMANENT),
+        ("fork", errno.EAGAIN, ErrorClass.TRANSIENT),
+    ],
+)
+def test_whether_a_start_may_be_tried_again_depends_on_what_was_wrong(
+    step: str, number: int, error_class: ErrorClass
+) -> None:
+    outcome = not_started(TASK, step, number)
+
+    assert outcome.ending is Ending.FAILED
+    assert outcome.error is not None
+    assert outcome.error.error_class is error_class
+    assert outcome.error.code == errno.errorcode[number]
+
+
+def test_a_commands_last_line_stands_beside_its_exit_code() -> None:
+    outcome = of_exit(EXIT_3, stderr_tail="reading\ntar: \x1b[2Jgone\r\n \n")
+
+    assert (outcome.ending, outcome.exit_code) == (Ending.FAILED, 3)
+    assert outcome.error is not None
+    assert outcome.error.message == "exited with code 3: tar: \\x1b[2Jgone"
+
+
+def test_a_last_line_without_end_is_cut() -> None:
+    outcome = of_exit(EXIT_3, stderr_tail="x" * 4096)
+
+    assert outcome.error is not None
+    assert len(outcome.error.message) < 300
