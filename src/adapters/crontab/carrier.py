@@ -50,6 +50,14 @@ _UNITS = (
     "for jobs of another user, or with a home: `cronhare service install --like-cron`; without "
     "that option the units run as cronhare, become no other user and see no home"
 )
+_OVERLAP = (
+    "a line that still runs when it is due again is skipped then (overlap), so that one that hangs "
+    "does not take all places of CRON_CONCURRENCY, 8 in `up`; cron runs it beside the other"
+)
+_NO_MAIL = (
+    "nobody is told when a line without MAILTO has failed; cron mails its user: name whom to tell "
+    "(notify)"
+)
 _IGNORED_FILE = "cron passes over this file for its name: disabled, so that nothing new starts"
 _KILLED = (
     "what the line leaves running is killed when the line itself ends; cron lets it go on: have it "
@@ -78,7 +86,7 @@ def import_crontabs(
     lines = passing([*chain.from_iterable(read)], on_progress)
     for crontab, own in zip(files, read, strict=True):
         carrier.carry(crontab, islice(lines, len(own)))
-    notes = list_notes(carrier.jobs, host)
+    notes = list_notes(carrier.jobs, host, lacks_mailto=carrier.lacks_mailto)
     names = (f"  {file.name}" for file in files)
     head = ("Imported from:", *names, *(f"Note: {note}" for note in notes))
     comments = "".join(f"{write_comment(line)}\n" for line in head)
@@ -92,8 +100,8 @@ _MAIL = frozenset({"MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"})
 #: TZ moves nothing in Debian's cron either (crontab(5)); the others speak to cronie and systemd.
 _MOVES_NOTHING = frozenset({"TZ", "RANDOM_DELAY", "START_HOURS_RANGE", "PERSISTENT", "DELAY"})
 _MAIL_IS = (
-    "mail is sent when a run has failed for good, through CRON_SMTP_URL; what runs write is kept "
-    "with them"
+    "mail is sent through CRON_SMTP_URL when a run has failed, of failures in a row for the first "
+    "alone, and when one succeeds again; what runs write is kept with them"
 )
 
 
@@ -101,11 +109,11 @@ _MAIL_IS = (
 class Surroundings:
     """What holds at a place in a crontab: *timezone* is None where the schedules name none.
 
-    *mail* are the addresses of MAILTO.
+    *mail* are the addresses of MAILTO, None where there is no such line.
     """
 
     timezone: str | None
-    mail: tuple[str, ...] = ()
+    mail: tuple[str, ...] | None = None
     shell: str = DEFAULT_SHELL
     env: Mapping[str, str] = attrs.field(factory=dict[str, str])
 
@@ -176,6 +184,7 @@ class _Carrier:
     jobs: list[Job] = attrs.field(factory=list)
     findings: list[Finding] = attrs.field(factory=list)
     mailed: dict[tuple[str, ...], str] = attrs.field(factory=dict[tuple[str, ...], str])
+    lacks_mailto: bool = False
 
     def write_targets(self) -> Iterator[str]:
         used = {job.notify for job in self.jobs}
@@ -217,9 +226,10 @@ class _Carrier:
             enabled=not dormant,
             description=shortened(" ".join(entry.comment), LONGEST_DESCRIPTION).strip() or None,
             remarks=(f"{crontab.name}, line {entry.line}", *changes),
-            notify=self._target(here.mail),
+            notify=self._target(here.mail or ()),
         )
         self.jobs.append(job)
+        self.lacks_mailto |= here.mail is None
         verdict = Verdict.CHANGED if changes else Verdict.CARRIED
         self._tell(crontab, entry, verdict, changes, job=job.name)
 
@@ -255,10 +265,9 @@ def _allowed(name: str) -> str:
 
 def _name(crontab: Crontab, entry: Entry) -> str:
     program = clean_name(name_command(entry.command))
-    if crontab.kind is CrontabKind.USER:
-        return program
     file = clean_name(re.sub(r"\.(cron|crontab|txt)$", "", PurePosixPath(crontab.name).name))
-    return program if program.startswith(file) else clean_name(f"{file}-{program}")
+    says_nothing = crontab.kind is CrontabKind.USER or file == "crontab"
+    return program if says_nothing or program.startswith(file) else clean_name(f"{file}-{program}")
 
 
 def _absolute(path: str | None) -> str | None:
@@ -302,7 +311,7 @@ def _reads_both_days_otherwise(when: str) -> bool:
     return not {"*", "?"} & set(days) and any(day.startswith("*") for day in days)
 
 
-def list_notes(jobs: list[Job], host: Host) -> tuple[str, ...]:
+def list_notes(jobs: list[Job], host: Host, *, lacks_mailto: bool) -> tuple[str, ...]:
     if not jobs:
         return ()
     at_boot = any(job.when is None for job in jobs)
@@ -313,6 +322,8 @@ def list_notes(jobs: list[Job], host: Host) -> tuple[str, ...]:
         f"{ours} (otherwise: --run-as)": any(job.user is None for job in jobs),
         _UNITS: beyond_units,
         "runs that were missed are caught up by one; cron drops them": True,
+        _OVERLAP: any(job.when is not None for job in jobs),
+        _NO_MAIL: lacks_mailto,
         "@reboot jobs run once per boot of each host that has a worker with this file": at_boot,
         "commands read their parameters, {}, from standard input; cron leaves it empty": True,
         "the host's zone is unknown: schedules without a timezone run in UTC": in_utc,

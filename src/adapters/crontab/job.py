@@ -67,6 +67,7 @@ class Job:
             "timezone": None if self.when is None else self.timezone,
             "status": None if self.enabled else False,
             "description": self.description,
+            "overlap": None if self.when is None else "skip",  # one that hangs blocks no other
             "retry": {"attempts": 1},  # cron tries once
             "notify": None if self.notify is None else [self.notify],
         }

@@ -109,8 +109,8 @@ class Finding:
 class Imported:
     """A jobs file, and how it came about.
 
-    *findings* holds one for every line that is neither blank nor a comment, in order; *notes*
-    are sentences that hold for the whole of it.
+    *findings* holds one for every line that is an entry, a setting or cannot be read, and for each
+    entry that is commented out, in order; *notes* are sentences that hold for the whole of it.
     """
 
     text: str
@@ -169,12 +169,16 @@ _SETTING = re.compile(
 #: So many characters of a line are read, and of a comment; cron itself reads a thousand.
 LONGEST_LINE, LONGEST_COMMENT = 16_384, 1_000
 
+#: The last line of the comment that Debian puts above the first entry.
+_TEMPLATE = re.compile(r"m +h +dom\b.*|.* command to be executed")
+
 #: NUL, and the lone surrogates that stand for bytes that are not UTF-8.
 _NOT_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 _DASH = "a leading '-' belongs to other cron daemons: remove it"
 _NO_NEWLINE = "the last line has no newline, for which Debian's cron refuses the file; here it runs"
 _CARRIAGE_RETURN = "the carriage return at the end of the line is dropped"
+_COMMENTED_OUT = "it is commented out"
 _BACKSLASHES = r"'\\' is read as one backslash, as Debian's cron does; cronie keeps both"
 
 
@@ -188,8 +192,14 @@ def _lines(text: str, kind: CrontabKind) -> Iterator[Line]:
     for number, raw in enumerate(raw_lines, start=1):
         stripped = raw.removesuffix("\r").lstrip(" \t")
         if stripped.startswith("#"):
-            said = stripped[:LONGEST_COMMENT].lstrip("#").strip()
-            comment.append(_NOT_TEXT.sub("\ufffd", said))
+            said = _NOT_TEXT.sub("\ufffd", stripped[:LONGEST_COMMENT].lstrip("#").strip())
+            if _TEMPLATE.fullmatch(said):
+                comment.clear()
+            elif is_entry(said, kind):
+                comment.clear()
+                yield Unreadable(line=number, text=stripped.rstrip(), reason=_COMMENTED_OUT)
+            else:
+                comment.append(said)
             continue
         if stripped.strip():
             line = _active_line(stripped, number, kind)
@@ -241,6 +251,15 @@ def _entry(text: str, number: int, kind: CrontabKind) -> Entry | Unreadable:
         stdin=stdin,
         oddities=(_BACKSLASHES,) if r"\\" in parts[-1] else (),
     )
+
+
+def is_entry(text: str, kind: CrontabKind) -> bool:
+    """Tell whether a comment would be an entry without its `#`."""
+    line = _entry(text, 0, kind)
+    try:
+        return isinstance(line, Entry) and (line.when == "@reboot" or bool(parse_usable(line.when)))
+    except ValueError:
+        return False
 
 
 def _foreign(minute: str, user: str | None, command: str) -> str | None:

@@ -87,12 +87,13 @@ def test_debians_own_crontab_is_carried_whole() -> None:
     path = "/usr/local/sbin:/usr/local/bin:/sbin:/bin:/usr/sbin:/usr/bin"
     assert {finding.verdict for finding in imported.findings} == {Verdict.CARRIED}
     assert list(jobs["tasks"]) == [
-        "crontab-cron.hourly",
-        "crontab-cron.daily",
-        "crontab-cron.weekly",
-        "crontab-cron.monthly",
+        "cron.hourly",
+        "cron.daily",
+        "cron.weekly",
+        "cron.monthly",
     ]
-    assert jobs["tasks"]["crontab-cron.daily"] == {
+    assert all("description" not in schedule for schedule in jobs["schedules"].values())
+    assert jobs["tasks"]["cron.daily"] == {
         "type": "worker",
         "command": [
             "/bin/sh",
@@ -103,12 +104,36 @@ def test_debians_own_crontab_is_carried_whole() -> None:
         "cwd": "/root",
         "env": {"SHELL": "/bin/sh", "PATH": path},
     }
-    assert jobs["schedules"]["crontab-cron.weekly"] == {
-        "task": "crontab-cron.weekly",
+    assert jobs["schedules"]["cron.weekly"] == {
+        "task": "cron.weekly",
         "schedule": "47 6 * * 7",
         "timezone": "Europe/Berlin",
+        "overlap": "skip",
         "retry": ONCE,
     }
+
+
+def test_an_entry_that_is_commented_out_is_told_and_describes_no_other() -> None:
+    imported = carry(
+        user_table("# 5 4 * * * old\n# tidy up\n@daily tidy\n#@daily off\n@daily on\n")
+    )
+
+    old, _, off, _ = imported.findings
+    assert [(one.line, one.verdict) for one in (old, off)] == [
+        (1, Verdict.LEFT_OUT),
+        (4, Verdict.LEFT_OUT),
+    ]
+    said = {name: one.get("description") for name, one in read(imported)["schedules"].items()}
+    assert said == {"tidy": "tidy up", "on": None}
+
+
+def test_a_job_whose_failure_nobody_would_be_told_of_is_noted() -> None:
+    def is_noted(text: str) -> bool:
+        return any("without MAILTO" in note for note in carry(user_table(text)).notes)
+
+    assert is_noted("@daily run\nMAILTO=ada\n@daily other\n")
+    assert not is_noted("MAILTO=\n@daily run\n")
+    assert not is_noted("MAILTO=ada\n@daily run\n")
 
 
 def test_every_place_is_told_with_its_line() -> None:
@@ -314,7 +339,8 @@ def test_whatever_a_file_holds_the_result_reads_back_and_no_line_is_forgotten(
         for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1)
         if line.strip() and not line.lstrip(" \t").startswith("#")
     ]
-    assert [finding.line for finding in imported.findings] == active
+    told = [one.line for one in imported.findings if "it is commented out" not in one.reasons]
+    assert told == active
     assert list(jobs.get("tasks", {})) == [f.job for f in imported.findings if f.job is not None]
     assert all(re.fullmatch(r"[a-z0-9._-]{1,63}", task) for task in jobs.get("tasks", {}))
 
