@@ -178,8 +178,8 @@ def of_other_files(seen: Seen) -> Said:
 
 _OR = ". What is not wanted any more: `cronhare executions cancel ID`"
 _HELD = (
-    "a row that another session holds, or that the ledger refuses, is told by the workers' logs as "
-    "`attempt.put-off`"
+    "`cronhare executions list --state running` shows what has the places; a row that another "
+    "session holds, or that the ledger refuses, is told by the workers' logs as `attempt.put-off`"
 )
 
 

@@ -147,7 +147,7 @@ def test_a_run_of_what_stays_alive_says_how_its_own_worker_stands(
     ("run", "waits_for"),
     [
         (execution(), f"a scheduler that hands it to the broker, for queue {MAIN_QUEUE}"),
-        (execution(State.PUBLISHED), f"a worker that serves queue {MAIN_QUEUE}"),
+        (execution(State.PUBLISHED), f"a free place of a worker that serves queue {MAIN_QUEUE}"),
         (
             execution(State.RETRYING, next_attempt_at=NOON + MINUTE),
             "its time, 2026-03-02 12:01:00Z",

@@ -236,7 +236,7 @@ def schedule_view(stored: StoredSchedule) -> ScheduleView:
                 "retry": RetryView(**RETRY),
                 "timeout_seconds": 11.5,
                 "sent_again_at": NOON + SECOND + timedelta(minutes=5),
-                "waits_for": "a worker that serves queue letters",
+                "waits_for": "a free place of a worker that serves queue letters",
                 "completed_at": None,
                 "progress": 0.5,
                 "result": {"rows": [1]},

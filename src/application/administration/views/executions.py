@@ -167,7 +167,7 @@ def _start(execution: Execution, now: datetime) -> str:
         return f"a scheduler that hands it to the broker, for queue {execution.queue}"
     if is_standalone(execution.queue):
         return f"what keeps it running: {keeps_alive(execution.schedule_name)}"
-    return f"a worker that serves queue {execution.queue}"
+    return f"a free place of a worker that serves queue {execution.queue}"
 
 
 @attrs.frozen(kw_only=True)
