@@ -137,11 +137,12 @@ def test_a_new_job_that_is_applied_beside_it_succeeds_at_its_first_attempt(
     new = '[tasks.new]\ncommand = ["true"]\n[schedules.new]\ntask = "new"\nevery = "1s"\n'
     jobs.write_text(jobs.read_text() + new)
 
-    applied = shell("apply", "jobs.toml")
+    planned, applied = shell("plan", "jobs.toml"), shell("apply", "jobs.toml")
     up.until("schedule=new.*Task completed successfully")
 
     assert applied.status == 0, applied.err
     said = "with another version of jobs.toml than this one: give each this file and reload it"
+    assert said in planned.out
     assert said in applied.out
     first = shell("executions", "list", "--schedule", "new", "--json").json()[-1]
     assert (first["state"], first["attempt"]) == ("succeeded", 1)

@@ -26,7 +26,7 @@ from cronhare.application.administration.reading.schedules import next_effects
 from cronhare.application.administration.views.schedules import ExportView, ScheduleChangeView
 from cronhare.application.doctor.nodes import older_files
 from cronhare.domain.events.targets import DEFAULT_TIMEOUT, ByApprise
-from cronhare.domain.nodes import MOST_REPORTS
+from cronhare.domain.nodes import MOST_REPORTS, NodeReport
 from cronhare.domain.texts.printable import printable
 from cronhare.domain.texts.words import NAME, counted, listed
 
@@ -136,12 +136,14 @@ def plan(jobs: JobsArgument = None, *, app: App = None, json: Json = False) -> N
     if json:
         print_json(_views([change for changes in compared for change in changes], now))
         return
+    nodes = container.nodes().nodes(now=now, limit=MOST_REPORTS).reports
     for file, changes in zip(files, compared, strict=True):
         print_notes(notes.notes_on_keys(file))
         _print_changes(changes, files, file, applier, applied=False)
         print_notes(notes.notes_on_clocks(changes, now=now))
-        to_apply = f"cronhare apply {as_argument(file.path)}"
-        print_line(f"This would be: {_counted(changes)}. To make it so: {to_apply}")
+        to_apply = f" To make it so: cronhare apply {as_argument(file.path)}"
+        print_line(f"This would be: {_counted(changes)}.{to_apply if _differ(changes) else ''}")
+        print_notes(_notes_on_nodes(nodes, file, now))
     print_line(f"Ledger: {said_ledger(container.settings())}")
 
 
@@ -166,9 +168,8 @@ def apply(jobs: JobsArgument = None, *, app: App = None, json: Json = False) -> 
         print_notes(notes.notes_on(file, now=now))
         _print_changes(changes, files, file, applier, applied=True)
         print_line(f"Applied to {said_ledger(container.settings())}: {_counted(changes)}.")
-        older = older_files(nodes, file.version, now=now)
-        print_notes(f"{each.what}: {each.cure}" for each in older)
-    if any(change.change is not Change.KEEP for changes in applied for change in changes):
+        print_notes(_notes_on_nodes(nodes, file, now))
+    if any(map(_differ, applied)):
         seconds = container.settings().refresh.total_seconds()
         print_line(f"A scheduler at work sees it within {seconds:g} s; then: cronhare schedules")
 
@@ -179,6 +180,16 @@ def _asked_for(
     settings = container.settings()
     places = named(given, settings, state, how=f"cronhare {command} jobs.toml")
     return load_all(places, settings, state=state)
+
+
+def _notes_on_nodes(nodes: Sequence[NodeReport], file: JobsFile, now: datetime) -> Iterator[str]:
+    """Tell what the ledger does not know: commands that differ are in the nodes' files alone."""
+    for each in older_files(nodes, file.version, now=now):
+        yield f"{each.what}: {each.cure}"
+
+
+def _differ(changes: Sequence[ScheduleChange]) -> bool:
+    return any(change.change is not Change.KEEP for change in changes)
 
 
 def _views(changes: Sequence[ScheduleChange], now: datetime) -> Sequence[ScheduleChangeView]:
