@@ -7,6 +7,7 @@ import pytest
 
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.events.alerts import SqlAlertStore
+from cronhare.adapters.sql.tables.tables import outbox
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.events.judging import alert
 from cronhare.domain.events.rules import Rule
@@ -119,6 +120,24 @@ def test_alerts_are_chosen_by_what_they_are_and_shown_in_full(tmp_path: Path) ->
     assert (none.status, "xxx...'; there are: node, queue" in none.err) == (2, True)
     assert len(none.err) < 300
     assert other.startswith("No alert is like that.\nJudged last at ")
+
+
+def test_a_recovery_that_is_to_be_told_does_not_look_like_one_that_came(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    assert shell("db", "upgrade").status == 0
+    engine = open_engine(f"sqlite:///{tmp_path}/cronhare.sqlite3")
+    row = {"event_key": "expected:1", "event": "recovered", "target": "ops", "source": "jobs.toml"}
+    when = {"scheduler_id": 1, "schedule_name": "nightly", "occurred_at": datetime.now(UTC)}
+    with engine.begin() as connection:
+        connection.execute(
+            outbox.insert().values(**row, **when, payload="", state="expected", tries=0)
+        )
+    engine.dispose()
+
+    (line,) = shell("events", "list").out.splitlines()[1:]
+
+    said = "recovered nightly - - ops expected it is told once the schedule succeeds again"
+    assert line.split() == said.split()
 
 
 def test_a_list_of_schedules_ends_at_its_limit_and_says_so(tmp_path: Path) -> None:

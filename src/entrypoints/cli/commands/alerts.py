@@ -317,7 +317,7 @@ def events(
         "EVENT": "event",
         "SCHEDULE": "schedule_name",
         "EXECUTION": "execution_id",
-        "AT": "occurred_at",
+        "AT": lambda event: None if event.state == OutboxState.EXPECTED else event.occurred_at,
         "TARGET": lambda event: event.target.rpartition(":")[2],
         "STATE": lambda event: Styled(event.state),
         "LAST ERROR": partial(_last_error, now=now),
@@ -334,6 +334,8 @@ def events(
 
 def _last_error(event: "EventView", *, now: datetime) -> str | None:
     """Say what went wrong, how often, and when it is tried again."""
+    if event.state == OutboxState.EXPECTED:
+        return "it is told once the schedule succeeds again"
     error = event.last_error
     if error is None or not event.tries:
         return error
