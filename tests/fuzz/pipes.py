@@ -66,14 +66,18 @@ IGNORED: dict[str, bytes] = {
     "null": b"null",
     "two messages on one line": b'{"progress": 0.5}{"progress": 0.6}',
     "failed as text": b'{"failed": "true"}',
-    "a result of 5,000 brackets": b'{"result": ' + b"[" * 5_000 + b"]" * 5_000 + b"}",
-    "a result one byte too large": b'{"result": "' + b"x" * (LARGEST_RESULT - 1) + b'"}',
-    "a problem that clears the screen": rb'{"result_problem": "\u001b[2J\u0000"}',
     "a line that is one byte too long": b'{"progress": 0.5}' + b" " * (LONGEST_MESSAGE - 16),
     "a frame of the warden's": b'{"ended": 1, "status": 0, "failure": null}',
     "a snooze of 2^64 seconds": b'{"snooze": %d}' % 2**64,
     "a snooze that is a text": b'{"snooze": "30s"}',
     "a line of ours": b"2026-01-01T00:00:00.000Z [ERROR] [type=worker, id=1] forged",
+}
+
+#: A result that is not kept: it is told so, and the task succeeds all the same.
+UNKEPT: dict[str, bytes] = {
+    "a result of 5,000 brackets": b'{"result": ' + b"[" * 5_000 + b"]" * 5_000 + b"}",
+    "a result one byte too large": b'{"result": "' + b"x" * (LARGEST_RESULT - 1) + b'"}',
+    "a problem that clears the screen": rb'{"result_problem": "\u001b[2J\u0000"}',
 }
 
 #: What is a message, however odd: nothing is told, and the task succeeds.
@@ -164,10 +168,14 @@ def _end(works: Works, script: str, *states: str) -> None:
         raise Mishandled(f"the ledger keeps {size} bytes of an error")
 
 
-def _ignored(script: str, works: Works) -> Answer:
+def _told(naming: str, script: str, works: Works) -> Answer:
     _end(works, script, "succeeded")
-    works.wait_for_line(naming="Ignored an IPC message")
+    works.wait_for_line(naming=naming)
     return Answer.REFUSED
+
+
+_ignored = partial(_told, "Ignored an IPC message")
+_unkept = partial(_told, "The result is not kept")
 
 
 def _taken(script: str, works: Works) -> Answer:
@@ -207,6 +215,7 @@ BOUNDARY = Boundary(
     at=works,
     entries=[
         *_entries("ignored", IGNORED, _ignored, {"a progress of 400 digits", "5,000 brackets"}),
+        *_entries("unkept", UNKEPT, _unkept, set()),
         Entry("ignored: a progress of 100,000 digits", partial(_ignored, _LONG)),
         *_entries("taken", TAKEN, _taken, set()),
         *_entries(
