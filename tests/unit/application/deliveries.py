@@ -1,17 +1,79 @@
-"""Ways to bring one attempt about, shared by the tests of the worker."""
+"""Ways to bring attempts about and how they end; a waiting room, and the clock of a node."""
 
+import asyncio
 import json
-from datetime import timedelta
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
+import attrs
+
+from cronhare.application.worker.unhandled import PLACES, WaitingRoom
 from cronhare.domain.execution import Execution
+from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.schedules.planning import HEAD_START, plan
+from cronhare.domain.topology import WAITING_QUEUE
+from cronhare.ports.broker import Delivery
+from cronhare.ports.runner import AttemptResult, Invocation
+from tests.frozen_clock import FrozenClock
 from tests.ports import ids_of
+from tests.scripted_runner import Script, succeed
+from tests.trial_broker import TrialConnection
 from tests.unit.application.house import House
 
+SUCCESS = Outcome(ending=Ending.SUCCEEDED, exit_code=0)
+
+CRASH = Outcome(ending=Ending.CRASHED, signal=11, error=TaskError(message="killed by SIGSEGV"))
+
+
+def failure(
+    message: str = "Connection timeout",
+    *,
+    code: str | None = None,
+    error_class: ErrorClass = ErrorClass.UNKNOWN,
+    retry_after: timedelta | None = None,
+    stack: str | None = None,
+) -> Outcome:
+    """End badly, as a task says."""
+    error = TaskError(
+        message=message, code=code, error_class=error_class, retry_after=retry_after, stack=stack
+    )
+    return Outcome(ending=Ending.FAILED, exit_code=1, error=error)
+
+
+def always(outcome: Outcome) -> Script:
+    """End every attempt alike."""
+    return lambda _: outcome
+
+
+def one_by_one(outcomes: Iterable[Outcome]) -> Script:
+    """End the attempts one after the other, then well."""
+    left = iter(outcomes)
+    return lambda _: next(left, SUCCESS)
+
+
+class Seen:
+    """Remembers each invocation, and ends it as a script says: well, unless there is another."""
+
+    def __init__(self, script: Script = succeed) -> None:
+        self.invocations: list[Invocation] = []
+        self._script = script
+
+    def __call__(self, invocation: Invocation) -> Outcome | AttemptResult:
+        self.invocations.append(invocation)
+        return self._script(invocation)
+
+    @property
+    def attempts(self) -> list[tuple[int, int]]:
+        """The executions and attempts that were run, in order."""
+        return [(each.execution_id, each.attempt) for each in self.invocations]
+
+
 SECOND = timedelta(seconds=1)
+
 MINUTE = timedelta(minutes=1)
+
 STRANGE_ID = 999_999
 
 
@@ -97,3 +159,74 @@ def systems_own(house: House) -> Execution:
     )
     [cleanup] = (row for row in batch.claimed if row.task.is_system)
     return cleanup
+
+
+class NodeClock(FrozenClock):
+    """The clock of a worker's machine, which follows another and may be set."""
+
+    def __init__(self, follows: FrozenClock) -> None:
+        super().__init__(follows.now())
+        self._follows = follows
+        self.ahead = timedelta(0)
+        self.stood = timedelta(0)
+
+    def now(self) -> datetime:
+        return self._follows.now() + self.ahead
+
+    def peek(self) -> datetime:
+        return self.now()
+
+    def monotonic(self) -> float:
+        return self._follows.monotonic() - self.stood.total_seconds()
+
+
+@attrs.frozen
+class Room:
+    """The room, the connection that it is served by, and what is in hand."""
+
+    room: WaitingRoom
+    connection: TrialConnection
+    resting: list[asyncio.Task[None]]
+
+
+async def open_room(house: House, *, in_memory: bool = False) -> Room:
+    """Consume what waits, as a worker does."""
+    connection = house.broker.connect()
+    room = WaitingRoom(
+        connection,
+        in_memory=in_memory,
+        sleep=sleeping_on(house.clock),
+        monotonic=house.clock.monotonic,
+    )
+    opened = Room(room, connection, [])
+
+    def accept(delivery: Delivery) -> None:
+        opened.resting.append(asyncio.create_task(room.handle(delivery)))
+
+    await connection.consume([WAITING_QUEUE], prefetch=PLACES, on_delivery=accept)
+    await house.settle()
+    return opened
+
+
+def sleeping_on(clock: FrozenClock) -> Callable[[float], Awaitable[None]]:
+    """Sleep until the clock was moved on for long enough."""
+    moved = asyncio.Condition()
+    calls = set[asyncio.Task[None]]()
+
+    async def tell() -> None:
+        async with moved:
+            moved.notify_all()
+
+    def on_jump() -> None:
+        call = asyncio.ensure_future(tell())
+        calls.add(call)
+        call.add_done_callback(calls.discard)
+
+    clock.on_jump(on_jump)
+
+    async def sleep(seconds: float) -> None:
+        until = clock.monotonic() + seconds - 1e-6
+        async with moved:
+            await moved.wait_for(lambda: clock.monotonic() >= until)
+
+    return sleep

@@ -20,6 +20,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.retry_limits import RetryPolicies
 from cronhare.domain.messages import Signer
+from cronhare.domain.nodes import FORGOTTEN_AFTER, NodeReport
 from cronhare.domain.retries.limits import UNLIMITED, BudgetPolicy, RetryLimits
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.retries.retry import Holder
@@ -218,6 +219,13 @@ class House:
         """Have more rows in the archive; their ids are new."""
         with self.engine.begin() as connection:
             connection.execute(ARCHIVE, [archive_values(row) for row in rows])
+
+    def report(self, name: str = "bee", **fields: Any) -> None:  # noqa: ANN401
+        """Let a node report itself: a worker at work, unless *fields* say otherwise."""
+        known = {"role": "worker", "host": name, "version": "1", "started_at": self.start}
+        seen = {"seen_at": self.now, "queues": (MAIN_QUEUE,), "consumed_at": self.now}
+        report = NodeReport(name=name, **{**known, **seen, **fields})
+        self.container.nodes().report(report, kept_for=FORGOTTEN_AFTER)
 
     @property
     def now(self) -> datetime:

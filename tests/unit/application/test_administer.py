@@ -1,3 +1,5 @@
+"""What people change, who may, and what the audit says of it."""
+
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -5,22 +7,29 @@ from typing import Any
 import attrs
 import pytest
 
+from cronhare.adapters.sql.access import SqlAuditStore
 from cronhare.application.administration.changing import runs as commands
-from cronhare.application.administration.changing.runs import CannotRun
+from cronhare.application.administration.changing.runs import CannotPause, CannotRun
+from cronhare.application.administration.changing.schedules import NameTaken
+from cronhare.application.administration.changing.work import NotDrainable
 from cronhare.application.administration.jobs_file.difference import Change, FieldChange, difference
 from cronhare.application.administration.jobs_file.export import CannotExport, Exporter
 from cronhare.application.administration.reading.lookup import NotFound, find_schedule
-from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.archive import EVERY_FAILURE, UNRESOLVED
+from cronhare.application.administration.reading.measures import AuditView
+from cronhare.domain.access import LONGEST_SESSION, Scope
+from cronhare.domain.audit import MOST_ENTRIES, Action
+from cronhare.domain.lifecycle.archive import UNRESOLVED
+from cronhare.domain.nodes import DISCONNECTED_AFTER, NodeReport, NodeState
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.conditions import CalendarDraft, Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.keys import Boot
 from cronhare.domain.schedules.task import LARGEST_PARAMS, Task, TaskRef
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
-from tests.actors import ADA
-from tests.unit.application.deliveries import live, run
-from tests.unit.application.endings import CRASH, Seen, always, failure
+from tests.actors import ADA, CI
+from tests.integration.ledgers import NOON
+from tests.unit.application.deliveries import always, failure
 from tests.unit.application.house import REPORT, House
 
 NIGHTLY = ScheduleDraft(name="nightly", task=REPORT.ref, schedule="0 2 * * *")
@@ -62,20 +71,6 @@ def test_what_is_as_it_should_be_is_not_touched() -> None:
     assert find_schedule(house.schedules, "nightly").updated_at == house.now
 
 
-def test_what_the_file_has_no_more_is_disabled_once() -> None:
-    house = House()
-    apply(house, NIGHTLY, HOURLY)
-
-    changes = apply(house, NIGHTLY)
-    again = apply(house, NIGHTLY)
-
-    assert changes == {"nightly": Change.KEEP, "hourly": Change.DISABLE}
-    assert again == {"nightly": Change.KEEP}
-    stored = find_schedule(house.schedules, "hourly").draft
-    assert stored is not None
-    assert not stored.status
-
-
 BACKUP = Task(name="backup", source="jobs.toml", ref=TaskRef("worker", 1), command=("true",))
 
 
@@ -85,16 +80,11 @@ def scheduled(task: Task, name: str, **changes: Any) -> ScheduleDraft:  # noqa: 
     return attrs.evolve(hourly, **changes)
 
 
-def of_another_file(house: House, **changes: Any) -> None:  # noqa: ANN401
-    """Apply a file that numbers its task as ours does."""
-    theirs = attrs.evolve(BACKUP, name="sweep", source="user.toml")
-    draft = scheduled(theirs, "their-sweep", **changes)
-    apply(house, draft, tasks=[theirs], source="user.toml")
-
-
 def test_what_the_other_file_no_longer_runs_keeps_no_number() -> None:
     house = House()
-    of_another_file(house, status=False)
+    theirs = attrs.evolve(BACKUP, name="sweep", source="user.toml")
+    off = scheduled(theirs, "their-sweep", status=False)
+    apply(house, off, tasks=[theirs], source="user.toml")
 
     assert apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP]) == {"backup": Change.ADD}
 
@@ -111,22 +101,6 @@ def test_a_broken_row_is_replaced() -> None:
     assert change.fields == (FieldChange("row", "timezone: unknown", "replaced"),)
 
 
-async def test_a_manual_run_is_published_soon_and_moves_no_due_instant() -> None:
-    seen = Seen()
-    house = House(script=seen)
-    house.add(schedule="0 2 * * *")
-    house.dispatcher.tick(house.now)
-    due = house.claims.next_due()
-
-    asked = house.administrator.run_now("report", params='{"v":1}', actor=ADA)
-    await house.open()
-    await house.turn()
-
-    assert asked.key == "manual-00000000-0000-0000-0000-000000000001"
-    assert (house.only.state, seen.invocations[0].params) == (State.SUCCEEDED, {"v": 1})
-    assert house.claims.next_due() == due
-
-
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
@@ -135,16 +109,8 @@ async def test_a_manual_run_is_published_soon_and_moves_no_due_instant() -> None
             "there is no schedule 'nightyl'; did you mean nightly?",
         ),
         (lambda house: find_schedule(house.schedules, "xyz"), "there is hourly, nightly"),
-        (
-            lambda house: house.administrator.run_now("nope", params=None, actor=ADA),
-            "no schedule 'nope'",
-        ),
         (lambda house: house.administrator.cancel(99, actor=ADA), "no execution 99"),
         (lambda house: house.administrator.replay([7, 9], actor=ADA), "no row 7, 9"),
-        (
-            lambda house: house.administrator.discard([7], note="", actor=ADA),
-            "the archive has no row 7",
-        ),
     ],
 )
 def test_what_does_not_exist_is_told_by_name(ask: Callable[[House], object], message: str) -> None:
@@ -213,24 +179,6 @@ async def _with_failures(count: int) -> House:
     return house
 
 
-async def test_a_poison_pill_that_is_released_crashes_three_times_anew() -> None:
-    house = House(script=always(CRASH))
-    await run(house)
-    await live(house, timedelta(seconds=100))
-    [pill] = house.records.archive()
-    chosen = house.administrator.quarantined([pill.id])
-
-    released = house.administrator.replay(chosen, actor=ADA).executions
-    await live(house, timedelta(seconds=200))
-
-    assert list(released) == [house.only.id]
-    assert (house.only.state, house.only.attempt) == (State.QUARANTINED, 6)
-    assert [row.crash_count for row in house.records.archive(EVERY_FAILURE)] == [3, 3]
-
-
-# At boot
-
-
 def test_what_is_off_or_paused_begins_neither_at_a_start_nor_at_a_boot() -> None:
     house = House()
     apply(house, NIGHTLY)
@@ -250,21 +198,11 @@ def test_what_is_off_or_paused_begins_neither_at_a_start_nor_at_a_boot() -> None
     assert [one.id for one in house.records.executions(ExecutionFilter())] == [run.id]
 
 
-# Switching
-
-
-# Exporting
-
-
-def exporter(house: House) -> Exporter:
-    return Exporter(house.schedules)
-
-
 def test_to_choose_a_part_of_a_source_names_what_the_file_would_disable() -> None:
     house = House()
     apply(house, NIGHTLY, HOURLY, attrs.evolve(HOURLY, name="off", status=False))
 
-    chosen = exporter(house).choose(["nightly"], source=None, by_hand=False)
+    chosen = Exporter(house.schedules).choose(["nightly"], source=None, by_hand=False)
 
     assert [draft.name for draft in chosen.drafts] == ["nightly"]
     assert chosen.others == ["hourly", "nightly"]
@@ -284,7 +222,7 @@ def test_what_is_not_clear_is_asked(names: Sequence[str], source: str | None, sa
     apply(house, HOURLY, source="b.toml")
 
     with pytest.raises(CannotExport) as refused:
-        exporter(house).choose(names, source=source, by_hand=False)
+        Exporter(house.schedules).choose(names, source=source, by_hand=False)
 
     assert said in str(refused.value)
 
@@ -311,3 +249,238 @@ def test_a_calendar_of_another_file_is_as_good_and_one_that_is_off_needs_none() 
     off = attrs.evolve(NIGHTLY, name="off", status=False, conditions=Conditions(skip_on=("x",)))
 
     assert apply(house, PAYROLL, off) == {"payroll": Change.ADD, "off": Change.ADD}
+
+
+# No change is without an entry, and each entry says what became of it
+
+
+def entries(house: House) -> Sequence[AuditView]:
+    """Give them oldest first."""
+    return [*reversed(house.container.audit().entries())]
+
+
+def told(house: House) -> list[tuple[str, str, str]]:
+    return [(each.action, each.target, each.outcome) for each in entries(house)]
+
+
+def unavailable(*_: object, **__: object) -> None:
+    raise LedgerUnavailable("it is away")
+
+
+def test_each_change_says_who_made_it_from_what_to_what() -> None:
+    house = House()
+    house.add("nightly", schedule=None)
+
+    house.administrator.run_now("nightly", params='{"n":1}', actor=CI)
+    house.administrator.switch(["nightly"], on=False, actor=ADA)
+    house.administrator.switch(["nightly"], on=False, actor=ADA)
+    house.administrator.cancel(1, actor=ADA)
+
+    run, off, again, cancelled = entries(house)
+    assert (run.actor, run.channel, run.after) == (
+        "ci",
+        "api",
+        {"execution": 1, "params": {"n": 1}},
+    )
+    assert (off.actor, off.before, off.after) == (ADA.name, {"status": True}, {"status": False})
+    assert [each.outcome for each in (run, off, again)] == ["done", "done", "unchanged"]
+    assert cancelled.before == {"schedule": "nightly", "state": "claimed"}
+    assert (cancelled.target, cancelled.after) == ("1", {"state": "cancelled"})
+
+
+def test_what_is_refused_before_anything_is_tried_leaves_no_entry() -> None:
+    house = House()
+    house.add("nightly")
+
+    with pytest.raises(NotFound):
+        house.administrator.switch(["nightly", "unknown"], on=False, actor=ADA)
+    with pytest.raises(CannotPause):
+        house.administrator.pause({"nightly": house.now}, reason=None, by=None, actor=ADA)
+
+    assert told(house) == []
+
+
+def test_what_the_table_refuses_is_an_entry_that_says_why() -> None:
+    house = House()
+    desk = house.container.schedule_desk()
+    draft = ScheduleDraft(name="nightly", task=REPORT.ref, schedule="0 8 * * *")
+
+    desk.create(draft, actor=ADA)
+    with pytest.raises(NameTaken):
+        desk.create(draft, actor=ADA)
+
+    made, refused = entries(house)
+    assert (made.outcome, made.after) == ("done", {"task": REPORT_VALUE, "schedule": "0 8 * * *"})
+    assert (refused.outcome, refused.problem) == ("refused", "there is a schedule nightly already")
+
+
+REPORT_VALUE = {"type": "report", "id": REPORT.ref.id}
+
+
+def test_a_jobs_file_has_an_entry_and_one_for_each_schedule_that_it_changes() -> None:
+    house = House()
+
+    house.applier.apply(File([scheduled(BACKUP, "backup")]), actor=ADA)
+    house.applier.apply(File([scheduled(BACKUP, "backup")]), actor=ADA)
+    house.applier.apply(File([]), actor=ADA)
+
+    assert told(house) == [
+        ("jobs.apply", "jobs.toml", "done"),
+        ("schedule.create", "backup", "done"),
+        ("jobs.apply", "jobs.toml", "done"),
+        ("schedule.disable", "backup", "done"),
+    ]
+
+
+def test_a_jobs_file_with_many_changes_has_one_entry_with_how_many() -> None:
+    house = House()
+    many = [scheduled(BACKUP, f"backup-{number}") for number in range(MOST_ENTRIES + 1)]
+
+    house.applier.apply(File(many), actor=ADA)
+
+    [entry] = entries(house)
+    assert entry.after["schedules added"]["how many"] == MOST_ENTRIES + 1
+    assert entry.after["schedules added"]["names"][0] == "backup-0"
+
+
+def test_nothing_is_changed_where_the_entry_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = House()
+    monkeypatch.setattr(SqlAuditStore, "begin", unavailable)
+
+    with (
+        pytest.raises(LedgerUnavailable) as caught,
+        house.trail.change(ADA, Action.RUN, "nightly"),
+    ):
+        raise AssertionError("the change was made")
+
+    assert caught.value.changed_nothing
+
+
+def test_a_change_stands_whose_outcome_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    house = House()
+    monkeypatch.setattr(SqlAuditStore, "finish", unavailable)
+
+    with house.trail.change(ADA, Action.RUN, "nightly"):
+        pass
+
+    assert "stays unknown in the audit" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (LedgerUnavailable("lost"), "unknown"),
+        (LedgerUnavailable("locked", changed_nothing=True), "refused"),
+        (KeyboardInterrupt(), "unknown"),
+        (AssertionError("ours"), "unknown"),
+    ],
+)
+def test_what_leaves_the_change_open_is_unknown(error: BaseException, outcome: str) -> None:
+    house = House()
+
+    with (
+        pytest.raises(type(error)),
+        house.trail.change(ADA, Action.RUN, "nightly"),
+    ):
+        raise error
+
+    assert told(house) == [("schedule.run", "nightly", outcome)]
+
+
+# Who is let in, until when
+
+
+SECOND = timedelta(seconds=1)
+CHANCE, OTHER = b"\1" * 32, b"\2" * 32
+
+
+def token_of(house: House, *, lives: timedelta | None = None) -> str:
+    desk = house.container.token_desk()
+    return desk.create("ci", Scope.READ, lives=lives, chance=CHANCE, actor=ADA).secret
+
+
+@pytest.mark.parametrize("lives", [None, SECOND])
+def test_a_session_ends_with_the_day_or_with_its_token(lives: timedelta | None) -> None:
+    house = House()
+    admission, lasts = house.container.admission(), lives or LONGEST_SESSION
+    begun = admission.sign_in(token_of(house, lives=lives), chance=OTHER)
+    assert begun is not None
+
+    house.clock.advance(lasts - timedelta(milliseconds=1))
+    before = admission.by_session(begun.secret)
+    house.clock.advance(timedelta(milliseconds=1))
+
+    assert before is not None
+    assert admission.by_session(begun.secret) is None
+    assert begun.seconds == lasts.total_seconds()
+
+
+def test_a_cookie_opens_nothing_as_a_token_nor_a_token_as_a_cookie() -> None:
+    house = House()
+    admission, secret = house.container.admission(), token_of(house)
+    begun = admission.sign_in(secret, chance=OTHER)
+    assert begun is not None
+
+    assert admission.by_token(begun.secret) is None
+    assert admission.by_session(secret) is None
+    assert admission.sign_in(begun.secret, chance=OTHER) is None
+
+
+def test_a_ledger_that_takes_no_writes_keeps_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    house = House()
+    secret = token_of(house)
+    monkeypatch.setattr(house.container.access(), "used", unavailable)
+
+    assert house.container.admission().by_token(secret) is not None
+
+
+# Draining nodes
+
+LONG = DISCONNECTED_AFTER + timedelta(seconds=1)
+
+ANT = NodeReport(
+    name="ant-1-7",
+    role="worker",
+    host="ant",
+    version="0.1.0",
+    started_at=NOON,
+    seen_at=NOON,
+    concurrency=8,
+    running=1,
+    consuming=True,
+)
+
+
+def test_the_beginning_of_a_name_is_enough_if_no_other_has_it() -> None:
+    house = House()
+    for name, role in (("ant-1-7", "worker"), ("ant-2-7", "worker"), ("bee-1-7", "scheduler")):
+        house.report(name, role=role)
+    desk = house.container.node_desk()
+
+    assert desk.drain("ant-1", actor=ADA).name == "ant-1-7"
+    with pytest.raises(NotFound, match=r"ant- begins several nodes: ant-1-.*, ant-2-"):
+        desk.drain("ant-", actor=ADA)
+    with pytest.raises(NotDrainable, match="is a scheduler: it runs no tasks to drain"):
+        desk.drain("bee-1-7", actor=ADA)
+
+
+@pytest.mark.parametrize(
+    ("report", "state", "works"),
+    [
+        (ANT, NodeState.AT_WORK, True),
+        (attrs.evolve(ANT, drain_asked_at=NOON), NodeState.DRAINING, True),
+        (attrs.evolve(ANT, consuming=False), NodeState.DRAINING, False),
+        (attrs.evolve(ANT, consuming=False, running=0), NodeState.DRAINED, False),
+        (attrs.evolve(ANT, consumed_at=NOON - LONG), NodeState.DISCONNECTED, True),
+        (attrs.evolve(ANT, consumed_at=NOON - LONG, consuming=False), NodeState.DRAINING, False),
+        (attrs.evolve(ANT, seen_at=NOON - timedelta(hours=1)), NodeState.SILENT, True),
+    ],
+)
+def test_a_node_that_takes_no_more_is_drained_once_it_runs_nothing(
+    report: NodeReport, state: NodeState, works: bool
+) -> None:
+    assert (report.state(NOON), report.works) == (state, works)

@@ -11,8 +11,7 @@ from cronhare.domain.retries.limits import BudgetPolicy, RetryLimits
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.actors import ADA
 from tests.unit.application.conftest import Lines
-from tests.unit.application.deliveries import MINUTE, SECOND
-from tests.unit.application.endings import failure, one_by_one
+from tests.unit.application.deliveries import MINUTE, SECOND, failure, one_by_one
 from tests.unit.application.house import House
 
 TWO_A_MINUTE = RetryLimits(budget=BudgetPolicy(most=2))

@@ -1,31 +1,38 @@
-"""How attempts go, are retried, and are kept from being made twice."""
+"""How attempts go, are retried, given back or lost, and kept from being made twice."""
 
 import asyncio
 import json
 from datetime import timedelta
 
-import attrs
 import pytest
 
+from cronhare.application.administration.story import explain_execution
 from cronhare.domain.execution import State
-from cronhare.domain.retries.outcome import PoisonPill
+from cronhare.domain.retries.outcome import PoisonPill, snoozed
 from cronhare.domain.retries.policy import Backoff, BackoffType, RetryPolicy
-from cronhare.domain.schedules.python_call import PythonCall
+from cronhare.domain.retries.retry import TASK_WAIT
+from cronhare.domain.schedules.catalog import NoListener, ref_of_topic
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE
 from cronhare.ports.broker import Delivery, Envelope, Published
+from cronhare.ports.records import Unheard
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import (
+    CRASH,
+    MINUTE,
     SECOND,
+    Seen,
+    always,
     begin,
     deliver,
     due,
+    failure,
     foreign_body,
     live,
+    one_by_one,
     run,
     waits,
 )
-from tests.unit.application.endings import CRASH, SUCCESS, Seen, always, failure, one_by_one
-from tests.unit.application.house import LEASE, NOON, REPORT, House
+from tests.unit.application.house import GRACE, LEASE, House
 
 
 async def test_a_due_instant_goes_from_the_table_to_a_finished_attempt(lines: Lines) -> None:
@@ -69,58 +76,16 @@ async def test_an_attempt_that_was_lost_here_ends_before_the_next_one_begins_her
     assert house.only.state is State.SUCCEEDED
 
 
-async def test_a_report_is_told_to_run_in_the_foreground() -> None:
+async def test_a_report_runs_in_the_foreground_for_as_long_as_its_schedule_says() -> None:
     seen = Seen()
     house = House(script=seen)
+    params = '{"options_interface":{"delivery":{"instant":false,"to":"me"}}}'
 
-    await run(house, params='{"options_interface":{"delivery":{"instant":false,"to":"me"}}}')
+    await run(house, params=params, timeout=timedelta(seconds=7))
 
-    assert seen.invocations[0].params == {
-        "options_interface": {"delivery": {"instant": True, "to": "me"}}
-    }
-
-
-async def test_the_schedules_own_timeout_goes_before_the_tasks() -> None:
-    seen = Seen()
-    house = House(script=seen)
-
-    await run(house, timeout=timedelta(seconds=7))
-
-    assert seen.invocations[0].task.timeout == timedelta(seconds=7)
-
-
-async def test_each_attempt_is_told_how_many_missed_instants_its_run_makes_up_for() -> None:
-    seen = Seen(one_by_one([failure(), SUCCESS, SUCCESS]))
-    house = House(script=seen)
-    house.add(schedule="0 8 * * *")
-    house.clock.advance(timedelta(hours=47))
-    house.dispatcher.tick(house.now)
-    await house.open()
-    await live(house, timedelta(minutes=1))
-    house.clock.advance(timedelta(hours=21, minutes=-1))
-    await live(house, timedelta(minutes=1))
-
-    told = [(one.execution_key[:13], one.attempt, one.missed) for one in seen.invocations]
-    assert told == [("cron-2026-3-4", 1, 2), ("cron-2026-3-4", 2, 2), ("cron-2026-3-5", 1, 0)]
-
-
-async def test_a_function_that_takes_a_context_is_told_of_the_last_success() -> None:
-    seen = Seen(one_by_one([SUCCESS, failure(), SUCCESS]))
-    call = PythonCall(app="shop.jobs:app", context=True)
-    house = House(script=seen, tasks=[attrs.evolve(REPORT, command=(), python=call)])
-    house.add(retry=RetryPolicy(attempts=1))
-    await house.open()
-    house.dispatcher.tick(house.now)
-    for _ in range(3):
-        await live(house, timedelta(minutes=1))
-        house.dispatcher.tick(house.now)
-        await house.work()
-
-    first = timedelta(minutes=1)
-    assert [one.previous_success for one in seen.invocations] == [None, NOON + first, NOON + first]
-
-
-# Retries
+    [invocation] = seen.invocations
+    assert invocation.params == {"options_interface": {"delivery": {"instant": True, "to": "me"}}}
+    assert invocation.task.timeout == timedelta(seconds=7)
 
 
 async def test_a_failing_task_is_retried_after_30_60_and_120_seconds_then_archived(
@@ -223,25 +188,6 @@ async def test_a_retry_that_is_longer_than_the_lanes_waits_in_the_ledger() -> No
     assert (house.only.state, waits(house)) == (State.SUCCEEDED, [7_205.0])
 
 
-async def test_a_retry_that_nobody_confirmed_is_sent_by_the_reconciler() -> None:
-    house = House(script=one_by_one([failure()]), holds=True)
-    await begin(house)
-    house.broker.go_away()
-    house.runner.release(house.only.id)
-    await house.settle()
-    waiting = house.only
-
-    house.broker.come_back()
-    house.clock.advance(timedelta(seconds=35))
-    house.reconciler.tick(house.now)
-    await house.settle()
-    house.runner.release(waiting.id)
-    await house.settle()
-
-    assert (waiting.state, waiting.attempt) == (State.RETRYING, 2)
-    assert (house.only.state, waits(house)) == (State.SUCCEEDED, [35.0])
-
-
 async def test_three_crashes_within_five_minutes_are_set_apart(lines: Lines) -> None:
     house = House(script=always(CRASH))
     await run(house)
@@ -276,9 +222,6 @@ async def test_three_crashes_within_five_minutes_are_set_apart(lines: Lines) -> 
     assert "Poison Pill Job Quarantined: it crashed 3 times within 300 s" in critical
 
 
-# Copies of one message
-
-
 async def test_two_copies_at_once_run_once() -> None:
     seen = Seen()
     house = House(script=seen, holds=True)
@@ -310,3 +253,141 @@ async def test_the_next_attempt_may_begin_before_the_last_one_is_acked() -> None
     assert house.reconciler.tick(house.now).lost == 0, "its lease was kept"
     house.clock.advance(SECOND)
     assert house.reconciler.tick(house.now).lost == 1
+
+
+# What is given back, and a ledger that is away
+
+
+async def test_a_task_may_snooze_as_often_as_it_likes_and_loses_nothing_by_it(
+    lines: Lines,
+) -> None:
+    ends = [failure(), *[snoozed(MINUTE)] * 9, failure(), failure()]
+    house = House(script=one_by_one(ends))
+    await run(house)
+
+    await live(house, timedelta(minutes=9))
+    told = explain_execution(house.only, house.records.attempts(house.only.id), now=house.now)
+    await live(house, timedelta(minutes=10))
+
+    assert told.answer == "It ran, and its task asked to be run again later"
+    assert (house.only.state, house.only.attempt, house.only.deaths) == (State.SUCCEEDED, 13, 3)
+    assert waits(house) == [30.0, *[60.0] * 9, 60.0, 120.0]
+    snooze = "Task snoozed for 1m by its task, which costs no attempt"
+    assert len([one for one in lines() if one.startswith("[INFO]") and one.endswith(snooze)]) == 9
+
+
+async def interrupted(house: House, *, after: timedelta, times: int) -> None:
+    """Let shutdowns interrupt a task so long after its start, time and again."""
+    await begin(house)
+    for _ in range(times):
+        house.clock.advance(after)
+        house.keeper.renew()
+        house.worker.drain()
+        house.worker.interrupt()
+        await house.settle()
+        await house.connection.close()
+        house.under_way.clear()
+        house.build(broker=house.broker)
+        await house.open_wide()
+        await house.settle()
+
+
+async def test_a_task_that_restarts_its_worker_is_quarantined_the_fourth_time() -> None:
+    house = House(holds=True)
+
+    await interrupted(house, after=GRACE + SECOND, times=3)
+    third = house.only.state
+    house.clock.advance(GRACE + SECOND)
+    house.worker.interrupt()
+    await house.settle()
+
+    assert (third, house.only.state, house.only.attempt) == (State.RUNNING, State.QUARANTINED, 4)
+    told = explain_execution(house.only, house.records.attempts(house.only.id), now=house.now)
+    said = "was interrupted 4 times soon after its start: it seems to restart its worker"
+    assert told.answer == f"It was quarantined: {said}"
+    [archived] = house.records.archive()
+    assert archived.pill is not None
+    assert archived.pill.crash_count == 4
+
+
+async def test_what_begins_after_everything_was_stopped_is_given_back_and_never_run() -> None:
+    seen = Seen()
+    house = House(script=seen, holds=True)
+    due(house)
+    house.outage.takes["start"] = house.worker.interrupt  # while the question is on its way
+    house.outage.begin("start", calls=1, heard=True)
+    await house.open()
+    await house.settle()
+
+    await house.worker.handle(house.deliveries.pop())
+
+    assert (house.runner.running, seen.invocations) == (frozenset(), [])
+    given_back = house.only
+    assert (given_back.state, given_back.attempt, given_back.deaths) == (State.RETRYING, 2, 0)
+
+
+async def test_a_result_is_told_until_the_ledger_hears_it(lines: Lines) -> None:
+    house = House()
+    house.outage.begin("finish", calls=5)
+
+    await run(house)
+    await house.worker.settled()
+
+    away = "[ERROR] The ledger does not answer, asking again: the ledger is away"
+    assert house.only.state is State.SUCCEEDED
+    assert lines().count(away) == 1
+    assert "[INFO] The ledger answers again, after 0 s" in lines()
+
+
+async def test_a_worker_that_shuts_down_gives_a_result_up_after_a_lease_without_a_ledger() -> None:
+    house = House(holds=True)
+    await begin(house)
+    house.outage.begin("finish")
+    house.runner.release(house.only.id)
+    await house.settle()
+    await house.connection.pause()
+    house.worker.drain()
+
+    house.clock.advance(LEASE - SECOND)
+    await house.settle()
+    patient = house.worker.pending_ends
+    house.clock.advance(SECOND)
+    await house.settle()
+    given_up = house.worker.pending_ends
+
+    assert (patient, given_up) == (1, 0)
+    assert not house.keeper.running
+
+
+# Events by topic
+
+TOPIC = "orders.due"
+EVENT = {"task": ref_of_topic(TOPIC), "topic": TOPIC, "params": '{"order":7}'}
+
+
+async def test_an_event_that_nobody_hears_is_completed_with_a_warning_and_counted(
+    lines: Lines,
+) -> None:
+    house = House()
+
+    await run(house, **EVENT)
+
+    assert house.only.state is State.SUCCEEDED
+    [told] = [line for line in lines() if "Nobody listens to orders.due: completed" in line]
+    assert told.startswith("[WARN] [type=event, ")
+    assert list(house.records.unheard(limit=9)) == [
+        Unheard(topic=TOPIC, count=1, last_at=house.now)
+    ]
+
+
+async def test_a_schedule_may_let_such_an_event_fail_for_good() -> None:
+    house = House()
+
+    await run(house, **EVENT, no_listener=NoListener.FAIL)
+    await live(house, TASK_WAIT, timedelta(seconds=5))
+
+    assert house.only.state is State.FAILED
+    assert not house.records.unheard(limit=9)
+    assert "no task of this worker listens to orders.due" in (house.only.last_error or "")
+    [archived] = house.records.archive()
+    assert archived.topic == TOPIC

@@ -1,14 +1,20 @@
+"""From a due instant to its message, whatever the broker and its queues do."""
+
 import json
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import count
 
 import pytest
 
+from cronhare.application.outages import LogLimiter
 from cronhare.application.scheduling import dispatch
 from cronhare.application.scheduling.dispatch import Tick
 from cronhare.domain.execution import State
 from cronhare.domain.schedules.planning import HEAD_START, Plan, Planned, plan
-from cronhare.domain.topology import LONGEST_LANE_DELAY, MAIN_QUEUE
-from cronhare.ports import LedgerUnavailable
+from cronhare.domain.topology import LONGEST_LANE_DELAY, MAIN_QUEUE, first_queue
+from cronhare.ports.broker import Envelope, Published
+from tests.trial_broker import TrialBroker
 from tests.unit.application.conftest import Lines
 from tests.unit.application.house import NOON, House
 
@@ -47,16 +53,6 @@ def test_what_is_due_is_claimed_and_published_as_the_original_wrote_it(house: Ho
     assert message.headers["cron-execution-id"] == execution.id
 
 
-def test_what_is_due_does_not_wait_for_an_edit_that_cannot_be_planned(house: House) -> None:
-    due_in_a_minute(house)
-    house.outage.begin("plan_edited")
-
-    with pytest.raises(LedgerUnavailable):
-        house.dispatcher.tick(house.now)
-
-    assert len(house.messages(MAIN_QUEUE)) == 1
-
-
 def test_a_claim_that_nobody_confirmed_is_sent_again_with_the_same_attempt(
     house: House, lines: Lines
 ) -> None:
@@ -75,50 +71,54 @@ def test_a_claim_that_nobody_confirmed_is_sent_again_with_the_same_attempt(
     assert (house.only.state, message.id) == (State.PUBLISHED, f"{house.only.id}:1")
 
 
-@pytest.mark.parametrize("period", [1, 12])
-def test_while_the_broker_is_away_an_interval_misses_nothing(house: House, period: int) -> None:
-    house.add("beat", schedule=None, every=period * SECOND)
-    house.dispatcher.tick(house.now)
-    house.broker.go_away()
-    began = house.now
-
-    while house.now < began + MINUTE:
-        house.clock.move_to(house.dispatcher.wake_at(house.now))
-        house.dispatcher.tick(house.now)
-
-    assert len(house.executions()) >= 50 // period - 1
-    assert {one.state for one in house.executions()} == {State.CLAIMED}
-
-
-def test_a_message_without_a_queue_is_said_loudly_with_the_queues_name(
+def test_a_queue_that_is_not_there_is_told_loudly_and_then_ever_more_rarely(
     house: House, lines: Lines
 ) -> None:
     due_in_a_minute(house, queue="cron_scheduler.nobody")
 
     house.dispatcher.tick(house.now)
+    for _ in range(20):
+        house.clock.advance(MINUTE)
+        house.reconciler.tick(house.now)
 
-    assert house.only.state is State.CLAIMED
-    [line] = [line for line in lines() if "returned" in line]
+    [line, *others] = [line for line in lines() if "returned" in line]
     assert line.startswith("[ERROR] ")
     assert "there is no queue cron_scheduler.nobody" in line
     assert "start a worker with --queues cron_scheduler.nobody (CRON_QUEUES)" in line
     assert "correct `queue` of report" in line
     assert f"cronhare executions cancel ID, of {house.only.id}" in line
-
-
-def test_a_queue_that_stays_away_is_told_of_ever_more_rarely(house: House, lines: Lines) -> None:
-    due_in_a_minute(house, queue="cron_scheduler.nobody")
-    house.dispatcher.tick(house.now)
-
-    for _ in range(20):
-        house.clock.advance(MINUTE)
-        house.reconciler.tick(house.now)
-
-    assert sum("returned" in line for line in lines()) == 3, "at once, after 5 and 15 minutes"
+    assert len(others) == 2, "after 5 and 15 minutes"
     house.broker.declare(["cron_scheduler.nobody"])
     house.clock.advance(10 * SECOND)
     house.reconciler.tick(house.now)
     assert house.only.state is State.PUBLISHED, "it was sent again all the time"
+
+
+def test_names_that_strangers_make_up_neither_fill_the_log_nor_silence_it_for_good() -> None:
+    limiter, messages = LogLimiter(), count()
+
+    lines = sum(
+        limiter.is_due(f"nowhere-{next(messages)}", now)
+        for now in range(0, 6 * 3_600, 30)
+        for _ in range(100)
+    )
+
+    assert lines < 8_000
+    assert not limiter.is_due("mails", 6 * 3_600)
+    assert limiter.is_due("mails", 3 * 86_400)
+
+
+def test_while_the_broker_is_away_an_interval_misses_nothing(house: House) -> None:
+    house.add("beat", schedule=None, every=SECOND)
+    house.dispatcher.tick(house.now)
+    house.broker.go_away()
+
+    while house.now < NOON + MINUTE:
+        house.clock.move_to(house.dispatcher.wake_at(house.now))
+        house.dispatcher.tick(house.now)
+
+    assert len(house.executions()) >= 50
+    assert {one.state for one in house.executions()} == {State.CLAIMED}
 
 
 def test_a_run_spread_further_than_the_lanes_reach_waits_in_the_ledger(house: House) -> None:
@@ -245,3 +245,79 @@ def test_a_one_off_runs_once_under_its_own_key(house: House) -> None:
     house.dispatcher.tick(house.now)
 
     assert [run.key for run in house.executions()] == ["once-2026-3-2-12-1"]
+
+
+# Batches are published while the next one is claimed
+
+PATIENCE = 5.0
+
+
+# Queues that take nothing: the broker's no costs only them
+
+ROUND = timedelta(seconds=5)
+DEAF = "cron_scheduler.deaf"
+
+
+class PartlyDeaf(TrialBroker):
+    """Has one queue that takes nothing, and counts what was tried there."""
+
+    answer = Published.REFUSED
+    tried = 0
+
+    def publish(self, batch: Sequence[Envelope]) -> Sequence[Published]:
+        unreachable = [first_queue(each.to) == DEAF for each in batch]
+        self.tried += sum(unreachable)
+        rest = [each for each, is_deaf in zip(batch, unreachable, strict=True) if not is_deaf]
+        answers = iter(super().publish(rest))
+        return [self.answer if is_deaf else next(answers) for is_deaf in unreachable]
+
+
+@pytest.mark.parametrize("answer", [Published.REFUSED, Published.RETURNED])
+def test_what_a_queue_does_not_take_keeps_nothing_of_others_back(answer: Published) -> None:
+    house = House(page=2)
+    broker = PartlyDeaf(house.clock)
+    broker.answer = answer
+    house.build(broker=broker)
+    for number in range(9):
+        house.add(f"deaf-{number}", schedule="1 12 2 3 *", queue=DEAF)
+    house.add("innocent", schedule="1 12 2 3 *")
+    house.dispatcher.tick(house.now)
+    broker.go_away()
+    house.clock.advance(MINUTE + HEAD_START)
+    house.dispatcher.tick(house.now)
+    broker.come_back()
+    house.clock.advance(MINUTE)
+    broker.tried = 0
+
+    house.reconciler.tick(house.now)
+
+    [innocent] = house.executions(State.PUBLISHED)
+    assert innocent.schedule_name == "innocent"
+    assert broker.tried == 2  # a page of them; the rest is tried in later rounds
+    house.clock.advance(MINUTE)
+    house.reconciler.tick(house.now)
+    assert broker.tried == 4
+
+
+def test_what_a_full_queue_refuses_makes_no_broker_silent(lines: Lines) -> None:
+    house = House()
+    broker = PartlyDeaf(house.clock)
+    house.build(broker=broker)
+    house.add("deaf", schedule="1 12 2 3 *", queue=DEAF)
+    house.add("waits", schedule="1 12 2 3 *")
+    house.add("late", schedule="10 12 2 3 *")
+
+    for _ in range(12 * 12):
+        house.clock.advance(ROUND)
+        house.dispatcher.tick(house.now)
+        house.reconciler.tick(house.now)
+
+    assert broker.tried > 10
+    assert not [line for line in lines() if "answered nothing" in line]
+    refused = [line for line in lines() if "The broker did not take 1 message;" in line]
+    assert len(refused) == broker.tried
+    assert f"look at {DEAF}" in refused[0]
+    assert {message.id for message in house.messages(MAIN_QUEUE)} >= {"2:1", "3:1"}
+
+
+# How often the log says that a queue is not there

@@ -1,7 +1,7 @@
 """Who is told of what, and what becomes of it while targets or the ledger are away."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -18,34 +18,33 @@ from cronhare.domain.addresses import WebAddress
 from cronhare.domain.events.outbox import MOST_TRIES, OutboxRow, OutboxState, RunEnd
 from cronhare.domain.events.targets import (
     BAD_ENDS,
-    BY_DEFAULT,
     ByCommand,
     ByWebhook,
     EventKind,
     NotificationSettings,
-    Repeat,
     Subscribers,
     Subscriptions,
     Target,
 )
-from cronhare.domain.execution import State
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.events import MailContent, NotDelivered
 from tests.scripted_runner import Script
+from tests.trial_event import trial
 from tests.unit.application.conftest import Lines
-from tests.unit.application.endings import always, failure
+from tests.unit.application.deliveries import always, failure
 from tests.unit.application.house import REPORT, House, Inline
 
 SHOP = "shop"
 MINUTE = timedelta(minutes=1)
 FAILS = always(failure("boom"))
 TASK = attrs.evolve(REPORT, source=SHOP)
+
 EVERY_MINUTE = ScheduleDraft(
     name="report", task=TASK.ref, task_name=TASK.name, schedule="* * * * *"
 )
+
 Hears = Callable[[Target, OutboxRow], None]
 
 
@@ -167,46 +166,6 @@ async def test_a_failure_is_told_to_each_who_wants_it_and_to_no_other() -> None:
         ("ops", "failed"),
     ]
     assert set(outpost.states().values()) == {OutboxState.DELIVERED.value}
-
-
-async def test_a_schedule_that_pauses_itself_is_told_to_whoever_is_told_of_failures(
-    lines: Lines,
-) -> None:
-    made = house()
-    pausing = attrs.evolve(EVERY_MINUTE, conditions=Conditions(pause_after=2))
-    made.schedules.save([pausing], source=SHOP, now=made.now)
-    once = attrs.evolve(target("mail", *BY_DEFAULT, EventKind.RECOVERED), repeat=Repeat.FIRST)
-    outpost = Outpost(made, subscriptions(once, target("log")))
-    await failed(made)
-    for _ in range(3):
-        await outpost.turn()
-        made.dispatcher.tick(made.now)
-        await made.turn(MINUTE)
-
-    told = sorted(outpost.notifier.told)
-    assert told == [*[("log", "failed")] * 2, ("mail", "failed"), ("mail", "paused")]
-    [skipped] = made.executions(State.SKIPPED)
-    why = "2 failures in a row, the last one: boom"
-    assert why in str(skipped.last_error)
-    assert [line for line in lines() if f"Schedule report is paused: {why}" in line]
-
-
-async def test_who_stands_in_tells_only_what_nobody_has_taken_for_so_long() -> None:
-    only_after = timedelta(seconds=45)
-    worker = Outpost(house(), subscriptions(target("ops")))
-    stand_in = Outpost(worker.house, worker.subscriptions, worker.notifier, "bee", only_after)
-    await failed(worker.house)
-    worker.announcer.round()
-
-    worker.house.clock.advance(only_after - timedelta(seconds=1))
-    await stand_in.turn()
-    early = [*worker.notifier.told]
-    worker.house.clock.advance(timedelta(seconds=1))
-    await stand_in.turn()
-    await worker.turn()
-
-    assert early == []
-    assert worker.notifier.told == [("ops", "failed")]
 
 
 async def test_a_worker_that_dies_between_telling_and_noting_it_is_repeated_by_another() -> None:
@@ -390,20 +349,6 @@ async def test_where_nobody_knows_the_schedule_another_process_tells(lines: Line
     assert "expired" not in "\n".join(lines())
 
 
-async def test_what_nobody_can_tell_expires_and_is_said_once(lines: Lines) -> None:
-    made = house()
-    stranger = Outpost(made, Subscriptions(source=SHOP))
-    await failed(made)
-
-    made.clock.advance(timedelta(hours=25))
-    await stranger.turn()
-    made.clock.advance(timedelta(hours=1))
-    await stranger.turn()
-
-    said = [line for line in lines() if "Nobody was told of 1 failure" in line]
-    assert len(said) == 1
-
-
 async def test_an_outage_of_the_ledger_ends_no_loop() -> None:
     made = house()
     outpost = Outpost(made, subscriptions(target("ops")))
@@ -426,3 +371,70 @@ async def test_an_outage_of_the_ledger_ends_no_loop() -> None:
             await outpost.outbox_relay.run(ending)
 
     assert outpost.notifier.told == [("ops", "failed")]
+
+
+# A target that is told of many events at once
+
+
+def outpost(notifier: Notifier | None = None) -> Outpost:
+    people = attrs.evolve(target("ops"), digest=3)
+    return Outpost(house(), subscriptions(people), notifier or Notifier())
+
+
+def arrive(post: Outpost, *keys: int) -> None:
+    now = post.house.now
+    post.store.add(
+        [
+            OutboxRow.of(trial("ops", now=now, id_=str(key)), "ops", source=SHOP, now=now)
+            for key in keys
+        ],
+        now=now,
+    )
+
+
+async def told(post: Outpost, *, rounds: int = 8) -> Sequence[str]:
+    post.notifier.told.clear()
+    for _ in range(rounds):
+        await post.turn()
+        await post.settled()
+    return [event for _, event in post.notifier.told]
+
+
+async def test_a_few_are_told_each_and_those_beyond_them_together_a_minute_later() -> None:
+    post = outpost()
+    arrive(post, 1, 2, 3)
+    assert await told(post) == ["failed"] * 3
+
+    arrive(post, *range(4, 104))
+    at_once = await told(post)
+    post.house.clock.advance(MINUTE)
+    later = await told(post)
+    arrive(post, 200)
+    held = await told(post)
+    post.house.clock.advance(MINUTE)
+    alone = await told(post)
+
+    assert (at_once, later, held, alone) == ([], ["digest"], [], ["failed"])
+    states = {row.state for row in post.store.rows(limit=1_000)}
+    assert states == {OutboxState.DELIVERED.value}
+
+
+async def test_many_that_come_at_once_are_one_message_and_none_is_lost_when_it_fails() -> None:
+    heard = list[OutboxRow]()
+
+    def hears(_: Target, event: OutboxRow) -> None:
+        heard.append(event)
+        if len(heard) == 1:
+            raise NotDelivered("not now")
+
+    post = outpost(Notifier(hears))
+    arrive(post, *range(50))
+    first = await told(post)
+    post.house.clock.advance(timedelta(minutes=2))
+    again = await told(post)
+
+    assert (first, again) == (["digest"], ["digest"])
+    assert [each.payload.count("nothing has failed") for each in heard] == [5, 5]
+    assert all('"count":50' in each.payload for each in heard)
+    states = [row.state for row in post.store.rows(limit=1_000)]
+    assert states == [OutboxState.DELIVERED.value] * 50

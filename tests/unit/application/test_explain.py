@@ -1,3 +1,5 @@
+"""Why a schedule ran or did not, and the story of an execution."""
+
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -5,25 +7,32 @@ import attrs
 import pytest
 
 from cronhare.adapters.sql.records.replays import SqlReplayStore
-from cronhare.application.administration.reading.lookup import find_schedule
-from cronhare.application.administration.story import Explanation, explain_execution
-from cronhare.application.administration.views.failures import FailureView
+from cronhare.application.administration.explain import Explanations
+from cronhare.application.administration.reading.lookup import NotFound, find_schedule
+from cronhare.application.administration.story import (
+    Explanation,
+    StepView,
+    Stories,
+)
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.orders import BackfillOrder
-from cronhare.domain.lifecycle.transitions import cancel_for, end, overruled
-from cronhare.domain.retries.limits import BreakerPolicy, RetryLimits
-from cronhare.domain.retries.outcome import Ending
+from cronhare.domain.lifecycle.retry_limits import RetryPolicies
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.retries.retry import Complete
+from cronhare.domain.schedules.catalog import ref_of_topic
 from cronhare.domain.schedules.conditions import Conditions
-from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy
+from cronhare.domain.schedules.schedule import Concurrency, Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.entrypoints.cli.commands.failures import failure_columns
 from tests.actors import ADA
-from tests.unit.application.deliveries import begin, due, run
-from tests.unit.application.endings import always, failure
+from tests.frozen_clock import FrozenClock
+from tests.integration.ledgers import (
+    FOR_GOOD,
+    IN_30_S,
+    SECOND,
+    Ledger,
+    memory_ledger,
+)
+from tests.unit.application.deliveries import always, begin, due, failure, run
 from tests.unit.application.house import NOON, House
-from tests.unit.application.test_queries import explanations
 
 MINUTE = timedelta(minutes=1)
 
@@ -36,7 +45,6 @@ def ask(house: House, instant: datetime = NOON + MINUTE, **changes: Any) -> Expl
 @pytest.mark.parametrize(
     ("state", "answer"),
     [
-        (State.CLAIMED, "the broker has not taken it yet"),
         (State.PUBLISHED, "waits for a worker"),
         (State.RUNNING, "It is running"),
         (State.SUCCEEDED, "It ran and succeeded"),
@@ -48,8 +56,6 @@ async def test_every_state_has_its_answer(state: State, answer: str) -> None:
     house = House(holds=True)
     if state is State.HANDED_OVER:
         house = House(foreign_queues=[MAIN_QUEUE])
-    if state is State.CLAIMED:
-        house.broker.go_away()
     if state is State.RUNNING:
         await begin(house)
     elif state is State.SUCCEEDED:
@@ -67,31 +73,6 @@ async def test_every_state_has_its_answer(state: State, answer: str) -> None:
     assert told.ran == (state in {State.RUNNING, State.SUCCEEDED})
 
 
-async def test_a_failure_says_why() -> None:
-    house = House(script=always(failure("no {such} table")))
-    await run(house, retry=RetryPolicy(attempts=1))
-
-    assert ask(house).answer == "It ran and failed for good: no {such} table"
-
-
-async def test_an_error_is_told_for_which_an_open_breaker_gave_the_reason() -> None:
-    breaker = BreakerPolicy(least=2, window=5 * MINUTE)
-    house = House(script=always(failure("no pool")), limits=RetryLimits(breaker=breaker))
-    await run(house)
-    for _ in range(3):
-        await house.turn(MINUTE)
-    failed = house.executions(State.FAILED)[-1]
-
-    told = explain_execution(failed, house.records.attempts(failed.id), now=house.now)
-
-    assert told.answer == "It ran and failed for good: Circuit breaker activated"
-    assert "Its last attempt ended so: no pool." in told.because
-    [archived, *_] = house.records.archive()
-    reason = failure_columns(with_resolved=False)["REASON"]
-    assert callable(reason)
-    assert reason(FailureView.of(archived)) == "no pool (Circuit breaker activated)"
-
-
 def test_one_of_a_row_of_missed_instants_is_explained_by_the_row() -> None:
     house = House()
     house.add(misfire=Misfire(policy=MisfirePolicy.SKIP))
@@ -103,17 +84,6 @@ def test_one_of_a_row_of_missed_instants_is_explained_by_the_row() -> None:
 
     assert told.answer == "It was due and did not run: missed, and the misfire policy is skip"
     assert told.because[0].startswith("It is one of 8 instants from 2026-03-02 12:01:00Z to ")
-
-
-async def test_a_run_that_a_later_one_has_replaced_says_so() -> None:
-    house = House(holds=True)
-    await begin(house)
-    replaced = cancel_for(house.only, 7, now=house.now)
-    ended = end(replaced, overruled(replaced, Complete()), Ending.CANCELLED, now=house.now)
-
-    assert explain_execution(ended, (), now=house.now).answer == (
-        "It was cancelled: overlap: execution 7 takes its place (overlap policy cancel_previous)"
-    )
 
 
 @pytest.mark.parametrize(
@@ -208,17 +178,6 @@ def test_what_schedulers_pass_over_is_told_from_schedulers_that_are_not_there() 
     assert any("`schedule.held`" in reason for reason in told.because)
 
 
-async def test_an_old_instant_without_a_record_was_cleaned_up() -> None:
-    house = House()
-    await run(house)
-    house.dispatcher.tick(house.now)
-    house.clock.advance(timedelta(days=8))
-
-    told = ask(house, id=99)
-
-    assert "records of runs are removed after 7 days" in told.answer
-
-
 def test_a_tick_of_an_interval_is_explained_by_its_second() -> None:
     house, second = House(), timedelta(seconds=1)
     house.add(schedule=None, every=10 * second)
@@ -252,3 +211,205 @@ async def test_a_run_by_hand_is_explained_at_the_very_moment_and_told_of_in_its_
     assert not in_minute.ran
     said = f"Somebody asked for it, at 2026-03-02 12:00:04Z: execution {begun.id}, succeeded."
     assert in_minute.because[0] == said
+
+
+def explanations(house: House) -> Explanations:
+    found: Explanations = house.container.explanations()
+    return found
+
+
+def test_a_run_that_waits_for_another_of_its_schedule_names_it() -> None:
+    house = House()
+    house.add(overlap=OverlapPolicy.QUEUE_ONE)
+    for _ in range(3):
+        house.dispatcher.tick(house.now)
+        house.clock.advance(MINUTE)
+    [first] = house.executions(State.PUBLISHED)
+    [second] = house.executions(State.HELD)
+
+    told = explanations(house).of_execution(second.id)
+
+    assert told.answer == "It is held back"
+    named = f"Execution {first.id} of the same schedule has not ended: it is published."
+    assert told.because[-1] == named
+
+
+@pytest.mark.parametrize(
+    ("cut_off", "rest"),
+    [
+        (3 * MINUTE, ", and no worker reports that it serves its queue, cron_scheduler."),
+        (0 * MINUTE, "."),
+    ],
+)
+def test_a_run_that_waits_for_a_place_names_who_has_it_and_whether_its_queue_is_served(
+    cut_off: timedelta, rest: str
+) -> None:
+    house = House()
+    for name in ("first", "second"):
+        house.add(name, concurrency=Concurrency(key="customer-42", limit=1))
+    house.clock.advance(MINUTE)
+    house.dispatcher.tick(house.now)
+    [first] = house.executions(State.PUBLISHED)
+    [second] = house.executions(State.HELD)
+
+    house.report(consumed_at=house.now - cut_off)
+
+    told = explanations(house).of_execution(second.id)
+
+    has = f"Execution {first.id} with key customer-42 is published"
+    assert told.because[-1] == has + rest
+
+
+@pytest.mark.parametrize(
+    ("cut_off", "told"),
+    [
+        (None, "No worker of its own is there, and no other runs it: `cronhare up` with its task "),
+        (3 * MINUTE, "The worker of its own, bee, is disconnected."),
+        (0 * MINUTE, "The worker of its own is bee."),
+    ],
+)
+def test_a_run_of_what_stays_alive_says_how_its_own_worker_stands(
+    cut_off: timedelta | None, told: str
+) -> None:
+    house = House()
+    house.add(schedule=None, stay_alive=True)
+    house.administrator.run_now("report", params=None, actor=ADA)
+    if cut_off is not None:
+        house.report(queues=[house.only.queue], consumed_at=house.now - cut_off)
+
+    because = explanations(house).of_execution(house.only.id).because
+
+    assert because[-1].startswith(told)
+
+
+async def test_an_event_that_nobody_heard_is_not_said_to_have_run() -> None:
+    house = House()
+    await run(house, task=ref_of_topic("orders.due"), topic="orders.due")
+
+    told = explanations(house).of_execution(house.only.id)
+
+    assert (told.ran, told.answer) == (
+        False,
+        "It was completed without being run: nobody listened to orders.due",
+    )
+    assert told.because[-1].startswith('`no_listener = "fail"` of its schedule')
+
+
+async def test_of_a_schedule_that_is_gone_it_is_told_what_is_left() -> None:
+    house = House(script=always(failure()))
+    await run(house, retry=RetryPolicy(attempts=1))
+    house.sql("UPDATE FailedTask SET schedule_name = 'gone'")
+
+    with pytest.raises(NotFound, match="One of that name was deleted or renamed: its last failure"):
+        explanations(house).of_instant("gone", None)
+    with pytest.raises(NotFound, match="there is no schedule"):
+        explanations(house).of_instant("\x00" * 999, None)
+
+
+def test_a_schedule_without_times_says_who_would_begin_it_and_what_its_last_run_came_of() -> None:
+    house = House()
+    house.add(schedule=None)
+    asked = explanations(house)
+
+    never = asked.of_instant("report", None)
+    house.administrator.run_now("report", params=None, actor=ADA)
+    house.clock.advance(MINUTE)
+    house.administrator.run_at_start("report", now=house.now)
+    for one in house.executions():
+        house.administrator.cancel(one.id, actor=ADA)
+    last = asked.of_instant("report", None)
+
+    assert (never.ran, never.answer) == (False, "It has not run yet")
+    assert never.because[0] == "It has no times of its own: `cronhare run report` begins it."
+    assert last.execution is not None
+    assert last.execution.trigger == "start"
+    assert last.because[0] == (
+        "It began with a start of `cronhare up`, at 2026-03-02 12:01:00Z; it is the last run of "
+        "this schedule."
+    )
+    assert never.because[0] in last.because, "who would begin another"
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, "No worker and no `cronhare up` reports itself now: none would begin it at a boot."),
+        (
+            {"status": False},
+            "But it is disabled: `cronhare schedules enable report` switches it on.",
+        ),
+    ],
+)
+def test_a_schedule_of_a_file_without_times_says_what_keeps_it_from_beginning(
+    changes: dict[str, Any], told: str
+) -> None:
+    house = House()
+    house.add(schedule=None, **changes)
+    [stored] = house.schedules.schedules(["report"])
+    assert stored.draft is not None
+    house.schedules.save([stored.draft], source="jobs.toml", now=house.now)
+
+    because = explanations(house).of_instant("report", None).because
+
+    assert told in because
+    assert any("If its jobs file or app, jobs.toml, says on_start" in line for line in because)
+
+
+# Its story
+
+
+def told(ledger: Ledger, execution_id: int) -> list[StepView]:
+    policies = RetryPolicies(RetryPolicy())
+    stories = Stories(
+        records=ledger.records, names=ledger.asked, policies=policies, now=lambda: ledger.now
+    )
+    return [*stories.of(execution_id).steps]
+
+
+def in_brief(steps: list[StepView]) -> list[tuple[object, ...]]:
+    """Waits by their seconds, attempts by what was decided, the end by its state."""
+    found: list[tuple[object, ...]] = []
+    for step in steps:
+        match step.kind:
+            case "waited":
+                found.append(("waited", step.seconds, step.planned_seconds))
+            case "tried":
+                assert step.attempt is not None
+                found.append((step.attempt.attempt, step.decision, step.reason))
+            case "stands":
+                found.append((step.state, step.reason))
+    return found
+
+
+def test_a_retry_has_its_wait_and_its_reason() -> None:
+    ledger = memory_ledger(FrozenClock(NOON))
+    claimed = ledger.claimed()
+    ledger.clock.advance(SECOND)
+    retried = ledger.finished(claimed, IN_30_S)
+    ledger.succeeded(retried)
+
+    assert in_brief(told(ledger, claimed.id)) == [
+        ("waited", 1.0, None),
+        (1, "tried again", "retry 1/3: the server did not answer"),
+        ("waited", 30.0, 30.0),
+        (2, "succeeded", "succeeded"),
+        ("succeeded", None),
+    ]
+
+
+def test_a_replay_is_told_apart_from_a_retry() -> None:
+    ledger = memory_ledger(FrozenClock(NOON))
+    policy = RetryPolicy(attempts=1)
+    failed = ledger.failed(retry=policy)
+    ledger.clock.advance(timedelta(hours=1))
+    [again] = ledger.records.replay([failed.id], now=ledger.now)
+    ledger.finished(again, FOR_GOOD)
+
+    steps = told(ledger, again.id)
+    first, wait, second, stands = in_brief(steps)
+
+    assert first == (1, "failed for good, and replayed later", FOR_GOOD.reason)
+    assert wait == ("waited", 3600.0, None)
+    assert second == (2, "failed for good", FOR_GOOD.reason)
+    assert stands[0] == "failed"
+    assert steps[0].why == "it has no retries"

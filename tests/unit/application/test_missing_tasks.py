@@ -1,7 +1,8 @@
-"""A run whose task the worker lacks: the file is read again, then another worker is waited for."""
+"""A run whose task the worker lacks, or another file has."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 
 import attrs
 import pytest
@@ -9,13 +10,21 @@ import pytest
 from cronhare.application.administration.story import explain_execution
 from cronhare.application.worker import attempt
 from cronhare.domain.execution import State
-from cronhare.domain.schedules.catalog import Catalog, ref_of_topic
+from cronhare.domain.schedules.catalog import ONE_FILE_EACH, Catalog, ref_of_topic
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.domain.topology import MAIN_QUEUE
 from tests.unit.application.conftest import Lines
-from tests.unit.application.deliveries import MINUTE, SECOND, live, waits
-from tests.unit.application.endings import Seen
+from tests.unit.application.deliveries import (
+    MINUTE,
+    SECOND,
+    Seen,
+    deliver,
+    foreign_body,
+    live,
+    waits,
+)
 from tests.unit.application.house import House
 
 OLD = Task(name="old", source="jobs.toml", ref=TaskRef("worker", 1), command=("true",))
@@ -142,3 +151,66 @@ async def test_a_file_that_cannot_be_read_again_is_no_crash_of_the_run(
 
     assert (house.only.state, house.only.crashes) == (State.RETRYING, ())
     assert any("The jobs file was not read again" in line for line in lines())
+
+
+# Two jobs files on one ledger: no worker runs a command of the other's
+
+WORKER_1 = TaskRef("worker", 1)
+OURS = Task(name="echo", source="jobs.toml", ref=WORKER_1, command=("ours",))
+
+
+def save(house: House, source: str | None, task_name: str | None, **changes: object) -> None:
+    draft = ScheduleDraft(name="report", task=WORKER_1, task_name=task_name, schedule="1 12 2 3 *")
+    house.schedules.save([attrs.evolve(draft, **changes)], source=source, now=house.now)  # type: ignore[arg-type]
+
+
+async def run(house: House, source: str | None, task_name: str | None, **changes: object) -> None:
+    save(house, source, task_name, **changes)
+    house.dispatcher.tick(house.now)
+    house.clock.advance(MINUTE)
+    house.dispatcher.tick(house.now)
+    await house.open()
+    await house.work()
+
+
+def commands(seen: Seen) -> list[tuple[str, ...]]:
+    return [invocation.task.command for invocation in seen.invocations]
+
+
+async def test_a_run_of_another_file_fails_for_good_and_says_what_to_do(lines: Lines) -> None:
+    seen = Seen()
+    house = House(script=seen, tasks=[OURS])
+
+    await run(house, "user.toml", "echo")
+
+    assert commands(seen) == []
+    assert (house.only.state, house.only.attempt) == (State.FAILED, 1)
+    reason = str(house.only.last_error)
+    assert f"queue {MAIN_QUEUE} led it to the wrong worker" in reason
+    assert "is of user.toml, and this worker has the tasks of jobs.toml" in reason
+    assert ONE_FILE_EACH in reason
+    assert any("user.toml" in line and "[ERROR]" in line for line in lines())
+
+
+async def test_a_foreign_message_cannot_cross_over_by_a_number() -> None:
+    seen = Seen()
+    house = House(script=seen, tasks=[OURS])
+    save(house, "user.toml", "echo", schedule=None)
+
+    await deliver(house, foreign_body(house, type="worker", id=1))
+
+    assert commands(seen) == []
+    assert house.only.state is State.FAILED
+    assert "is of user.toml" in str(house.only.last_error)
+
+
+async def test_a_row_whose_number_was_changed_by_hand_runs_neither_task() -> None:
+    seen = Seen()
+    other = Task(name="other", source="jobs.toml", ref=TaskRef("worker", 2), command=("other",))
+    house = House(script=seen, tasks=[OURS, other])
+
+    await run(house, "jobs.toml", "echo", task=other.ref)
+    await live(house, timedelta(minutes=10), MINUTE)
+
+    assert (house.only.state, commands(seen)) == (State.FAILED, [])
+    assert "set task_name to NULL" in str(house.only.last_error)

@@ -7,16 +7,29 @@ from functools import partial
 import pytest
 
 from cronhare.application.scheduling import chores
-from cronhare.application.scheduling.reconcile import Reconciler
-from cronhare.domain.execution import State
-from cronhare.domain.topology import MAIN_QUEUE, RETRY_QUEUE
+from cronhare.domain.execution import Graces, State
+from cronhare.domain.messages import Signer
+from cronhare.domain.retries.outcome import CrashPolicy, Outcome
+from cronhare.domain.retries.policy import RetryPolicy
+from cronhare.domain.schedules.schedule import Concurrency
+from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE, RETRY_QUEUE
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import StartRequest
+from cronhare.ports.broker import Envelope, Published
 from cronhare.ports.records import ExecutionFilter
 from tests.ports import NO_NACKS
 from tests.unit.application.conftest import Lines
-from tests.unit.application.deliveries import SECOND, due, live, waits
-from tests.unit.application.endings import Seen
+from tests.unit.application.deliveries import (
+    CRASH,
+    SECOND,
+    Seen,
+    always,
+    due,
+    failure,
+    live,
+    run,
+    waits,
+)
 from tests.unit.application.house import LEASE, NOON, House
 
 MINUTE = timedelta(minutes=1)
@@ -45,15 +58,12 @@ async def test_an_attempt_whose_worker_vanished_is_retried(lines: Lines) -> None
     assert "Error: its worker gone-3 vanished" in "\n".join(lines())
 
 
-async def test_what_waits_in_the_queue_is_sent_again_ever_more_rarely() -> None:
-    house = House()
-    due(house)
-
-    for _ in range(60):
-        house.clock.advance(timedelta(minutes=1))
+def pass_time(house: House, duration: timedelta, step: timedelta) -> None:
+    """Let time pass while nobody consumes."""
+    for _ in range(duration // step):
+        house.clock.advance(step)
+        house.dispatcher.tick(house.now)
         house.reconciler.tick(house.now)
-
-    assert 1 < len(house.messages(MAIN_QUEUE)) < 7
 
 
 async def test_a_broker_that_lost_all_while_it_was_away_is_told_all_within_a_minute() -> None:
@@ -62,33 +72,16 @@ async def test_a_broker_that_lost_all_while_it_was_away_is_told_all_within_a_min
         house.add(f"old-{number}", schedule="1 12 2 3 *")
     house.add("late", schedule="0 16 2 3 *")
     house.dispatcher.tick(house.now)
-    await idle(house, timedelta(hours=4))
+    pass_time(house, timedelta(hours=4), 5 * MINUTE)
     assert house.broker.depth(MAIN_QUEUE) > 5
     house.broker.go_away()
-    await idle(house, timedelta(hours=3))
+    pass_time(house, timedelta(hours=3), 5 * MINUTE)
     house.broker.drop_all()
     house.broker.come_back()
 
-    await idle(house, MINUTE, step=5 * SECOND)
+    pass_time(house, MINUTE, 5 * SECOND)
 
     assert len({message.id for message in house.messages(MAIN_QUEUE)}) == 6
-
-
-async def idle(
-    house: House,
-    duration: timedelta,
-    *,
-    step: timedelta | None = None,
-    others: Sequence[Reconciler] = (),
-) -> None:
-    """Let time pass while nobody consumes."""
-    step = step or (5 * MINUTE if duration >= timedelta(hours=1) else MINUTE)
-    ends = house.now + duration
-    while house.now < ends:
-        house.clock.advance(step)
-        house.dispatcher.tick(house.now)
-        for reconciler in (house.reconciler, *others):
-            reconciler.tick(house.now)
 
 
 async def test_recovery_publishes_all_that_waits_and_takes_back_what_the_gone_ran() -> None:
@@ -178,3 +171,104 @@ def test_a_round_ends_with_the_second_look_that_gets_no_answer(
         house.reconciler.tick(house.now)
 
     assert looks == made
+
+
+# What follows an end for good reaches its queue, whoever dies in between
+
+ONCE = RetryPolicy(attempts=1, crashes=CrashPolicy(limit=1))
+GRACE = Graces().ended
+
+
+class Dead(BaseException):
+    """The worker's end, at whatever place."""
+
+
+def doomed(end: Outcome) -> House:
+    return House(script=always(end), policy=ONCE, signer=Signer(("secret",)))
+
+
+async def cut_off(house: House, dies: type[BaseException] | None = None) -> None:
+    """Let the only run end, and let nobody know of its message."""
+
+    async def publish(envelope: Envelope) -> Published:
+        if dies is not None and envelope.message.id and envelope.message.id.endswith(":end"):
+            raise dies
+        return Published.UNKNOWN
+
+    house.connection.publish = publish  # type: ignore[method-assign]
+    await run(house)
+
+
+@pytest.mark.parametrize(
+    ("ends", "queue"), [(failure(), FAILED_QUEUE), (CRASH, QUARANTINE_QUEUE)], ids=["bad", "pill"]
+)
+async def test_what_is_not_confirmed_is_sent_again_and_is_the_same(
+    ends: Outcome, queue: str, lines: Lines
+) -> None:
+    told, house = doomed(ends), doomed(ends)
+    await run(told)
+    await cut_off(house)
+
+    await live(house, GRACE)
+    late = house.messages(queue)
+    await live(house, 10 * GRACE, 10 * SECOND)
+
+    first = told.messages(queue)
+    assert late == first
+    assert house.messages(queue) == []
+    assert any("its message may be in no queue" in line for line in lines())
+
+
+async def test_the_message_of_a_worker_that_died_before_it_could_send_it_comes() -> None:
+    house = doomed(failure())
+    with pytest.raises(Dead):
+        await cut_off(house, Dead)
+
+    await house.restart_worker()
+    await live(house, GRACE)
+
+    assert (house.only.state, len(house.messages(FAILED_QUEUE))) == (State.FAILED, 1)
+    assert house.worker.counters.fenced == 1
+
+
+# Runs that wait for a place: whoever ends one lets the next one go
+
+ONE_AT_A_TIME = Concurrency(key="customer-42", limit=1)
+
+
+async def due_together(house: House, count: int) -> None:
+    for number in range(count):
+        house.add(f"job-{number}", concurrency=ONE_AT_A_TIME)
+    house.dispatcher.tick(house.now)
+    await house.open()
+    house.clock.advance(MINUTE)
+    house.dispatcher.tick(house.now)
+
+
+def states(house: House) -> list[State]:
+    return [execution.state for execution in house.executions()]
+
+
+async def test_a_worker_lets_the_next_one_go_itself() -> None:
+    house = House()
+    await due_together(house, 3)
+    assert states(house) == [State.PUBLISHED, State.HELD, State.HELD]
+
+    for _ in range(3):
+        await house.work()
+        await house.worker.settled()
+
+    assert states(house) == [State.SUCCEEDED] * 3
+    assert house.worker.counters.held == 0  # none went round as a message
+
+
+async def test_what_nobody_let_go_a_scheduler_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    house = House()
+    await due_together(house, 2)
+    monkeypatch.setattr("cronhare.application.worker.record.GateOpener.open", lambda *_: None)
+    await house.work()
+    assert states(house) == [State.SUCCEEDED, State.HELD]
+
+    house.reconciler.tick(house.now)
+
+    assert states(house) == [State.SUCCEEDED, State.PUBLISHED]

@@ -20,17 +20,14 @@ from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.keys import (
     LONGEST_WAIT,
     NO_DEADLINE,
-    PREFIX,
     STEADY,
     restart_wait,
-    standalone_queue,
 )
 from cronhare.domain.schedules.skips import Pause
-from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import RecordsPort
 from cronhare.ports.runner import Invocation
-from cronhare.ports.schedules import ScheduleStorePort
 from tests.unit.application.conftest import Lines
 from tests.unit.application.house import REPORT, House
 
@@ -60,23 +57,13 @@ class Keeping:
     """What `cronhare up` does: it finds what stays alive, keeps it running, and lets it go."""
 
     house: House
-    tasks: Sequence[Task] = (REPORT,)
-    schedules: ScheduleStorePort | None = None
     served: list[str] = attrs.field(init=False, factory=list[str])
-    catalog: Catalog = attrs.field(init=False)
     finder: StandaloneFinder = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.catalog = Catalog(self.tasks)
         self.finder = self.house.container.standalone_finder(
-            schedules=self.schedules or self.house.schedules,
-            catalog=self.catalog,
-            serve=self.served.append,
-            leave=self.served.remove,
+            catalog=Catalog([REPORT]), serve=self.served.append, leave=self.served.remove
         )
-
-    def round(self) -> None:
-        self.finder.round()
 
 
 def delete(house: House) -> None:
@@ -84,11 +71,6 @@ def delete(house: House) -> None:
     house.sql("PRAGMA foreign_keys = OFF")
     house.sql("DELETE FROM Scheduler WHERE name = 'pump'")
     house.sql("PRAGMA foreign_keys = ON")
-
-
-async def work(house: House) -> None:
-    """Serve the queue of its own alone."""
-    await house.connection.consume([OWN], prefetch=9, on_delivery=house.deliveries.append)
 
 
 async def test_ordinary_workers_do_not_run_it_and_its_own_does() -> None:
@@ -106,7 +88,7 @@ async def test_ordinary_workers_do_not_run_it_and_its_own_does() -> None:
 
     await house.connection.close()
     house = house.neighbour("bee-1")
-    await work(house)
+    await house.connection.consume([OWN], prefetch=9, on_delivery=house.deliveries.append)
     await house.turn(SECOND)
     assert house.only.state is State.SUCCEEDED
 
@@ -115,7 +97,7 @@ async def test_what_ended_is_begun_again_after_a_wait_that_grows() -> None:
     house = House(queues=[OWN])
     pump(house)
     kept = keeper(house)
-    await work(house)
+    await house.connection.consume([OWN], prefetch=9, on_delivery=house.deliveries.append)
     waited = []
     for _ in range(4):
         kept.round()
@@ -154,14 +136,18 @@ async def test_switched_off_it_is_cancelled_and_on_again_begun_at_once(lines: Li
     assert newest(house).state is State.CLAIMED
 
 
-STAYS_NO_MORE = {
-    "ordinary": lambda house: pump(house, stay_alive=False, schedule="* * * * *"),
-    "disabled": lambda house: house.schedules.switch(["pump"], on=False, now=house.now),
-    "deleted": delete,
-}
+STAYS_NO_MORE = pytest.mark.parametrize(
+    "edit",
+    [
+        lambda house: pump(house, stay_alive=False, schedule="* * * * *"),
+        lambda house: house.schedules.switch(["pump"], on=False, now=house.now),
+        delete,
+    ],
+    ids=["ordinary", "disabled", "deleted"],
+)
 
 
-@pytest.mark.parametrize("edit", STAYS_NO_MORE.values(), ids=STAYS_NO_MORE)
+@STAYS_NO_MORE
 def test_what_stays_alive_no_more_is_stopped_once_and_let_go_with_its_queue(
     edit: Callable[[House], object],
 ) -> None:
@@ -169,23 +155,23 @@ def test_what_stays_alive_no_more_is_stopped_once_and_let_go_with_its_queue(
     pump(house)
     up = Keeping(house)
     for _ in range(2):  # it has seen the run: a row that is gone leaves it no name
-        up.round()
+        up.finder.round()
     assert (up.finder.names, up.served) == (["pump"], [OWN])
     edit(house)
 
     for _ in range(2):
-        up.round()
+        up.finder.round()
 
     assert (up.finder.names, up.served) == ([], [])
     assert house.only.state is State.CANCELLED
     house.clock.advance(2 * SECOND)
     pump(house)
-    up.round()
+    up.finder.round()
     assert (up.finder.names, up.served) == (["pump"], [OWN])
     assert newest(house).state is State.CLAIMED
 
 
-@pytest.mark.parametrize("edit", STAYS_NO_MORE.values(), ids=STAYS_NO_MORE)
+@STAYS_NO_MORE
 def test_what_was_let_go_while_nobody_kept_it_is_ended_by_the_next_who_begins(
     edit: Callable[[House], object], lines: Lines
 ) -> None:
@@ -195,9 +181,9 @@ def test_what_was_let_go_while_nobody_kept_it_is_ended_by_the_next_who_begins(
     edit(house)
     up = Keeping(house)
 
-    up.round()
+    up.finder.round()
     assert house.only.state is State.CANCELLED
-    up.round()
+    up.finder.round()
 
     assert (up.finder.names, up.served) == ([], [])
     assert not any("pump stays alive" in line for line in lines())
@@ -210,10 +196,36 @@ def test_what_was_begun_to_stay_alive_and_is_another_files_is_left_to_it() -> No
     house.schedules.switch(["pump"], on=False, now=house.now)
     up = Keeping(house)
 
-    up.round()
+    up.finder.round()
 
     assert up.finder.names == []
     assert house.only.state is State.CLAIMED
+
+
+def test_what_is_paused_keeps_its_queue() -> None:
+    house = House(queues=[OWN])
+    pump(house)
+    up = Keeping(house)
+    up.finder.round()
+    pause = Pause(since=house.now, by="ann", reason="a new pump")
+    house.schedules.pause("pump", pause, now=house.now)
+
+    for _ in range(3):
+        up.finder.round()
+
+    assert (up.finder.names, up.served) == (["pump"], [OWN])
+    assert house.only.state is State.CANCELLED
+
+
+def test_it_has_no_deadline_but_its_own() -> None:
+    house = House(queues=[OWN])
+    pump(house)
+    keeper(house).round()
+
+    ready = prepare(house.only, attrs.evolve(REPORT, timeout=SECOND))
+
+    assert isinstance(ready, Invocation)
+    assert ready.task.timeout == NO_DEADLINE
 
 
 def test_a_run_on_the_queue_of_a_name_of_before_is_followed_by_one_on_its_own() -> None:
@@ -229,21 +241,6 @@ def test_a_run_on_the_queue_of_a_name_of_before_is_followed_by_one_on_its_own() 
 
     runs = [(run.state, run.queue) for run in house.executions()]
     assert runs == [(State.CANCELLED, old), (State.CLAIMED, OWN)]
-
-
-def test_what_is_paused_or_broken_keeps_its_queue() -> None:
-    house = House(queues=[OWN])
-    pump(house)
-    up = Keeping(house)
-    up.round()
-    pause = Pause(since=house.now, by="ann", reason="a new pump")
-    house.schedules.pause("pump", pause, now=house.now)
-
-    for _ in range(3):
-        up.round()
-
-    assert (up.finder.names, up.served) == (["pump"], [OWN])
-    assert house.only.state is State.CANCELLED
 
 
 def test_of_more_than_can_be_served_the_rest_is_named_once_and_follows(
@@ -265,7 +262,7 @@ def test_of_more_than_can_be_served_the_rest_is_named_once_and_follows(
     left = {f"p{n}" for n in range(1, most + 2)}.difference(up.finder.names) - {"pump"}
     assert all(name in first for name in left)
     house.schedules.switch(["p1"], on=False, now=house.now)
-    up.round()
+    up.finder.round()
     up.finder.look()
     assert len(up.finder.names) == most
     assert left.intersection(up.finder.names)
@@ -280,27 +277,9 @@ def test_a_schedule_with_times_is_begun_by_these_alone() -> None:
     assert house.executions() == []
 
 
-def test_it_has_no_deadline_but_its_own() -> None:
-    house = House(queues=[OWN])
-    pump(house)
-    keeper(house).round()
-    task: Task = attrs.evolve(REPORT, timeout=SECOND)
-
-    ready = prepare(house.only, task)
-
-    assert isinstance(ready, Invocation)
-    assert ready.task.timeout == NO_DEADLINE
-
-
 def test_the_waits_have_a_bound_and_begin_anew_after_a_steady_run() -> None:
     assert restart_wait([SECOND] * 30) == LONGEST_WAIT
     assert restart_wait([SECOND, STEADY, SECOND]) == SECOND
-
-
-def test_a_name_that_looks_like_the_hash_of_another_has_a_queue_of_its_own() -> None:
-    hashed = standalone_queue("my job")
-
-    assert standalone_queue(hashed.removeprefix(PREFIX)) != hashed
 
 
 @attrs.define

@@ -1,7 +1,4 @@
-"""What views show in another form or under another name than the values that they are made of.
-
-All other fields are copied by their names.
-"""
+"""What views show in another form or under another name than the values that they are made of."""
 
 from datetime import timedelta
 from typing import Any
@@ -24,7 +21,14 @@ from cronhare.application.administration.views.schedules import (
     ScheduleChangeView,
     ScheduleView,
 )
-from cronhare.application.administration.views.values import CrashView, ErrorView, RetryView
+from cronhare.application.administration.views.values import (
+    CrashView,
+    ErrorView,
+    RetryView,
+    completed_at,
+    outward_status,
+    retry_facts,
+)
 from cronhare.application.administration.views.work import NodeView, QueueView
 from cronhare.application.reports.clock_effects import ClockEffect, EffectKind
 from cronhare.domain.cron import Fold, Gap
@@ -32,7 +36,7 @@ from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.nodes import SILENT_AFTER, NodeReport, NodeState
 from cronhare.domain.retries.outcome import Crash, CrashPolicy, Ending, ErrorClass, TaskError
-from cronhare.domain.retries.policy import Backoff, BackoffType, Jitter, RetryPolicy
+from cronhare.domain.retries.policy import POLICIES, Backoff, BackoffType, Jitter, RetryPolicy
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.keys import Trigger
@@ -59,6 +63,7 @@ POLICY = RetryPolicy(
     ),
     crashes=CrashPolicy(limit=2, window=60 * SECOND, timeouts=False),
 )
+
 RETRY: dict[str, Any] = {
     "attempts": 7,
     "backoff": "sequence",
@@ -69,15 +74,18 @@ RETRY: dict[str, Any] = {
     "jitter": "both",
     "crashes": CrashView(limit=2, window_seconds=60.0, timeouts=False),
 }
+
 ERROR = TaskError(
     message="no",
     error_class=ErrorClass.RATE_LIMITED,
     retry_after=1.5 * SECOND,
     stack="line 3",
 )
+
 SHOWN_ERROR = ErrorView(
     message="no", error_class="rate-limited", retry_after_seconds=1.5, stack="line 3"
 )
+
 REPORT = TaskReport(progress=0.5, progress_text="half", result='{"rows":[1]}')
 
 EXECUTION = execution(
@@ -90,6 +98,7 @@ EXECUTION = execution(
     check_at=NOON + SECOND,
     held_by="key a",
 )
+
 ATTEMPT = Attempt(
     execution_id=101,
     attempt=2,
@@ -99,6 +108,7 @@ ATTEMPT = Attempt(
     error=ERROR.as_json(),
     peak_memory=5,
 )
+
 ARCHIVED = Archived(
     id=201,
     execution_id=101,
@@ -120,6 +130,7 @@ ARCHIVED = Archived(
     first_crash_at=NOON,
     topic="letters.due",
 )
+
 #: Nothing is left of the execution, and it was no poison pill.
 BARE = attrs.evolve(
     ARCHIVED, execution_id=0, kind="failed", topic=None, error=None, options=None, crash_count=None
@@ -149,6 +160,7 @@ DRAFT = ScheduleDraft(
         blackout=("Sat",),
     ),
 )
+
 STORED = StoredSchedule(
     id=103,
     name="mails",
@@ -162,6 +174,7 @@ STORED = StoredSchedule(
     pause=Pause(since=NOON - SECOND, until=NOON + SECOND, by="ann", reason="move"),
     claimed=5,
 )
+
 SCHEDULE: dict[str, Any] = {
     "every_seconds": 9.0,
     "params": {"b": 2},
@@ -194,6 +207,7 @@ SCHEDULE: dict[str, Any] = {
     "pause": PauseView(on=True, since=NOON - SECOND, until=NOON + SECOND, by="ann", reason="move"),
     "last_run": LastRun.of(EXECUTION),
 }
+
 #: A row that says none of these.
 PLAIN = attrs.evolve(DRAFT, retry=None, retention=None, timeout=None, conditions=None)
 
@@ -207,6 +221,7 @@ NODE = NodeReport(
     running=3,
     clock_offset=-1.5 * SECOND,
 )
+
 LOADS = [
     QueueLoad(queue="letters", state=State.CLAIMED, executions=1, oldest_due_at=NOON + SECOND),
     QueueLoad(queue="letters", state=State.PUBLISHED, executions=10, oldest_due_at=NOON),
@@ -215,6 +230,7 @@ LOADS = [
     QueueLoad(queue="letters", state=State.RUNNING, executions=50, oldest_due_at=NOON - SECOND),
     QueueLoad(queue="others", state=State.CLAIMED, executions=7, oldest_due_at=NOON - SECOND),
 ]
+
 GONE = Fit.MISSING
 THING = Thing(kind=Kind.QUEUE, name="letters", fit=Fit.FITS, messages=8, consumers=9)
 
@@ -355,3 +371,55 @@ def test_what_is_not_copied_is_shown_in_the_form_of_a_view(
     shown: dict[str, Any],
 ) -> None:
     assert {name: getattr(view, name) for name in shown} == shown
+
+
+# Statuses, and policies in words
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (RetryPolicy(), "4 runs, waits 30 s, 1 min, 2 min, 3 min 30 s in all"),
+        (RetryPolicy(attempts=1), "1 run, no retry"),
+        (RetryPolicy(attempts=2), "2 runs, waits 30 s"),
+        (
+            RetryPolicy(attempts=20, backoff=Backoff(max_delay=3_600_000)),
+            "20 runs, waits 30 s, 1 min, 2 min, 4 min, 8 min, …, 13 h 3 min 30 s in all",
+        ),
+        (
+            RetryPolicy(attempts=3, backoff=Backoff(delay=10_000, jitter=Jitter.FULL)),
+            "3 runs, waits 10 s, 20 s, 30 s in all; each anything up to that",
+        ),
+        (POLICIES["lease-style"], "4 runs, waits 10 min, 20 min, 30 min, 1 h in all"),
+        (POLICIES["payments"], "3 runs, waits 1 min, 1 min, 2 min in all"),
+    ],
+)
+def test_a_policy_is_told_by_its_runs_and_waits(policy: RetryPolicy, expected: str) -> None:
+    assert retry_facts(policy) == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (State.CLAIMED, "waiting"),
+        (State.HELD, "waiting"),
+        (State.PUBLISHED, "waiting"),
+        (State.RUNNING, "active"),
+        (State.RETRYING, "active"),
+        (State.SUCCEEDED, "completed"),
+        (State.FAILED, "failed"),
+        (State.QUARANTINED, "quarantined"),
+        (State.CANCELLED, "cancelled"),
+        (State.SKIPPED, "skipped"),
+        (State.HANDED_OVER, "handed-over"),
+    ],
+)
+def test_each_state_has_a_name_outside_and_stays_active_between_two_attempts(
+    state: State, expected: str
+) -> None:
+    ended = execution(state, retry=POLICIES["emails"], finished_at=NOON)
+
+    assert outward_status(ended) == outward_status(execution(state)) == expected
+    assert completed_at(ended) == (NOON if expected == "completed" else None)
+    of_lease_style = {State.RETRYING: "failed", State.FAILED: "terminated"}.get(state, expected)
+    assert outward_status(execution(state, retry=POLICIES["lease-style"])) == of_lease_style

@@ -15,9 +15,8 @@ from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import StartRequest
 from cronhare.ports.system import ClockPort
 from tests.ports import NO_NACKS
-from tests.unit.application.deliveries import due
+from tests.unit.application.deliveries import NodeClock, due
 from tests.unit.application.house import LEASE, House
-from tests.unit.application.node_clock import NodeClock
 
 SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
 

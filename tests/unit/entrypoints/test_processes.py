@@ -18,9 +18,8 @@ from cronhare.entrypoints.processes.scheduler import SchedulerRound
 from cronhare.entrypoints.signals import ForcedExit, Shutdown
 from cronhare.ports import LedgerUnavailable
 from tests.actors import ADA
-from tests.unit.application.deliveries import SECOND, due
+from tests.unit.application.deliveries import SECOND, due, open_room
 from tests.unit.application.house import LEASE, House
-from tests.unit.application.waiting import open_room
 
 #: Seconds: whoever waits for so long hangs.
 HANGS = 60.0

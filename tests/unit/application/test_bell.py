@@ -1,25 +1,27 @@
-"""Whoever claims by hand sends the message, and the schedulers leave it to him for a moment."""
+"""Whoever claims by hand sends the message; who enqueues waits for no broker."""
 
-from collections.abc import Callable
-from datetime import timedelta
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from queue import Queue
+from typing import Any
 
+import attrs
 import pytest
 
-from cronhare.adapters.sql.nodes import SqlNodeStore
-from cronhare.application.administration.changing.runs import Administrator
-from cronhare.application.bell import HEAD_START, PAUSE, SAID_FOR, SendingBell
+from cronhare.application.bell import HEAD_START, PAUSE, SAID_FOR, BackgroundBell, SendingBell
 from cronhare.domain.execution import Execution, Graces, State
-from cronhare.domain.nodes import DISCONNECTED_AFTER, SILENT_AFTER, NodeReport
+from cronhare.domain.nodes import DISCONNECTED_AFTER, SILENT_AFTER
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.actors import ADA
 from tests.trial_broker import TrialBroker
 from tests.unit.application.conftest import Lines
-from tests.unit.application.endings import always, failure
-from tests.unit.application.house import House
+from tests.unit.application.deliveries import always, failure
+from tests.unit.application.house import NOON, House
+from tests.unit.executions import execution
 
 SECOND = timedelta(seconds=1)
-NOON = House().now
 
 
 class Office:
@@ -28,50 +30,20 @@ class Office:
     def __init__(self, house: House, *, lasts: bool = False) -> None:
         self.house = house
         self.opened = 0
-        self.nodes = SqlNodeStore(house.engine, house.clock)
         self.bell = SendingBell(
             open_broker=self._open,
-            nodes=self.nodes,
+            nodes=house.container.nodes(),
             signer=house.signer,
             foreign_queues=house.foreign_queues,
             lasts=lasts,
         )
-        self.administrator = Administrator(
-            schedules=house.schedules,
-            records=house.records,
-            names=house.names,
-            node="shell",
-            uuid=house.uuid,
-            policy=RetryPolicy(attempts=1),
-            bell=self.bell,
-            trail=house.trail,
-        )
+        self.administrator = attrs.evolve(house.administrator, bell=self.bell)
         house.add(schedule=None)
-        self.report()
+        house.report()
 
     def _open(self) -> TrialBroker:
         self.opened += 1
         return self.house.broker
-
-    def report(
-        self,
-        *queues: str,
-        role: str = "worker",
-        ago: timedelta = timedelta(0),
-        cut_off: timedelta = timedelta(0),
-    ) -> None:
-        """Report a worker, seen some time *ago*, and *cut_off* from the broker for some time."""
-        report = NodeReport(
-            name="bee",
-            role=role,
-            host="hive",
-            version="1",
-            started_at=NOON,
-            seen_at=self.house.now - ago,
-            queues=queues or (MAIN_QUEUE,),
-            consumed_at=self.house.now - cut_off,
-        )
-        self.nodes.report(report, kept_for=timedelta(hours=1))
 
     def run(self, name: str = "report") -> Execution:
         """Ask for a run."""
@@ -125,7 +97,7 @@ def test_a_broker_that_is_away_is_told_and_left_alone_for_a_while(lines: Lines) 
     office.house.broker.come_back()
     assert (office.opened, office.waiting) == (1, 0)
     office.house.clock.advance(PAUSE)
-    office.report()
+    office.house.report()
     office.run()
     assert (office.opened, office.waiting) == (2, 1)
     office.house.reconciler.tick(office.house.now)
@@ -133,19 +105,16 @@ def test_a_broker_that_is_away_is_told_and_left_alone_for_a_while(lines: Lines) 
 
 
 @pytest.mark.parametrize(
-    "report",
+    "fields",
     [
-        lambda office: office.report("mails"),
-        lambda office: office.report(role="scheduler"),
-        lambda office: office.report(ago=2 * SILENT_AFTER),
-        lambda office: office.report(cut_off=2 * DISCONNECTED_AFTER),
+        {"queues": ("mails",)},
+        {"seen_at": NOON - 2 * SILENT_AFTER},
+        {"consumed_at": NOON - 2 * DISCONNECTED_AFTER},
     ],
 )
-def test_what_no_worker_serves_is_left_to_a_scheduler(
-    report: Callable[[Office], None], lines: Lines
-) -> None:
+def test_what_no_worker_serves_is_left_to_a_scheduler(fields: dict[str, Any], lines: Lines) -> None:
     office = Office(House())
-    report(office)
+    office.house.report(**fields)
 
     office.run()
 
@@ -164,7 +133,7 @@ def test_what_another_program_serves_is_left_to_a_scheduler() -> None:
 
 def test_a_fault_fails_no_command(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     office = Office(House())
-    monkeypatch.setattr(office.nodes, "nodes", None)
+    monkeypatch.setattr(office.house.container.nodes(), "nodes", None)
 
     office.run()
 
@@ -181,8 +150,84 @@ def test_a_bell_that_lasts_keeps_its_connection_and_says_a_fault_once_a_minute(
     assert (office.opened, office.waiting) == (1, 2)
 
     for told in (1, 2):
-        office.report("mails")
+        office.house.report(queues=["mails"])
         office.run()
         office.run()
         assert len(lines()) == told
         office.house.clock.advance(SAID_FOR)
+
+
+# A bell in the background
+
+
+@attrs.define
+class Door:
+    """A bell that is heard once it is open, and a ledger: *committed* after so many *looks*."""
+
+    heard: Queue[list[int]] = attrs.field(factory=Queue[list[int]])
+    reached: threading.Event = attrs.field(factory=threading.Event)
+    open: threading.Event = attrs.field(factory=threading.Event)
+    head_start: timedelta = timedelta(seconds=3)
+    committed: dict[int, Execution] = attrs.field(factory=dict[int, Execution])
+    looks: int = 0
+
+    def ring(self, executions: Sequence[Execution], *, now: datetime) -> None:
+        assert now == NOON
+        self.reached.set()
+        assert self.open.wait(10)
+        self.heard.put([each.id for each in executions])
+
+    def find(self, ids: Collection[int]) -> Mapping[int, Execution]:
+        self.looks -= 1
+        if 13 in ids:
+            raise OSError("the ledger is away")
+        return {i: self.committed[i] for i in ids if i in self.committed and self.looks < 0}
+
+
+@pytest.fixture
+def door() -> Door:
+    return Door()
+
+
+@pytest.fixture
+def bell(door: Door) -> Iterator[BackgroundBell]:
+    bell = BackgroundBell(door, now=lambda: NOON, find=door.find)
+    yield bell
+    door.open.set()
+    bell.close()
+
+
+def test_nobody_waits_and_what_comes_meanwhile_is_rung_for_together(
+    door: Door, bell: BackgroundBell
+) -> None:
+    bell.ring([execution(id=1)], now=NOON)
+    assert door.reached.wait(10)
+    bell.ring([execution(id=2)], now=NOON)
+    bell.ring([execution(id=3)], now=NOON)
+    door.open.set()
+    bell.close()
+
+    assert (door.heard.get_nowait(), door.heard.get_nowait()) == ([1], [2, 3])
+
+
+def test_what_is_about_to_be_committed_is_looked_for_and_what_is_rolled_back_is_not_rung_for(
+    door: Door, bell: BackgroundBell
+) -> None:
+    door.open.set()
+    door.looks, door.committed = 3, {7: execution(id=7)}
+
+    bell.ring_once_there([7, 8])
+
+    assert door.heard.get(timeout=10) == [7]
+    assert door.heard.empty()
+
+
+def test_a_ledger_that_is_away_does_not_end_the_thread(door: Door, bell: BackgroundBell) -> None:
+    door.open.set()
+
+    bell.ring_once_there([13])
+    while not door.looks:
+        pass
+    bell.ring([execution(id=1)], now=NOON)
+
+    assert door.heard.get(timeout=10) == [1]

@@ -8,17 +8,29 @@ import msgspec
 import pytest
 
 from cronhare.adapters.sql.events.alerts import SqlAlertStore
+from cronhare.application.administration.reading.alerts import why_untold
 from cronhare.application.events import alerting
+from cronhare.application.events.alerting import LONGEST_GAP
+from cronhare.domain.addresses import WebAddress
 from cronhare.domain.events.alerts import CLEAR_AFTER, EVERY
 from cronhare.domain.events.judging import alert
 from cronhare.domain.events.outbox import OutboxRow
-from cronhare.domain.events.rules import AlertConditions, Deadline, Rule
+from cronhare.domain.events.rules import AlertConditions, AlertPolicy, Deadline, Rule
 from cronhare.domain.events.targets import (
+    ByCommand,
+    ByEmail,
+    ByListener,
+    ByWebhook,
     EventKind,
     NotificationSettings,
     Subscribers,
     Subscriptions,
+    Target,
+    untellable,
+    without,
+    without_programs,
 )
+from cronhare.ports.events import AlertFilter
 from tests.unit.application.house import House
 from tests.unit.application.test_events import (
     EVERY_MINUTE,
@@ -78,24 +90,6 @@ def note_alert(made: House) -> None:
     """Let a neighbour have judged that there are too many failures."""
     one = alert(Rule.FAILED, "6 failed cron tasks", now=made.now, value=6, threshold=5)
     SqlAlertStore(made.engine, made.clock).keep([one], now=made.now, ended_at=made.now)
-
-
-async def test_what_another_notes_after_our_look_is_told_at_the_next() -> None:
-    one, _ = outposts()
-    other = SqlAlertStore(one.house.engine, one.house.clock)
-    assert other.begin(now=one.house.now, every=EVERY)
-    await one.turn()  # the other has begun to judge, and noted nothing yet
-    assert documents(one, "failed") == []
-
-    note_alert(one.house)
-    one.house.clock.advance(timedelta(seconds=2))
-    await one.turn()
-    await one.turn()
-
-    assert [(name, kind) for name, kind, _ in documents(one, "failed")] == [
-        ("ops", "alert"),
-        ("own", "alert"),
-    ]
 
 
 async def test_two_that_judge_raise_and_clear_an_alert_once(
@@ -201,3 +195,102 @@ async def test_of_a_schedule_of_no_file_the_list_says_what_the_teller_does() -> 
     assert [(each.target, each.why) for each in late.untold] == [
         ("ops", "report, or its task, names others in its notify")
     ]
+
+
+# Those of the whole ledger: none is of our own blindness
+
+LOOK = LONGEST_GAP / 2
+
+
+class Watched:
+    """A ledger on which nodes report themselves, and a judge that looks."""
+
+    def __init__(self) -> None:
+        self.house = house()
+        self.judge = self.house.container.ledger_judge(policy=AlertPolicy())
+
+    def goes_on(self, seconds: float, *alive: str) -> None:
+        for _ in range(round(seconds / LOOK.total_seconds())):
+            self.house.clock.advance(LOOK)
+            for name in alive:
+                self.house.report(name)
+            self.judge.look(self.house.now)
+
+    def raised(self) -> list[str]:
+        found, _ = self.house.container.alerts().page(AlertFilter(), after=None, limit=None)
+        return [f"{each.rule} {each.subject}" for each in found]
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+@pytest.mark.parametrize("first", ["ant", None])
+def test_a_ledger_that_was_away_makes_no_node_silent(watched: Watched, first: str | None) -> None:
+    watched.goes_on(300, "ant", "bee")
+
+    watched.house.clock.advance(timedelta(seconds=70))
+    if first is not None:
+        watched.house.report(first)
+    watched.judge.look(watched.house.now)
+    watched.goes_on(300, "ant", "bee")
+
+    assert watched.raised() == []
+
+
+def test_a_node_that_is_killed_is_told_within_two_minutes(watched: Watched) -> None:
+    watched.goes_on(300, "ant", "bee")
+
+    watched.goes_on(40, "bee")
+    early = watched.raised()
+    watched.goes_on(80, "bee")
+
+    assert early == []
+    assert watched.raised() == ["node ant"]
+
+
+# Why a target is not told
+
+ALERTED = frozenset({EventKind.ALERT})
+MAIL = ByEmail(to=("ops@example.org",))
+
+TARGETS = (
+    Target(name="ops", means=MAIL, events=ALERTED),
+    Target(name="books", means=MAIL, events=ALERTED),
+    Target(name="pager", means=MAIL, events=ALERTED, alerts=frozenset({Rule.QUEUE})),
+    Target(name="ends", means=MAIL),
+)
+
+FILE = Subscriptions(
+    targets={each.name: each for each in TARGETS},
+    schedules={"ledger": NotificationSettings(notify=("books",))},
+)
+
+
+def test_each_target_has_its_own_reason() -> None:
+    why = why_untold(FILE, Rule.TOO_LONG, "ledger", None)
+
+    assert why["ops"] == "ledger, or its task, names others in its notify"
+    assert why["pager"] == "its alerts leave out too-long"
+    assert why["ends"] == "its events have no alert"
+    assert why["books"].startswith("no process that tells has found the alert yet")
+
+
+def test_a_host_without_programs_keeps_the_targets_for_alerts_that_need_none() -> None:
+    hook = ByWebhook(address=WebAddress.parse("https://example.org/hook"))
+    targets = (
+        *TARGETS,
+        Target(name="hook", means=hook, events=ALERTED),
+        Target(name="own", means=ByCommand(command=("true",)), events=ALERTED),
+        Target(name="task", means=ByListener(function="house:heard"), events=ALERTED),
+    )
+    file = attrs.evolve(FILE, targets={each.name: each for each in targets})
+
+    kept = without_programs(file)
+
+    assert list(kept.targets) == ["ops", "books", "pager", "hook"]
+    assert kept.schedules == {}
+    lacking = untellable(kept, has_mail=False)
+    assert set(lacking) == {"ops", "books", "pager"}
+    assert list(without(lacking, kept).targets) == ["hook"]

@@ -1,0 +1,233 @@
+"""What attempts write: kept as it comes, shown line by line, followed to the end."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+
+import attrs
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cronhare.adapters.process.output import Capture
+from cronhare.application.administration.reading.output import (
+    MISSING,
+    CutShort,
+    Moved,
+    NewLine,
+    ShownStream,
+    follow,
+)
+from cronhare.application.administration.reading.output import Written as Shown
+from cronhare.application.worker.leases import MOST_BYTES, OutputKeeper, read_new_output
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.retries.retry import Complete
+from cronhare.ports.attempts import Finish
+from cronhare.ports.records import Output
+from cronhare.ports.runner import Captured, Written
+from tests.frozen_clock import FrozenClock
+from tests.integration.invocations import shell
+from tests.integration.ledgers import IN_30_S, LOSS, SECOND, SUCCESS, Ledger, memory_ledger
+from tests.unit.application.deliveries import begin
+from tests.unit.application.house import House
+
+
+@attrs.define
+class Room:
+    """A house whose tasks write what is in `text`, and what keeps it."""
+
+    text: str = "begun"
+    asked: list[Mapping[int, int]] = attrs.field(factory=list[Mapping[int, int]])
+    house: House = attrs.field(init=False)
+    outputs: OutputKeeper = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.house = House(holds=True, says=lambda _: self.text)
+        self.outputs = self.house.container.output_keeper(keeper=self.house.keeper, read=self.read)
+
+    def read(self, asked: Mapping[int, int]) -> Sequence[Written]:
+        self.asked.append(asked)
+        return read_new_output(self.house.runner, asked)
+
+    @property
+    def kept(self) -> Sequence[Output]:
+        return self.house.records.output(self.house.only.id)
+
+
+async def test_what_a_long_attempt_writes_is_kept_as_it_comes() -> None:
+    room = Room()
+    await begin(room.house)
+    room.outputs.round()
+
+    room.outputs.round()
+    first, at = room.kept, room.house.now
+    room.text = "begun, half done"
+    room.house.clock.advance(SECOND)
+    room.outputs.round()
+
+    assert [(one.attempt, one.stdout.head, one.as_of) for one in first] == [(1, "begun", at)]
+    [now] = room.kept
+    assert (now.stdout.head, now.as_of) == ("begun, half done", at + SECOND)
+
+
+async def test_what_waited_longest_is_kept_first() -> None:
+    """A round has room for so many bytes, whatever the letters."""
+    room = Room(text="\N{RABBIT}" * (MOST_BYTES // 8 + 1))
+    house = room.house
+    await begin(house)
+    running = []
+    for id_ in (101, 102, 103):
+        house.keeper.hold(msgspec.structs.replace(house.only, id=id_), since=0.0)
+        others = attrs.evolve(shell("x"), execution_id=id_, attempt=1)
+        running.append(asyncio.create_task(house.runner.run(others)))
+    await house.settle()
+    room.outputs.round()
+
+    turns = []
+    for _ in range(2):
+        room.outputs.round()
+        turns.append({one.execution_id for one in room.read(room.asked[-1])})
+        room.text += "x"
+
+    assert [len(turn) for turn in turns] == [2, 2]
+    assert turns[0] | turns[1] == {house.only.id, 101, 102, 103}
+    await house.runner.close()
+    await asyncio.gather(*running)
+
+
+# Following
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    return memory_ledger(FrozenClock(datetime(2026, 3, 2, 12, tzinfo=UTC)))
+
+
+def captured(text: str) -> Captured:
+    return Captured(head=text, bytes=len(text.encode()), lines=text.count("\n"))
+
+
+def wrote(ledger: Ledger, execution: Execution, stdout: str, stderr: str = "") -> None:
+    """Keep what an attempt has written so far."""
+    ledger.clock.advance(SECOND)
+    written = Written(
+        execution_id=execution.id,
+        attempt=execution.attempt,
+        stdout=captured(stdout),
+        stderr=captured(stderr),
+    )
+    ledger.attempts.keep_written([written], now=ledger.now, node="ant")
+
+
+def followed(
+    ledger: Ledger, execution: Execution, *meanwhile: Callable[[], object]
+) -> list[object]:
+    """Follow to the end; between two looks something happens."""
+    steps = iter(meanwhile)
+    told = list[object]()
+
+    def pause(_seconds: float) -> None:
+        next(steps)()
+
+    for event in follow(ledger.records, execution.id, pause=pause):
+        match event:
+            case Moved(moved):
+                told.append((moved.state, moved.attempt))
+            case Shown(attempt=attempt, stream=stream, line=line):
+                told.append((attempt, stream, line.text))
+            case CutShort():
+                told.append(event)
+    assert next(steps, None) is None, "it ended early"
+    return told
+
+
+def test_each_line_is_told_once_and_the_end_ends_it(ledger: Ledger) -> None:
+    execution = ledger.running()
+    all_of_it = attrs.evolve(SUCCESS, stdout=captured("a\nb\nc"), stderr=captured("oops\n"))
+
+    told = followed(
+        ledger,
+        execution,
+        lambda: wrote(ledger, execution, "a\nb"),
+        lambda: None,
+        lambda: wrote(ledger, execution, "a\nb\n", "oops\n"),
+        lambda: ledger.finish(execution, Complete(), all_of_it),
+    )
+
+    assert told == [
+        (State.RUNNING, 1),
+        (1, "stdout", "a"),
+        (1, "stdout", "b"),
+        (1, "stderr", "oops"),
+        (1, "stdout", "c"),
+        (State.SUCCEEDED, 1),
+    ]
+
+
+def test_of_a_lost_attempt_it_is_told_how_far_it_is_known(ledger: Ledger) -> None:
+    execution = ledger.running()
+    wrote(ledger, execution, "a\nhalf")
+    known = ledger.now
+    lost = Finish(execution=ledger.seen(execution), ran=LOSS, verdict=IN_30_S)
+
+    told = followed(
+        ledger,
+        execution,
+        lambda: ledger.attempts.give_up([lost], now=ledger.now),
+        lambda: ledger.records.cancel(execution.id, now=ledger.now),
+    )
+
+    assert told == [
+        (State.RUNNING, 1),
+        (1, "stdout", "a"),
+        (1, "stdout", "half"),
+        CutShort(attempt=1, as_of=known),
+        (State.RETRYING, 2),
+        (State.CANCELLED, 2),
+    ]
+
+
+# Lines that are new
+
+PIECES = st.sampled_from([b"a", b"b\n", b"\n", "\N{EURO SIGN}".encode(), b"long", b"\xff\n"])
+
+
+def shown(chunks: Sequence[bytes], *, kept: int = 8) -> list[NewLine]:
+    """Show a stream after each chunk, and at its end."""
+    capture, stream, lines = Capture(kept), ShownStream(), list[NewLine]()
+    for chunk in chunks:
+        capture.feed(chunk)
+        lines += stream.new(capture.result(), is_over=False)
+    return [*lines, *stream.new(capture.result(), is_over=True)]
+
+
+def texts(chunks: Sequence[bytes], *, kept: int = 8) -> list[tuple[int, str, int]]:
+    return [(line.number, line.text, line.left_out) for line in shown(chunks, kept=kept)]
+
+
+def test_lines_that_came_faster_than_they_were_shown_are_counted() -> None:
+    assert texts([b"1\n2\n", b"".join(b"%d\n" % n for n in range(3, 30))]) == [
+        (1, "1", 0),
+        (2, "2", 0),
+        (3, "3", 0),
+        (4, "4", 0),
+        (27, f"{MISSING}7", 22),
+        (28, "28", 0),
+        (29, "29", 0),
+    ]
+
+
+@given(st.lists(st.lists(PIECES, max_size=20).map(b"".join), max_size=6))
+def test_no_line_is_lost_in_silence_or_shown_twice_or_changed(chunks: list[bytes]) -> None:
+    written = b"".join(chunks).decode(errors="replace").split("\n")
+
+    lines = shown(chunks)
+
+    before = 0
+    for line in lines:
+        assert line.number == before + 1 + line.left_out
+        before = line.number
+        if MISSING not in line.text:
+            assert line.text == written[line.number - 1]
+    assert before == len(written) - (not written[-1])
