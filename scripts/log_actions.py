@@ -1,7 +1,8 @@
 """Keeps `docs/reference/log-actions.md` as the code says: actions, their levels and fields.
 
 What happened and what to do is written on the page by hand, and kept. After a change run
-`python -m scripts.log_actions`, and write what a new row means.
+`python -m scripts.log_actions`, and write what a new row means. Quiet lines without a row, or with
+nothing to do, are named below the table.
 """
 
 import ast
@@ -9,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import fill
 from typing import Final
 
 import attrs
@@ -20,6 +22,10 @@ _TABLE: Final = (
     "| action | level, fields | what happened | what to do |\n| --- | --- | --- | --- |\n"
 )
 _ROW: Final = re.compile(r"(?m)^\| `([a-z._-]+)` \| [^|]* \| ([^|]*) \| ([^|]*) \|$")
+
+_ROUTINE: Final = "\nRoutine, with nothing to do: "
+_NAMED: Final = re.compile(r"`([a-z._-]+)`")
+_QUIET: Final = {"DEBUG", "INFO", "SUCCESS"}
 
 #: Levels as the log calls them.
 _LEVELS: Final = {"WARNING": "WARN", "CRITICAL": "ERROR", "exception": "ERROR", "error": "ERROR"}
@@ -66,13 +72,23 @@ def _level(node: ast.expr) -> str:
 def page() -> str:
     """Write the page anew, with the texts that it has."""
     head, _, rest = PAGE.read_text(encoding="utf-8").partition(_TABLE)
-    texts = {action: (happened, cure) for action, happened, cure in _ROW.findall(rest)}
+    table, _, routine = rest.partition(_ROUTINE)
+    texts = {action: (happened, cure) for action, happened, cure in _ROW.findall(table)}
+    known = {*texts, *_NAMED.findall(routine)}
     found = defaultdict[str, list[Said]](list)
     for each in said():
-        if each.level or each.action in texts:
+        if each.level or each.action in known:
             found[each.action].append(each)
-    rows = [_row(action, found[action], *texts.get(action, ("", ""))) for action in sorted(found)]
-    return head + _TABLE + "".join(rows)
+    rows, quiet = [], []
+    for action, places in sorted(found.items()):
+        levels = {place.level for place in places} - {""}
+        _, cure = texts.get(action, ("", "nothing"))
+        if cure == "nothing" and levels <= _QUIET:
+            quiet.append(f"`{action}`")
+        else:
+            rows.append(_row(action, places, *texts.get(action, ("", ""))))
+    named = fill(f"{_ROUTINE.strip()} {', '.join(quiet)}.", 130, break_on_hyphens=False)
+    return f"{head}{_TABLE}{''.join(rows)}\n{named}\n"
 
 
 def _row(action: str, places: list[Said], happened: str, cure: str) -> str:
