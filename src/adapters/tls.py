@@ -33,7 +33,6 @@ def client_context(certificates: Certificates) -> ssl.SSLContext:
 
 
 def _read(ca: str | None) -> str | None:
-    """Read one CA; without any those of the system are trusted."""
     if ca is None:
         return None
     # The text between certificates may be in any script, and OpenSSL takes ASCII.

@@ -190,7 +190,6 @@ class LineHandler(logging.Handler):
 
 
 def configure(*, style: str, level: str, stream: TextIO | None = None) -> None:
-    """Send every log line to *stream*, standard error by default."""
     stream = stream or sys.stderr
     root = logging.getLogger()
     known = (one for one in root.handlers if isinstance(one, LineHandler) and one.stream is stream)

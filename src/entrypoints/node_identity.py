@@ -71,7 +71,6 @@ def this_actor() -> "Actor":
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process has this PID in our PID namespace."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

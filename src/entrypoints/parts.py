@@ -42,12 +42,10 @@ class Part:
 
 
 def one(place: str, *arguments: Any, **options: Any) -> providers.Singleton[Any]:  # noqa: ANN401
-    """Provide what is made once, whichever thread is first."""
     return providers.ThreadSafeSingleton(Part(place), *arguments, **options)
 
 
 def each(place: str, *arguments: Any, **options: Any) -> providers.Factory[Any]:  # noqa: ANN401
-    """Provide what is made for each who asks."""
     return providers.Factory(Part(place), *arguments, **options)
 
 

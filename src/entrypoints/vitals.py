@@ -43,7 +43,6 @@ class Turn:
         self._next_by = self._monotonic() + LONGEST_TURN
 
     def rest(self, seconds: float) -> None:
-        """It has ended; the next begins after so many seconds."""
         self._next_by = self._monotonic() + seconds + MARGIN
 
     def end(self) -> None:
@@ -51,7 +50,6 @@ class Turn:
 
     @property
     def late_by(self) -> float:
-        """Seconds since something should have happened; negative while all is well."""
         return self._monotonic() - self._next_by
 
 
@@ -72,7 +70,6 @@ class Turns:
         ]
 
     def last(self) -> Mapping[str, float]:
-        """Say when the last turn of each loop began, in seconds since 1970."""
         return {turn.name: turn.began_at for turn in self._turns if turn.began_at is not None}
 
 
@@ -99,7 +96,6 @@ class Proofs:
         self._stopping: Callable[[], bool] = lambda: False
 
     def need(self, server: str, look: Look) -> None:
-        """From now on this process is not ready without *server*."""
         self._looks[server] = look
 
     def ends_with(self, stopping: Callable[[], bool]) -> None:

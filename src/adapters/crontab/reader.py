@@ -318,7 +318,6 @@ _ACCOUNTS = frozenset({"root", "daemon", "nobody", "www-data", "postgres"})
 
 
 def guess_kind(name: str, text: str) -> CrontabKind:
-    r"""Tell by its path, else by its text, which kind of crontab a file is."""
     path = PurePosixPath(name)
     if path.parent.name == "cron.d" or path.parts[-2:] == ("etc", "crontab"):
         return CrontabKind.SYSTEM

@@ -49,7 +49,6 @@ class AllowedHosts:
         return cls(names=frozenset(names), networks=tuple(networks))
 
     def refusal(self, web: WebAddress) -> str | None:
-        """Say why a host may not even be looked up; None if it may."""
         if web.address is not None:
             return None if self.allows(web, web.address) else self._why(web, web.address)
         if self.networks or self._has(web.host):
@@ -57,7 +56,6 @@ class AllowedHosts:
         return f"the host {web.host} is not allowed: {_HAS_IT_NOT}"
 
     def allows(self, web: WebAddress, address: Address) -> bool:
-        """Tell whether a host may be asked at one of its addresses."""
         address = _meant(address)
         if any(address in network for network in self.networks):
             return True

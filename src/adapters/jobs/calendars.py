@@ -202,7 +202,6 @@ def _windows_of(series: Sequence[Any], zone: ZoneInfo, today: date) -> Iterator[
 
 
 def _written(start: date, end: date, zone: ZoneInfo) -> str:
-    """Write an occurrence by the clocks of the calendar; of no length, it is its day."""
     if not isinstance(start, datetime) or not isinstance(end, datetime):
         last = max(end - _DAY, start)
         return f"{start}" if last == start else f"{start}..{last}"
@@ -252,7 +251,6 @@ _DAYS = f"is a list of windows, or a table of windows and what they are called: 
 
 
 def _days(given: object) -> tuple[NamedText, ...]:
-    """Read windows, with their labels in a table; TOML has days of its own, without quotes."""
     if not isinstance(given, list | Mapping):
         raise ValueError(_DAYS)  # noqa: TRY004 - a fault of the file
     labels = list(given.values()) if isinstance(given, Mapping) else [None] * len(given)

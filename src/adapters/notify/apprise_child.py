@@ -71,7 +71,6 @@ def redacted(text: str, url: str) -> str:
 
 
 def main() -> None:
-    """Do one errand."""
     errand = msgspec.json.decode(sys.stdin.buffer.read(), type=Errand)
     end = time.monotonic() + errand.seconds
     signal.setitimer(signal.ITIMER_REAL, errand.seconds)  # it ends this process

@@ -165,7 +165,6 @@ class PartlyTaken:
         self._takers = dict[Hashable, frozenset[str]]()
 
     def takers(self, message: Hashable) -> frozenset[str]:
-        """Give those that have taken it."""
         return self._takers.get(message, frozenset())
 
     def note(self, message: Hashable, took: Collection[str], *, is_over: bool) -> None:
@@ -180,7 +179,6 @@ class PartlyTaken:
 def make_mailer(
     server: MailServer | None, *, sender: str, web_hosts: Sequence[str] = ()
 ) -> Mailer | None:
-    """Make a mailer, if there is a server."""
     web = next(iter(web_hosts), None)
     return None if server is None else Mailer(server, sender=sender, web=web)
 

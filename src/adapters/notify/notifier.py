@@ -107,7 +107,6 @@ class Notifier:
         await self._runner.close()
 
     async def _run(self, target: Target, means: ByCommand, event: OutboxRow) -> None:
-        """Run a command; any end but exit status 0 is a failure."""
         task = Task(
             name=target.name,
             ref=TaskRef("notify", 0),
@@ -134,7 +133,6 @@ class Notifier:
             raise NotDelivered(result.outcome.in_brief)
 
     async def _ping(self, target: Target, address: WebAddress, event: OutboxRow) -> None:
-        """Ask the address of a run's start or end."""
         ping = read_ping(event)
         if ping.is_start and self._now() - event.occurred_at > START_WITHIN:
             raise NotDelivered("it is too late to tell of a start", for_good=True)
@@ -190,7 +188,6 @@ class Notifier:
 
 
 def _variables(target: Target, event: OutboxRow) -> dict[str, str]:
-    """Describe the event to a shell script; the whole of it only where it fits."""
     fits = len(event.payload.encode()) <= _LARGEST_VARIABLE
     whole = event.payload if fits else ""
     values = (type_of(event.event), event.event_key, target.name, event.schedule_name, whole)
@@ -199,7 +196,6 @@ def _variables(target: Target, event: OutboxRow) -> dict[str, str]:
 
 
 def _signed(secret: bytes | None, event: OutboxRow, body: bytes, now: datetime) -> dict[str, str]:
-    """Give the headers that name an event, and prove where it comes from."""
     timestamp = str(int(now.timestamp()))
     headers = {"webhook-id": event.event_key, "webhook-timestamp": timestamp}
     if secret is not None:

@@ -44,7 +44,6 @@ class Message:
 
 
 def spoken(event: OutboxRow, end: RunEnd | None = None) -> Message:
-    """Say an event, of a run that came to that *end*."""
     data = read_event(event)
     what, why = _what(event, data, end), _why(data)
     title = ": ".join(filter(None, (what, why.partition("\n")[0])))
@@ -77,7 +76,6 @@ def letter(event: OutboxRow, end: RunEnd | None = None, *, web: str | None = Non
 
 
 def _what(event: OutboxRow, data: EventData, end: RunEnd | None) -> str:
-    """Say what is told of, what happened to it, and where."""
     named = event.schedule_name or data.alert.title or data.rule or event.event
     verb = "" if data.metadata.test else _SAID.get(event.event, _OTHER)[0]
     node = read_node(end.node) if end and end.node else None

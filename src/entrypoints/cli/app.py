@@ -23,7 +23,6 @@ COLLECT_EVERY = 1_000_000
 
 
 def main() -> None:
-    """Run a command and leave with its exit status."""
     lives_long = is_long_lived(sys.argv[1:])
     try:
         if lives_long:
@@ -49,7 +48,6 @@ class OutputLost(Exception):
     """Output could not be written. No OSError: libraries catch those of a broken pipe."""
 
     def __init__(self, cause: OSError) -> None:
-        """Keep the cause."""
         self.cause = cause
         super().__init__(f"standard output: {cause.strerror or cause}")
 

@@ -30,12 +30,10 @@ class Commands(TyperGroup):
                 self.add_command(TyperCommand(name, help=text, rich_markup_mode=None))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - typer's own types
-        """Import the command that the arguments name."""
         name, known, rest = super().resolve_command(ctx, args)
         return name, None if name is None else self.load(name), rest if known else args
 
     def load(self, name: str) -> TyperCommand | TyperGroup:
-        """Import a command, and make it."""
         place, text = self.places[name]
         if isinstance(place, str):
             return _made(place, name)
@@ -224,7 +222,6 @@ def _global(
 
 
 def run() -> int:
-    """Run a command, and give its exit status."""
     try:
         for number, argument in enumerate(sys.argv[1:], start=1):
             _refuse_bytes(number, argument)

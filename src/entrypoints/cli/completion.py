@@ -34,7 +34,6 @@ REPLAYS: Final = _completes("replays")
 
 
 def runs(incomplete: str) -> Sequence[tuple[str, str]]:
-    """Complete an execution's number, or a schedule's name."""
     return [*SCHEDULES(incomplete), *EXECUTIONS(incomplete)]
 
 
@@ -46,8 +45,6 @@ def _ledger() -> str:
 
 @contextmanager
 def _patiently() -> Iterator[None]:
-    """Give up on a server that does not answer."""
-
     def give_up(*_: Any) -> None:  # noqa: ANN401 - a signal's own
         raise TimeoutError
 

@@ -60,7 +60,6 @@ class Refusals(Exception):
 
 
 def clash_refusal(clashes: "Sequence[Clash]") -> Refusal:
-    """Say what two jobs files have in common and must not."""
     return Refusal(
         "another jobs file has the same names or numbers, and each would act for the other",
         [str(clash) for clash in clashes],
@@ -73,7 +72,6 @@ def clash_refusal(clashes: "Sequence[Clash]") -> Refusal:
 
 
 def calendar_refusal(faults: "Sequence[Fault]") -> Refusal:
-    """Say which calendars schedules would name in vain."""
     return Refusal(
         "there are schedules that would never run, as a calendar that they name would be missing",
         [str(fault) for fault in faults],

@@ -41,7 +41,6 @@ JobsArguments = Annotated[
 def named(
     given: "Named", settings: "Settings", state: str, *, how: str, why: str = ""
 ) -> "tuple[Place, ...]":
-    """Give the jobs file and the app that the command names, else those of the settings."""
     if places := given.places(settings):
         return places
     advice = f"{state} Name it: {how}, or CRON_JOBS. An app: --app MODULE:APP, or CRON_APP."
@@ -95,7 +94,6 @@ def load_all(
 
 
 def beside_each_other(files: "Sequence[JobsFile]") -> Iterator[Refusal]:
-    """Refuse what sound files must not have in common."""
     from cronhare.application.administration.jobs_file.difference import clashes_among
 
     first: dict[str, JobsFile] = {}

@@ -34,7 +34,6 @@ def one_of(what: str, completes: Completes, *, metavar: str | None = None) -> An
 
 
 def number(what: str, completes: Completes) -> Any:  # noqa: ANN401 - typer's
-    """Make the argument, or arguments, that are numbers of the ledger's."""
     return typer.Argument(
         min=1, max=LARGEST_ID, help=what, show_default=False, autocompletion=completes
     )
@@ -115,7 +114,6 @@ class Asked:
 
     @property
     def given(self) -> dict[str, Any]:
-        """What was said, without what was left out."""
         return {name: value for name, value in self.values.items() if value is not None}
 
     def filter(self, of: Callable[..., M], /, *, now: datetime, **more: Any) -> M:  # noqa: ANN401 - its fields
@@ -145,7 +143,6 @@ class Asked:
 
 
 def option_of(field: str) -> str:
-    """Name the option that fills a field."""
     return _CALLED.get(field, f"--{field.replace('_', '-')}")
 
 

@@ -56,12 +56,10 @@ STATE_COLOURS: Final = {
 
 
 def is_terminal() -> bool:
-    """Tell whether a person reads standard output as it comes."""
     return sys.stdout.isatty()
 
 
 def window() -> int:
-    """Count the columns of the terminal's window."""
     return shutil.get_terminal_size().columns
 
 
@@ -91,14 +89,12 @@ class Styled:
 
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - anything msgspec can write
-    """Print a value as one JSON document."""
     from ..json_text import as_json  # noqa: PLC0415 - a page of help does without
 
     sys.stdout.write(as_json(value, encode=str, indent=2) + "\n")
 
 
 def json_line(value: Any) -> str:  # noqa: ANN401 - any JSON value
-    """Write a JSON value on one line, to stand among other facts."""
     from ..json_text import as_json  # noqa: PLC0415 - a page of help does without
 
     return as_json(value, encode=str)
@@ -127,7 +123,6 @@ def print_beside(sentence: str, *, json: bool) -> None:
 
 
 def print_error(sentence: str, *, style: str = "") -> None:
-    """Print a sentence on standard error, if that is there: standard output may be piped on."""
     with suppress(OSError):
         line = in_colour(printable(sentence), style, on_terminal=sys.stderr.isatty())
         sys.stderr.write(f"{line}\n")
@@ -135,7 +130,6 @@ def print_error(sentence: str, *, style: str = "") -> None:
 
 
 def answer(value: Any, *sentences: str, json: bool) -> None:  # noqa: ANN401 - as `print_json`
-    """Print a value as JSON, or what there is to say of it."""
     if json:
         print_json(value)
     for sentence in () if json else sentences:
@@ -143,7 +137,6 @@ def answer(value: Any, *sentences: str, json: bool) -> None:  # noqa: ANN401 - a
 
 
 def print_notes(notes: Iterable[object]) -> None:
-    """Print what is allowed and probably not meant."""
     for note in notes:
         print_line(f"note: {note}", style="yellow", indent=2)
 
@@ -267,7 +260,6 @@ def shortened_to(text: str, width: int) -> str:
 
 
 def _width(shown: str) -> int:
-    """Count the cells that a text takes: letters of some scripts are two wide."""
     if shown.isascii():
         return len(shown)
     from rich.cells import cell_len  # noqa: PLC0415 - most texts do without
@@ -315,7 +307,6 @@ def facts(pairs: Iterable[tuple[str, object]]) -> None:
 
 
 def printable_lines(shown: str) -> str:
-    """Escape control characters in a text of several lines."""
     return printable(shown.replace("\r\n", "\n"), keep="\t\n")
 
 

@@ -132,7 +132,6 @@ async def _with_ledger(
 
 
 def run_scheduler(given: Named) -> None:
-    """Run a scheduler until it is told to end."""
     from ..processes import scheduler as process
 
     settings = _shared_settings()
@@ -170,7 +169,6 @@ def targets_for_alerts(given: Named, settings: Settings) -> Sequence[JobsFile | 
 def run_worker(
     given: Named, concurrency: int | None, *, queues: str | None, standalone: str | None
 ) -> None:
-    """Run a worker until it is told to end."""
     from ..processes import worker as process
 
     settings = _shared_settings()
@@ -286,7 +284,6 @@ def run_up(given: Named, concurrency: int | None, *, web: bool, watches: bool) -
 
 
 def run_web(given: Named) -> None:
-    """Answer over HTTP until it is told to end."""
     settings = read_settings()
     try:
         require("web")

@@ -98,7 +98,6 @@ def read_past(text: str, zone: tzinfo, *, now: datetime) -> datetime:
 def read_span(
     since: str | None, until: str | None, zone: tzinfo | None = None, *, now: datetime
 ) -> tuple[datetime | None, datetime | None]:
-    """Read `--since` and `--until`, in the zone that people are shown unless there is another."""
     zone = zone or display_zone()
     faults, read = list[str](), list[datetime | None]()
     for option, text in (("--since", since), ("--until", until)):
@@ -157,7 +156,6 @@ def _of_day(text: str, zone: tzinfo, now: datetime, write: str, towards: int) ->
 
 
 def moment(value: datetime) -> str:
-    """Write a moment to the second, in the zone that people are shown."""
     return say_moment(value, display_zone())
 
 

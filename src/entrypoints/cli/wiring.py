@@ -26,12 +26,10 @@ C = TypeVar("C", bound="Container")
 
 
 def open_ledger() -> "Container":
-    """Wire the container on a ledger whose schema fits."""
     return opened(wire())  # first: settings that cannot be used need no ledger to say so
 
 
 def opened(container: "Container") -> "Container":
-    """Return the container if the schema of its ledger fits."""
     from cronhare.adapters.sql.migrations.upgrade import check_schema
 
     check_schema(container.engine())
@@ -39,7 +37,6 @@ def opened(container: "Container") -> "Container":
 
 
 def wire() -> "Container":
-    """Read the settings, begin to log, and wire the container."""
     return wire_with(read_settings())
 
 
@@ -72,7 +69,6 @@ def read_settings() -> "Settings":
 
 
 def usable(container: C) -> C:
-    """Return the container if its adapters can be made."""
     from ..settings.settings import SettingsInvalid
 
     if faults := tuple(faults_of(container)):
@@ -81,7 +77,6 @@ def usable(container: C) -> C:
 
 
 def faults_of(container: "Container") -> Iterator[str]:
-    """Find settings that can be read and not be used."""
     settings = container.settings()
     try:
         container.engine()

@@ -140,7 +140,6 @@ class WorkerConsumer:
         await self._broker.leave(queue)
 
     async def rest(self) -> None:
-        """Take no more deliveries, until it resumes; what is at hand goes on."""
         self._may_consume.clear()
         await self._broker.pause()
         self.rests = True
@@ -245,7 +244,6 @@ class ServingApart:
         self._in_loop(self._begin(queue))
 
     def leave(self, queue: str) -> None:
-        """Have it served no more; what is at hand of it goes on."""
         self._places.apart -= {queue}
         self._report(tuple(each for each in self._heartbeat.queues if each != queue))
         self._in_loop(self._end(queue))

@@ -71,7 +71,6 @@ class SchedulerRound:
         self._reconciler.begin_grace(why)
 
     def round(self) -> float:
-        """Do what is due, and say how many seconds to rest."""
         now, began = self._look()
         try:
             self._dispatch(now)
@@ -86,7 +85,6 @@ class SchedulerRound:
         self._is_called = True
 
     def _look(self) -> tuple[datetime, float]:
-        """Ask for the ledger's time, and note it beside the stopwatch's."""
         with self._grace_if_away():
             now = self._claims.now()
         at = self._clock.monotonic()

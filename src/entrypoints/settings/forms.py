@@ -43,7 +43,6 @@ def whole(least: int, most: int, *, of: str = "", off: bool = False) -> Form[int
 
 
 def decimal(least: float, most: float, *, of: str = "", off: bool = False) -> Form[float]:
-    """Read a number, with a point or without; neither `nan` nor `1e3`."""
     what = f"a number{of and f' of {of}'} from {least:,} to {most:,}"
     return _number(float, r"[0-9]{1,18}(\.[0-9]{1,18})?", least, most, what, off=off)
 
@@ -67,8 +66,6 @@ def seconds(least: float, most: float | timedelta) -> Form[timedelta]:
 
 
 def text(most: int) -> Form[str]:
-    """Read a text of so many characters at most."""
-
     def read(given: str) -> str:
         if not 0 < len(given) <= most:
             raise ValueError(f"must have 1 to {most:,} characters")
@@ -128,7 +125,6 @@ def served_queues(text: str) -> Mapping[str, int]:
 
 
 def queue_texts(weights: Mapping[str, int]) -> tuple[str, ...]:
-    """Write queues as they are read; a weight of 1 goes without saying."""
     return tuple(
         name if weight == DEFAULT_WEIGHT and ":" not in name else f"{name}:{weight}"
         for name, weight in weights.items()
@@ -148,7 +144,6 @@ def _too_many(names: Collection[str]) -> str:
 
 
 def some_queues(text: str) -> tuple[str, ...]:
-    """Read the names of task queues, with commas between; none, if there is no text."""
     return checked_queues(_between_commas(text)) if text else ()
 
 
@@ -157,7 +152,6 @@ def _between_commas(text: str) -> Iterator[str]:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    """Part what stands between commas or spaces."""
     return tuple(text.replace(",", " ").split())
 
 

@@ -92,7 +92,6 @@ class Declared:
 
 
 def setting(form: Form[Any], default: Any = None, **how: Any) -> Any:  # noqa: ANN401 - as attrs.field
-    """Declare a setting; for *how* it is read see `Declared`."""
     declared = Declared(form=form, **how)
     return attrs.field(default=default, repr=not declared.secret, metadata={_DECLARED: declared})
 
@@ -193,7 +192,6 @@ class Settings:
 
     @property
     def queues(self) -> tuple[str, ...]:
-        """The task queues of this process, where it has no jobs file that names others."""
         return tuple(self.served)
 
     @property
@@ -202,22 +200,18 @@ class Settings:
 
     @property
     def ledger_kind(self) -> str:
-        """Where the ledger is: in a `file` of this host, or on a `server`."""
         return "file" if isinstance(self.ledger, LedgerFile) else "server"
 
     @property
     def broker_kind(self) -> str:
-        """Which kind of broker the URL means: `memory` or `amqp`."""
         return "memory" if self.broker_url == MEMORY else "amqp"
 
     @property
     def in_memory(self) -> bool:
-        """Whether the broker is inside of the process, `cronhare up`."""
         return self.broker_url == MEMORY
 
     @property
     def bell_kind(self) -> str:
-        """How what a person asks for is told at once: by the `broker`, by a `fifo`, or `none`."""
         if not self.in_memory:
             return "broker"
         return "fifo" if self.ledger_kind == "file" else "none"
@@ -236,12 +230,10 @@ class Settings:
 
     @property
     def counting_kind(self) -> str:
-        """What counts the events of this process: `prometheus`, or `silent` if nobody asks."""
         return "silent" if self.probes is None else "prometheus"
 
     @property
     def tracing_kind(self) -> str:
-        """Whether there are traces: `opentelemetry`, or `off`."""
         return "opentelemetry" if self.tracing else "off"
 
     @property
@@ -251,7 +243,6 @@ class Settings:
 
     @property
     def policy(self) -> retries.RetryPolicy:
-        """The retry policy of schedules that have none."""
         backoff = retries.Backoff(delay=self.retry_delay_ms, multiplier=self.retry_delay_multiplier)
         return retries.RetryPolicy(attempts=self.max_retries + 1, backoff=backoff)
 
@@ -280,7 +271,6 @@ class Settings:
 
     @property
     def crash_policy(self) -> outcome.CrashPolicy:
-        """What makes a poison pill of the runs of schedules that do not say."""
         return outcome.CrashPolicy(
             limit=self.crash_limit, window=self.crash_window, timeouts=self.timeout_is_crash
         )
@@ -303,7 +293,6 @@ class Settings:
 
     @classmethod
     def declared(cls) -> dict[str, tuple[str, Declared]]:
-        """Give each setting by its name outside, in lower case, with its field."""
         declared = {each.name: each.metadata.get(_DECLARED) for each in attrs.fields(cls)}
         return {
             one.name or field + one.unit: (field, one) for field, one in declared.items() if one

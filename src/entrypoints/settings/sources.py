@@ -64,7 +64,6 @@ def read_sources(known: Collection[str], secrets: Collection[str]) -> Sources:
 
 
 def find_setting(name: str, default: str) -> str:
-    """Look for one setting alone, for whoever has no time to read the others."""
     found = read_sources({name}, {name}).found
     return found[name].text if name in found else default
 
@@ -153,7 +152,6 @@ def _text(value: object) -> str | None:
 
 
 def _beside(key: str, text: str, folder: Path) -> str:
-    """Let a relative path begin where the file is that names it."""
     head = "sqlite:///"
     if key == "jobs":
         return str(folder / text)

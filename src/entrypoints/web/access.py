@@ -49,7 +49,6 @@ class Meant:
 
 
 def meant_by(host: str, scope: Scope, names: Collection[str]) -> Meant | None:
-    """Tell which host is meant; None if it is not ours."""
     name, colon, port = host.partition(":")
     if names and (not colon or port.isdecimal()):
         try:
@@ -101,7 +100,6 @@ def is_probe(scope: Scope) -> bool:
 
 
 def address_of(scope: Scope) -> str:
-    """Give the address of the client, as far as it is known."""
     return (scope.get("client") or ("",))[0]
 
 
@@ -329,7 +327,6 @@ class Gate:
         self._tries.was_wrong(address_of(scope), now=time.monotonic())
 
     def forget(self, cookie: str) -> None:
-        """Take a session for ended at once, here."""
         self._known.pop(f"session {digest_of(cookie)}", None)
 
     async def _fresh(self, key: str, question: Callable[[], T]) -> T:
@@ -349,7 +346,6 @@ class Gate:
 
     @property
     def names(self) -> Collection[str]:
-        """The names by which this host is asked for through a proxy."""
         return self._asker.container.settings().web_hosts
 
     @property
@@ -362,13 +358,11 @@ def _unauthorized(detail: str) -> Problem:
 
 
 def actor_of(request: Request) -> Actor:
-    """Give who asks: the guard has found it out before any route is reached."""
     actor: Actor = request.state.actor
     return actor
 
 
 def gate_of(request: Request) -> Gate:
-    """Give what knows who asks: for signing in and out."""
     gate: Gate = request.state.gate
     return gate
 

@@ -51,7 +51,6 @@ class WebBeside:
         self._thread = threading.Thread(target=self._run, name="web", daemon=True)
 
     def start(self) -> None:
-        """Begin; it answers a little later."""
         self._thread.start()
 
     async def stop(self) -> None:

@@ -69,7 +69,6 @@ class Guard:
         self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; see ASGI."""
         if scope["type"] != "http":
             return
         answer = _Answer(receive, send)

@@ -74,12 +74,10 @@ class Call:
 
     @property
     def actor(self) -> Actor:
-        """Who asks."""
         return actor_of(self.request)
 
     @cached_property
     def now(self) -> datetime:
-        """The time of the ledger's clock, which is asked once."""
         container: Container = self.request.app.state.asker.container
         return container.ledger_time().now()
 
@@ -95,7 +93,6 @@ class Reply(Generic[T]):
 
 
 def last_id(found: Sequence[Any], *, limit: int) -> int | None:
-    """Give the id after which a next page begins, if there may be one."""
     return found[-1].id if len(found) == limit else None
 
 
@@ -144,18 +141,15 @@ class Resource:
         self._container = asker.container
 
     def at(self, path: str) -> str:
-        """Give the path at which its operation of that path is."""
         return path
 
 
 def operations_of(resource: Resource) -> Iterator["Operation"]:
-    """Give the operations that the methods of a resource declare."""
     for declared, ask in declared_by(resource):
         yield Operation(attrs.evolve(declared, path=resource.at(declared.path)), ask)
 
 
 def declared_by(resource: Resource) -> Iterator[tuple[Any, Callable[..., Any]]]:
-    """Give what its methods declare, in the order of the source, with the methods."""
     names = dict.fromkeys(name for kind in reversed(type(resource).mro()) for name in vars(kind))
     for ask in (getattr(resource, name) for name in names):
         if (declared := getattr(ask, "declared", None)) is not None:
@@ -214,7 +208,6 @@ class Operation(Route):
         return reply
 
     def _named(self, request: Request, faults: list[Fault]) -> dict[str, Any]:
-        """Read its path and its headers."""
         said = request.path_params
         given = {name: parsed(self.takes[name], text) for name, text in said.items()}
         for header, _ in self.headers.values():
@@ -229,7 +222,6 @@ class Operation(Route):
         return read_object(body, faults, may_be_empty=not self.declared.needs_body)
 
     def _response(self, request: Request, reply: Reply[Any]) -> Response:
-        """Write an answer; who has seen it already is told so, and no more."""
         headers, status = dict(reply.headers), reply.status or self.declared.status
         if reply.after is not None:
             headers["Link"] = f'<{address_after(request, reply.after)}>; rel="next"'
@@ -251,7 +243,6 @@ class Operation(Route):
 
 
 def address_after(request: Request, after: object) -> str:
-    """Give the address of what was asked for, from *after* on; from its begin with None."""
     asked = pairs_of(request.scope["query_string"])
     kept = [(name, text) for name, text in asked if name != "after"]
     query = urlencode(kept if after is None else [*kept, ("after", after)])

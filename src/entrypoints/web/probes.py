@@ -24,7 +24,6 @@ PATIENCE: Final = 0.5
 
 
 def routes(asker: Asker) -> Iterator[Route]:
-    """Make the routes."""
     probes = _Probes(asker)
     yield Route(HEALTH, probes.health)
     yield Route(READINESS, probes.readiness)
@@ -43,16 +42,13 @@ class _Probes:
         self._registry = asker.container.registry()
 
     async def health(self, _: Request) -> Response:
-        """Tell whether the loops turn."""
         return _answer(self._vitals.turns.faults())
 
     async def readiness(self, _: Request) -> Response:
-        """Tell whether the process can do its work."""
         await self._looked(PATIENCE)
         return _answer(self._vitals.proofs.faults())
 
     async def metrics(self, request: Request) -> Response:
-        """Give the metrics, in the form that is asked for."""
         await self._looked(WAIT)
         encode, kind = choose_encoder(request.headers.get("accept", ""))
         loop = asyncio.get_running_loop()

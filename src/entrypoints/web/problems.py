@@ -54,7 +54,6 @@ class Problem(Exception):
 
     @property
     def content(self) -> dict[str, Any]:
-        """The problem as its members."""
         members: dict[str, Any] = {
             "type": "about:blank",
             "title": self.status.phrase,
@@ -69,7 +68,6 @@ class Problem(Exception):
 
     @property
     def response(self) -> Response:
-        """The problem as an answer."""
         text = as_json(self.content, encode=str)
         return Response(text, self.status, headers=self.headers, media_type=MEDIA_TYPE)
 
@@ -106,7 +104,6 @@ def _unavailable(error: LedgerUnavailable) -> Problem:
 
 
 def invalid_request(faults: Sequence[Fault]) -> Problem:
-    """Say what is wrong with the parameters, or with the body, of a request."""
     return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "the request has faults", faults=faults)
 
 
@@ -140,7 +137,6 @@ _PROBLEMS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
 
 
 def problem_of(error: Exception) -> Problem:
-    """Say what an error of a use case is over HTTP."""
     kind = next(kind for kind in type(error).__mro__ if kind in _PROBLEMS)
     return _PROBLEMS[kind](error)
 

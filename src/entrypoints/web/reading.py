@@ -187,7 +187,6 @@ def parsed(kind: Any, text: str) -> Any:  # noqa: ANN401 - any annotation
 
 
 def _parts(kind: Any) -> Iterator[Any]:  # noqa: ANN401 - any annotation
-    """Give the parts of an annotation."""
     yield kind
     if get_origin(kind) is not list:
         for part in get_args(kind):

@@ -53,25 +53,21 @@ class BoundedProtocol(H11Protocol):
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request."""
         super().connection_made(transport)
         self.access_log = False  # the guard logs, and no query
         self._wait(ARRIVAL)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing any more."""
         self._wait(None)
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
-        """Note when a request has come as a whole."""
         super().handle_events()
         cycle: RequestResponseCycle | None = self.cycle  # none before the first request
         if cycle is not None and not cycle.more_body and not cycle.response_complete:
             self._wait(None)
 
     def on_response_complete(self) -> None:
-        """Wait for the next request."""
         self._wait(ARRIVAL)
         super().on_response_complete()
 
@@ -95,7 +91,6 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
         yield
 
 
@@ -140,7 +135,6 @@ def make_server(app: ASGIApp, *, seconds: int = ENDING) -> Server:
 
 
 async def run(container: Container, shutdown: Shutdown, bound: socket.socket) -> None:
-    """Answer until a signal comes."""
     vitals = container.vitals()
     vitals.proofs.need("ledger", partial(answers, container.claims()))
     vitals.measures_ledger = True

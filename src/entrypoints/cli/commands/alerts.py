@@ -256,7 +256,6 @@ def files_with_targets(given: Named, settings: "Settings") -> "Sequence[JobsFile
 def _targets(
     files: "Sequence[JobsFile]", names: Sequence[str] | None = None
 ) -> Sequence[tuple[str, Target]]:
-    """Give each target with the source of its file; with *names* those alone."""
     return [
         (file.source, target)
         for file in files

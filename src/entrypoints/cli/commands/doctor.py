@@ -107,7 +107,6 @@ def _facts(settings: Settings) -> SettingsFacts:
 
 
 def _print(findings: Sequence[Finding], *, json: bool) -> bool:
-    """Print what was found; tells whether nothing must be mended."""
     found, told = DiagnosisView.of(findings), grouped(findings)
     if json:
         print_json(found)

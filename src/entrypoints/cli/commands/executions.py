@@ -133,14 +133,12 @@ def cancel(
 
 
 def _state(execution: ExecutionView) -> Styled:
-    """Show the state, how far a running task is, and whether a backfill asked for it."""
     progress = say_progress(execution.progress, None) if execution.state is State.RUNNING else None
     why = _why(execution)
     return Styled(execution.state, f"{why} {progress}" if progress else why)
 
 
 def _took(execution: ExecutionView) -> str | None:
-    """Say how long it took, with the waits between its attempts."""
     if execution.started_at is None or execution.finished_at is None:
         return None
     return say_took(execution.finished_at - execution.started_at)

@@ -113,13 +113,11 @@ def host_zone() -> str | None:
 
 
 def _homes() -> dict[str, str]:
-    """Give the folder in which cron starts the commands of each user of this host."""
     home = {user.pw_name: user.pw_dir for user in pwd.getpwall()}
     return {user: path if Path(path).is_dir() else "/" for user, path in home.items()}
 
 
 def _read_all(files: Sequence[Path], kind: CrontabKind | None) -> tuple[list[Crontab], list[str]]:
-    """Read the files that can be read, and say why the others cannot."""
     crontabs: list[Crontab] = []
     unread: list[str] = []
     for path in (each for file in files for each in _expand(file)):

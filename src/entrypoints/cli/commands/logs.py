@@ -93,7 +93,6 @@ def _number(queries: "Queries", which: str, *, waits: bool) -> int:
 
 
 def _say_waits(schedule: "ScheduleView") -> None:
-    """Say what is waited for, and what would have it come."""
     due, name, pause = schedule.next_due_at, schedule.name, schedule.pause
     if not schedule.status:
         when = f"it is disabled, and `cronhare schedules enable {name}` switches it on"

@@ -214,7 +214,6 @@ def followed(look: "Callable[[], ReplayView]", *, pause: Callable[[float], None]
 
 
 def _show(one: "ReplayView", *, json: bool) -> None:
-    """Show what it is about, how far it has come, and what it waits for."""
     if json:
         print_json(one)
         return

@@ -38,7 +38,6 @@ def _print_table(view: SettingsView) -> None:
 
 
 def _text(name: str, value: object) -> object:
-    """Write a value as a setting is written."""
     if value is None:
         return _UNSET.get(name)
     match value:
@@ -54,7 +53,6 @@ def _text(name: str, value: object) -> object:
 
 
 def _may_be_off(name: str) -> bool:
-    """Tell whether a setting takes the word off for its 0."""
     with suppress(ValueError):
         return bool(Settings.declared()[name][1].form("off") == 0)
     return False

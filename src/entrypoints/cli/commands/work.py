@@ -185,7 +185,6 @@ def reset(task: Task, *, json: Json = False) -> None:
 
 
 def _failed(breaker: "BreakerView") -> str:
-    """Say what opened it, or how many failures it has counted."""
     if breaker.failed is None or breaker.succeeded is None:
         return f"{breaker.failures:,}"
     return f"{breaker.failed:,} of {breaker.failed + breaker.succeeded:,}"

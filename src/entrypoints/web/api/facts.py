@@ -115,7 +115,6 @@ class WhichAlerts:
 
     @property
     def filter(self) -> AlertFilter:
-        """What it is for the ledger."""
         asked = ("rule", "severity", "schedule", "cleared")
         return AlertFilter(**{name: getattr(self, name) for name in asked})
 

@@ -146,7 +146,6 @@ class WhichFailures:
 
     @property
     def filter(self) -> FailureFilter:
-        """What it is for the ledger."""
         return _filter_of(self, unresolved=not self.all)
 
 

@@ -30,7 +30,6 @@ OF_BODIES: Final = (400, 413, 415)
 
 
 def describe(operations: Sequence[Operation], *, title: str, version: str) -> dict[str, Any]:
-    """Describe operations."""
     queries = {each.query for each in operations if each.query is not None}
     bodies = {each.body for each in operations if each.body is not None}
     kinds = {kind for each in operations for kind in _given(each)} | queries | bodies
@@ -127,7 +126,6 @@ def _given(operation: Operation) -> Iterator[Any]:
 
 
 def _kinds(gives: Any) -> Iterable[Any]:  # noqa: ANN401 - what an operation gives
-    """Give the class of an answer, if it is of one."""
     kind = get_args(gives)[0] if get_origin(gives) is Sequence else gives
     return () if kind in {str, type(None)} else (kind,)
 

@@ -19,6 +19,5 @@ _RESOURCES = (
 
 
 def operations(asker: Asker) -> Iterator[Operation]:
-    """Make the operations."""
     for resource in _RESOURCES:
         yield from operations_of(resource(asker))

@@ -89,7 +89,6 @@ class NewScheduler(ScheduleFields):
 
 
 def name_for(request: UUID) -> str:
-    """Name a schedule for which its request has no name."""
     return f"http-{request.hex}"
 
 
@@ -123,7 +122,6 @@ def read_new(
 def draft_of(
     name: str, body: NewScheduler, task: Task | None, faults: list[Fault], *, policy: RetryPolicy
 ) -> ScheduleDraft:
-    """Make a draft of a body; *policy* completes its retry policy."""
     return read_draft(name, body, task, Policies(environment=policy, folder=Path()), faults)
 
 
@@ -133,7 +131,6 @@ def fields_tried(content: Mapping[str, Any], faults: Collection[Fault]) -> set[s
 
 
 def each_once(faults: Collection[Fault]) -> tuple[Fault, ...]:
-    """Leave out what was found twice."""
     return tuple(dict.fromkeys(faults))
 
 
@@ -259,7 +256,6 @@ def _new_topic(
     said: Collection[str],
     faults: list[Fault],
 ) -> str | None:
-    """Give the topic that there is to be: a task that is *said* stands in its place."""
     has_task = not set(OF_TASK).isdisjoint(said)
     if "topic" not in tried:
         return None if has_task else draft.topic
@@ -281,14 +277,12 @@ def _kept(draft: ScheduleDraft, tried: Collection[str]) -> dict[str, Any]:
 
 
 def _begins(draft: ScheduleDraft) -> bool:
-    """Tell whether it is ever begun by itself."""
     return draft.has_times or draft.stay_alive
 
 
 def _changes(
     draft: ScheduleDraft, new: ScheduleDraft, tried: Collection[str], *, runs_another: bool
 ) -> dict[str, Any]:
-    """Give the fields of a draft that a patch changes, as they are in *new*."""
     changed = {name: getattr(new, name) for name in tried if name in _SAME and name != "params"}
     if ("params" if new.topic is None else "payload") in tried:
         changed["params"] = new.params

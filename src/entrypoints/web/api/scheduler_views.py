@@ -38,7 +38,6 @@ class SchedulerView(ScheduleView):
 
     @classmethod
     def with_columns(cls, view: ScheduleView, notes: Sequence[str] = ()) -> Self:
-        """Add the columns, and *notes*."""
         task = view.task
         numbers: dict[str, Any] = {
             column: task.id if task is not None and task.type == kind else None
@@ -63,7 +62,6 @@ _TAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')
 
 
 def etag(of: ScheduleView | StoredSchedule) -> str:
-    """Write the version of a schedule."""
     return f'"{of.id}-{(of.updated_at - _EPOCH) // _MICROSECOND}"'
 
 

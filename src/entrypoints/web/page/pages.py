@@ -78,14 +78,12 @@ class Done:
 
     @property
     def response(self) -> Response:
-        """The answer."""
         response = RedirectResponse(self.path, HTTPStatus.SEE_OTHER, headers=HEADERS)
         remember(response, self.said)
         return response
 
 
 def views_of(views: Resource, renderer: Renderer) -> Iterator["View"]:
-    """Make the routes of what the methods of *views* declare."""
     for declared, ask in declared_by(views):
         yield View(declared, ask, renderer)
 
@@ -122,7 +120,6 @@ class View(Operation):
             return refuse(self._renderer, request, problem)
 
     def _shown(self, request: Request, body: bytes) -> Response:
-        """Ask and render, in a thread."""
         zone = zone_of(request)
         key, now = (f"{request.url.path}?{request.url.query}", zone.key), time.monotonic()
         before = ZONE.set(zone)
@@ -204,6 +201,5 @@ def _said(text: bytes, kinds: Mapping[str, Any], faults: list[Fault]) -> dict[st
 
 
 def refuse(renderer: Renderer, request: Request, problem: Problem) -> Response:
-    """Show a problem as a page."""
     text = renderer.page(request, "problem.html", problem=problem)
     return HTMLResponse(text, problem.status, headers={**problem.headers, **HEADERS})

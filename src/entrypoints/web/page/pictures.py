@@ -50,7 +50,6 @@ _UNKNOWN: Final = Look("idle", "?")
 
 
 def look(state: State | str) -> Look:
-    """Give the look of a state, also of one that a row names and we do not know."""
     try:
         return LOOKS[State(state)]
     except ValueError:
@@ -58,22 +57,18 @@ def look(state: State | str) -> Look:
 
 
 def severity(word: str) -> Markup:
-    """Show how bad an alert is, or that it is over."""
     return _badge(SEVERITIES.get(word, _UNKNOWN), word)
 
 
 def badge(state: State | str, word: str | None = None) -> Markup:
-    """Show a state, or another *word* in its look."""
     return _badge(look(state), word or str(state))
 
 
 def tone(state: State | str) -> str:
-    """Give the class of a state."""
     return look(state).tone
 
 
 def glyph(state: State | str) -> str:
-    """Give the glyph of a state."""
     return look(state).glyph
 
 
@@ -267,7 +262,6 @@ class LaneDrawing:
 
 
 def drawn(view: Overlaps) -> list[LaneDrawing]:
-    """Place the bars of a timeline."""
     whole = view.until - view.since
     return [_lane(lane, view.since, whole) for lane in view.lanes]
 

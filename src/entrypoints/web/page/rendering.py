@@ -85,7 +85,6 @@ class Assets:
 
     @classmethod
     def read(cls) -> Self:
-        """Read them."""
         found = {
             path.name: path.read_bytes()
             for path in sorted(_FILES.iterdir())
@@ -97,7 +96,6 @@ class Assets:
         return cls(found, whole.hexdigest()[:12])
 
     def address(self, name: str) -> str:
-        """Give the address of a file."""
         return f"/ui/static/{self.digest}/{name}"
 
     async def answer(self, request: Request) -> Response:
@@ -131,13 +129,11 @@ def remember(response: Response, said: str) -> None:
 
 
 def said_to(request: Request) -> str | None:
-    """Read the word that came along, if there is one."""
     said = unquote(request.cookies.get(_COOKIE, ""), errors="replace")[:_LONGEST]
     return "".join(each for each in said if each.isprintable()) or None
 
 
 def forget(request: Request, response: Response) -> None:
-    """Say it once."""
     if _COOKIE in request.cookies:
         response.delete_cookie(_COOKIE, path="/", httponly=True, samesite="strict")
 
@@ -147,7 +143,6 @@ _ZONE: Final = "cronhare_zone"
 
 
 def zone_of(request: Request) -> ZoneInfo:
-    """Give the zone of the times that a reader is shown, and writes."""
     named = request.cookies.get(_ZONE)
     try:
         return find_zone(named) if named else _default_zone(request)
@@ -186,7 +181,6 @@ class Renderer:
     """Renders the templates of the page."""
 
     def __init__(self, assets: Assets) -> None:
-        """*assets* are what pages link to."""
         self._environment = Environment(
             loader=FileSystemLoader(_TEMPLATES),
             autoescape=True,
@@ -211,7 +205,6 @@ class Renderer:
         }
 
     def page(self, request: Request, template: str, **context: Any) -> str:  # noqa: ANN401
-        """Render a whole page."""
         theme = request.cookies.get("cronhare_theme")
         zone = zone_of(request).key
         frame = {

@@ -27,12 +27,10 @@ _VIEWS = (
 
 
 def refusals() -> Callable[[Request, Problem], Response]:
-    """Give what shows people a request that reaches no view."""
     return partial(refuse, _renderer())
 
 
 def routes(asker: Asker) -> Iterator[BaseRoute]:
-    """Make the routes of the page."""
     yield Route("/ui/static/{rest:path}", _assets().answer, methods=["GET"])
     for views in _VIEWS:
         yield from views_of(views(asker), _renderer())

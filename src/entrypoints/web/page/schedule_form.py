@@ -177,13 +177,11 @@ def task_choices(catalog: Catalog) -> list[TaskChoice]:
 
 
 def empty_values() -> dict[str, str]:
-    """Give the values of the form of a new schedule."""
     firsts = {name: field.words[0] if field.words else "" for name, field in FIELDS.items()}
     return firsts | {"timezone": DEFAULT_ZONE, "status": _ON, "stay_alive": _OFF}
 
 
 def values_of(draft: ScheduleDraft) -> dict[str, str]:
-    """Give the values of the form of a schedule as it is."""
     written: dict[str, Any] = said_of(attrs.evolve(draft, params="{}"))
     for table, parts in _TABLES.items():
         said = written.pop(table, {})
@@ -196,7 +194,6 @@ def values_of(draft: ScheduleDraft) -> dict[str, str]:
 
 
 def values_sent(form: Mapping[str, str]) -> dict[str, str]:
-    """Give the values that a browser sent; an unticked box sends nothing."""
     return {
         name: form.get(name, _OFF if field.read == "box" else "") for name, field in FIELDS.items()
     }
@@ -226,7 +223,6 @@ def content_of(
 
 
 def _read(name: str, text: str, faults: list[Fault]) -> Any:  # noqa: ANN401 - any JSON value
-    """Read one field; a choice that is the default says nothing."""
     field = FIELDS[name]
     if field.read == "box":
         if text not in {_ON, _OFF}:
@@ -312,7 +308,6 @@ def _differing(values: Mapping[str, str], base: Mapping[str, str]) -> set[str]:
 
 
 def read_base(text: str) -> dict[str, str]:
-    """Read the values that an edit began with, as its form brought them back."""
     try:
         found = msgspec.json.decode(text)  # no text of it has a lone surrogate
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -336,7 +331,6 @@ _FIELD_OF: Final = {
 
 
 def of_fields(faults: Iterable[Fault]) -> dict[str, str]:
-    """Give what is wrong with each field of the form."""
     found = dict[str, str]()
     for fault in faults:
         name = _FIELD_OF.get(fault.field, fault.field.split(".")[0].split("[")[0])

@@ -75,12 +75,10 @@ def say_lasting(seconds: float | None) -> str:
 
 
 def in_zone(moment: datetime) -> datetime:
-    """Give a moment as the clock of the reader's zone has it."""
     return moments.in_zone(moment, ZONE.get() or UTC)
 
 
 def say_moment(moment: datetime) -> str:
-    """Say a moment to the second, in the reader's zone, with its offset."""
     return moments.say_moment(moment, ZONE.get() or UTC)
 
 
@@ -117,12 +115,10 @@ def local(moment: datetime) -> Markup:
 
 
 def clock(moment: datetime) -> Markup:
-    """Show the time of day of a moment that is near."""
     return _time(moment, f"{in_zone(moment):%H:%M:%S}", title=moments.say_moment(moment))
 
 
 def written(moment: datetime, form: str) -> str:
-    """Write a moment of the reader's zone in a form of `strftime`."""
     return in_zone(moment).strftime(form)
 
 

@@ -51,7 +51,6 @@ class Alerts(Resource):
 
 
 def look_at(alert: AlertView) -> tuple[str, str]:
-    """Say where to look first, and how that is called."""
     execution = alert.data.get("executionId")
     if type(execution) is int and execution > 0:
         return f"/ui/executions/{execution}", f"Execution {execution}"

@@ -204,6 +204,5 @@ def _next_quarter(now: datetime) -> datetime:
 
 
 def _midnight(moment: datetime) -> datetime:
-    """Give the begin of a moment's day, in the reader's zone."""
     there = in_zone(moment)
     return datetime.combine(there, time(), there.tzinfo)

@@ -97,7 +97,6 @@ class Preview:
 def preview_of(
     name: str, values: Mapping[str, str], *, now: datetime, notes_on: OnDraft
 ) -> Preview:
-    """Preview the values of a form; what is wrong with other fields is no matter here."""
     found = _times_of(name, values, now)
     notes = [*found.notes]
     for field in (field for field in _WHO if values[field]):
@@ -127,7 +126,6 @@ def _times_of(name: str, values: Mapping[str, str], now: datetime) -> Preview:
 def _read(
     name: str, values: Mapping[str, str], fields: Sequence[str]
 ) -> tuple[ScheduleDraft, Sequence[Fault]]:
-    """Read some fields of a form, with the faults of these."""
     faults = list[Fault]()
     content = content_of({each: values[each] for each in fields}, faults, has_topic=False)
     given = {each: said for each, said in content.items() if said is not None}
@@ -261,5 +259,4 @@ class ScheduleForms(Resource):
 
 
 def _said(done: str, notes: Sequence[str]) -> str:
-    """Say what was done, and what is probably not meant with it."""
     return " ".join((done, *(f"Note: {ended(note)}" for note in notes)))

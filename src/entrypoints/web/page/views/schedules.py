@@ -147,7 +147,6 @@ class Schedules(Resource):
 
     @shows(NAMED, "schedule.html", live=5)
     def show_schedule(self, name: Text, query: WhichRuns) -> dict[str, Any]:
-        """Show all of it; with a time, its runs of that time are listed."""
         container, queries = self._container, self._container.queries()
         view, history = queries.schedule(name), container.run_history().of(name)
         upcoming = queries.upcoming(view.name, count=_AHEAD)
