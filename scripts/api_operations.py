@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
-from cronhare.entrypoints.web.api import resources
 from cronhare.entrypoints.web.api.openapi import ALWAYS, describe
+from cronhare.entrypoints.web.application import operations_of_api
 from cronhare.entrypoints.web.asking import Asker
 from cronhare.entrypoints.web.operations import Operation
 
@@ -28,7 +28,7 @@ _HEAD: Final = "| operation | scope | does | answers | refuses |\n| --- | --- | 
 def operations() -> list[Operation]:
     """Make the operations, of a container that opens nothing."""
     nobody: Any = None
-    return list(resources.operations(Asker(Container(settings=Settings.read()), nobody)))
+    return operations_of_api(Asker(Container(settings=Settings.read()), nobody))
 
 
 def page() -> str:

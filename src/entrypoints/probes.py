@@ -8,7 +8,7 @@ import json
 import logging
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import ThreadingHTTPServer
 from importlib.metadata import version
@@ -30,8 +30,6 @@ log = logging.getLogger(__name__)
 #: Seconds for which a connection may say nothing.
 WITHIN: Final = 10.0
 
-Faults = Callable[[], Sequence[str]]
-
 
 class ProbeServer(ThreadingHTTPServer):
     """Answers each connection once. A probe without faults is answered with 200, others with 503.
@@ -43,14 +41,7 @@ class ProbeServer(ThreadingHTTPServer):
     server_name: str
     server_port: int
 
-    def __init__(
-        self,
-        address: ListenAddress,
-        *,
-        health: Faults,
-        readiness: Faults,
-        registry: CollectorRegistry,
-    ) -> None:
+    def __init__(self, address: ListenAddress, vitals: Vitals, registry: CollectorRegistry) -> None:
         """Bind *address*.
 
         Raises:
@@ -59,7 +50,7 @@ class ProbeServer(ThreadingHTTPServer):
         self.address_family = (
             socket.AF_INET6 if isinstance(address.host, IPv6Address) else socket.AF_INET
         )
-        self.faults_of = {HEALTH: health, READINESS: readiness}
+        self.faults_of = {HEALTH: vitals.turns.faults, READINESS: vitals.proofs.faults}
         self.registry = registry
         super().__init__((str(address.host), address.port), _Handler)
 

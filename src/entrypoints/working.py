@@ -25,9 +25,8 @@ from cronhare.application.worker.leases import LeaseKeeper, OutputKeeper
 from cronhare.application.worker.ledger import WorkerLedger
 from cronhare.application.worker.standalone import StandaloneFinder, StandaloneKeeper
 
-from .container import Container
+from .container import Container, providers
 from .node_identity import is_alive, this_holder, this_version
-from .parts import providers
 
 
 def _threads(name: str, most: int) -> providers.Singleton[ThreadPoolExecutor]:

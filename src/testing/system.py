@@ -29,9 +29,8 @@ from cronhare.domain.schedules.keys import own_key
 from cronhare.domain.schedules.task import TaskRef, assigned_number
 from cronhare.domain.texts.moments import as_span
 from cronhare.domain.topology import LANE_UNIT
-from cronhare.entrypoints.container import Container
+from cronhare.entrypoints.container import Container, providers
 from cronhare.entrypoints.node_identity import this_actor
-from cronhare.entrypoints.parts import providers
 from cronhare.entrypoints.python.app import App
 from cronhare.entrypoints.python.client import Client, using
 from cronhare.entrypoints.python.handles import result_of

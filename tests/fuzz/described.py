@@ -35,7 +35,7 @@ from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
-from cronhare.entrypoints.web.api import resources
+from cronhare.entrypoints.web.application import operations_of_api
 from cronhare.entrypoints.web.asking import Asker
 from tests.frozen_clock import FrozenClock
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
@@ -128,7 +128,7 @@ def labels() -> tuple[str, ...]:
     asker = Asker(Container(settings=Settings.read()), None)  # type: ignore[arg-type]
     return tuple(
         f"{method} {each.path_format}"
-        for each in resources.operations(asker)
+        for each in operations_of_api(asker)
         for method in each.methods or ()
     )
 

@@ -1,5 +1,6 @@
 """Two crontabs, imported and applied to one ledger: nobody runs a command of the other's."""
 
+import os
 import re
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.schedules.keys import manual_key
 from cronhare.ports.records import ExecutionFilter
 from tests.integration.shell import PROGRAM, Shell, clean_environment
+from tests.integration.test_up import Starter, start
 from tests.ports import ids_of
 from tests.services import mariadb as mariadb_service
 from tests.services.finding import wait_until
@@ -236,3 +238,140 @@ def test_a_schedule_moves_to_another_file_as_the_refusal_says(shell: Shell) -> N
     assert (refused.status, shell("apply", "user.toml").status) == (2, 0)
     kept = {each["name"]: each["source"] for each in shell("schedules", "--json").json()}
     assert kept == {"jobs": "user.toml", "other": "jobs.toml"}
+
+
+__all__ = ["start"]  # a fixture
+
+SHOP = """
+import time
+from cronhare import App, Context, every
+
+app = App("shop")
+
+
+@app.task
+def greet(ctx: Context, name: str) -> str:
+    print("hello", name, "attempt", ctx.attempt, flush=True)
+    time.sleep({seconds})
+    return "greeted"
+
+
+app.schedule("greet-ann", greet.bind(name="ann"), every("1s"), overlap="skip")
+"""
+
+JOBS = """
+[tasks.tidy]
+command = ["echo", "tidied"]
+
+[schedules.tidy]
+task = "tidy"
+every = "1s"
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shell:
+    """A folder with an app and a jobs file."""
+    found = Shell(tmp_path)
+    found.write(SHOP.format(seconds=0), "shop.py")
+    found.write(JOBS)
+    return found
+
+
+def test_functions_run_beside_the_commands_of_a_file(start: Starter, shop: Shell) -> None:
+    up = start(Path("jobs.toml"), "--app", "shop:app")
+    up.until("hello ann attempt 1")
+    up.until("tidied")
+    up.until("schedule=greet-ann.*Task completed successfully")
+
+    [node] = shop("nodes", "list", "--json").json()
+    looked = shop("doctor", "--jobs", "jobs.toml", "--app", "shop:app").out
+    shop.write(SHOP.format(seconds=0).replace("app.task", "app.task(timeout='1m')"), "shop.py")
+    changed = shop("doctor", "--jobs", "jobs.toml", "--app", "shop:app").out
+
+    assert (node["source"], node["digest"].count(", ")) == ("jobs.toml, shop", 1)
+    assert "with another version of" not in looked
+    assert "has schedules of" not in looked
+    assert "with another version of shop than this one" in changed
+    assert "has schedules of jobs.toml and shop" not in up.log
+    assert up.end(signal.SIGINT) == 0
+    assert up.log.rstrip().endswith("[INFO] Shutdown complete")
+
+
+def test_a_kill_loses_no_run_of_a_function(start: Starter, shop: Shell) -> None:
+    shop.write(SHOP.format(seconds=4), "shop.py")
+    up = start(None, "--app", "shop:app")
+    up.until("hello ann attempt 1")
+    up.end(signal.SIGKILL)
+
+    again = start(None, "--app", "shop:app")
+    again.until("Taking up .*hello ann attempt 2", seconds=90)
+
+    assert again.end() == 0
+
+
+def test_a_hangup_reads_the_app_again_and_a_faulty_one_changes_nothing(
+    start: Starter, shop: Shell
+) -> None:
+    up = start(None, "--app", "shop:app")
+    up.until("hello ann attempt 1")
+
+    shop.write("1 / 0", "shop.py")
+    up.process.send_signal(signal.SIGHUP)
+    up.until("Nothing was reloaded.*shop:app cannot be imported.*ZeroDivisionError")
+    up.until("ZeroDivisionError.*hello ann attempt 1")
+
+    shop.write(SHOP.format(seconds=0).replace('"hello"', '"goodbye"'), "shop.py")
+    up.process.send_signal(signal.SIGHUP)
+    up.until("Reloaded shop:app: the same tasks.*goodbye ann attempt 1")
+    assert up.end() == 0
+
+
+def test_code_that_changes_is_taken_at_once_for_development(start: Starter, shop: Shell) -> None:
+    (shop.folder / "texts").mkdir()
+    up = start(None, "--app", "shop:app", "--reload")
+    up.until("hello ann attempt 1")
+
+    shop.write("GREETING = 'welcome'\n", "texts/words.py")
+    changed = SHOP.format(seconds=0).replace('"hello"', "GREETING")
+    shop.write(f"from texts.words import GREETING\n{changed}", "shop.py")
+
+    log = up.until("Code has changed: .*Reloaded shop:app.*welcome ann attempt 1")
+    assert re.search(r"Code has changed: .*shop\.py", log)
+    assert up.end() == 0
+
+
+def test_an_app_whose_queue_is_new_waits_for_a_restart(start: Starter, shop: Shell) -> None:
+    up = start(Path("jobs.toml"), "--app", "shop:app")
+    up.until("hello ann attempt 1")
+
+    shop.write(SHOP.format(seconds=0).replace("app.task", "app.task(queue='mails')"), "shop.py")
+    shop.write(JOBS.replace("1s", "2s"))
+    up.process.send_signal(signal.SIGHUP)
+
+    up.until("shop:app: schedules.greet-ann: queue: mails is new, and is served from a start on")
+    assert shop("schedules", "show", "tidy", "--json").json()["schedule"]["every_seconds"] == 1
+    assert up.end() == 0
+
+
+def test_a_worker_of_servers_has_both_and_takes_new_code_at_a_hangup(
+    shop: Shell, rabbitmq: RabbitMQ, mariadb: Mariadb
+) -> None:
+    both = ("--jobs", "jobs.toml", "--app", "shop:app")
+    with rabbitmq.vhost() as broker, mariadb_service.database(mariadb) as database:
+        url = database.render_as_string(hide_password=False)
+        settings = {"CRON_BROKER_URL": broker, "CRON_DATABASE_URL": url}
+        assert shop("db", "upgrade", **settings).status == 0
+        assert shop("apply", "jobs.toml", "--app", "shop:app", **settings).status == 0
+        with running(shop, f"scheduler {' '.join(both)}", f"worker {' '.join(both)}", **settings):
+            log = shop.folder / "1.log"
+            wait_until(lambda: "hello ann" in log.read_text(), seconds=60, what="a function's run")
+            wait_until(lambda: "tidied" in log.read_text(), seconds=60, what="a command's run")
+            shop.write(SHOP.format(seconds=0).replace('"hello"', '"goodbye"'), "shop.py")
+            older = shop("apply", "--app", "shop:app", **settings).out
+            for node in shop("nodes", "list", "--json", **settings).json():
+                os.kill(int(node["name"].rsplit("-", 2)[1]), signal.SIGHUP)
+            wait_until(lambda: "goodbye ann" in log.read_text(), seconds=60, what="the new code")
+
+    assert "with another version of shop than this one" in older
+    assert "Reloaded jobs.toml and shop:app: targets: none" in (shop.folder / "0.log").read_text()

@@ -1,4 +1,4 @@
-"""Executions, failures, replays, and what else operators look at, over HTTP."""
+"""Executions, failures, replays, runs of tasks, and what else operators look at, over HTTP."""
 
 import threading
 from collections.abc import Iterator
@@ -17,6 +17,7 @@ from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.retries.retry import Complete, Quarantine
 from cronhare.domain.schedules.conditions import CalendarDraft
+from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
@@ -25,6 +26,7 @@ from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import (
     FAILURE,
     FOR_GOOD,
+    HOUR,
     IN_30_S,
     MINUTE,
     NOON,
@@ -395,3 +397,57 @@ def test_answers_are_made_in_threads_while_the_loop_goes_on(
 
     assert web.get(path).status == 200
     assert {name.partition("_")[0] for name in threads} == {"web"}
+
+
+DRAFT = ScheduleDraft(name="shop:send", task=TaskRef("worker", 1_000_000_007), task_name="send")
+
+
+@pytest.fixture
+def shop(container: Container) -> Ledger:
+    found = sql_ledger(FrozenClock(NOON), container.engine())
+    found.schedules.save([DRAFT], source="shop", now=NOON)
+    return found
+
+
+def test_a_task_is_run_by_its_name(web: Site, shop: Ledger) -> None:
+    asked = {"params": {"order": 7}, "key": "mail:7", "delay": "1h", "queue": "mails"}
+
+    answer = web.post("/tasks/shop:send/runs", asked)
+
+    assert answer.status == 202
+    [run] = shop.executions()
+    assert answer.headers["location"] == f"/executions/{run.id}"
+    assert answer.json()["trigger"] == "program"
+    assert (run.key, run.params, run.queue) == ("task-mail:7", '{"order":7}', "mails")
+    assert (run.state, run.due_at) == (State.CLAIMED, NOON + HOUR)
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_task_that_the_ledger_does_not_know_is_told(web: Site) -> None:
+    assert web.post("/tasks/shop:other/runs", {}).status == 404
+
+
+def test_one_key_is_one_run(web: Site, shop: Ledger) -> None:
+    first = web.post("/tasks/shop:send/runs", {"key": "mail:7", "params": {"order": 7}})
+
+    again = web.post("/tasks/shop:send/runs", {"key": "mail:7", "params": {"order": 7}})
+    other = web.post("/tasks/shop:send/runs", {"key": "mail:7", "params": {"order": 8}})
+
+    assert (again.status, again.json()["id"]) == (202, first.json()["id"])
+    assert other.status == 409
+    assert "'mail:7' of shop:send is that of execution" in other.json()["detail"]
+    assert len(shop.executions()) == 1
+
+
+@pytest.mark.usefixtures("shop")
+def test_all_faults_are_told_at_once(web: Site) -> None:
+    asked = {"key": " 7", "delay": "1h", "at": "2026-03-02T13:00:00Z", "queue": "amq.x"}
+
+    assert web.post("/tasks/shop:send/runs", asked).faults.keys() == {"key", "at", "queue"}
+
+
+def test_an_idempotency_key_is_as_good(web: Site, shop: Ledger) -> None:
+    answers = [web.post("/tasks/shop:send/runs", {}, key="again") for _ in range(2)]
+
+    assert {answer.status for answer in answers} == {202}
+    assert len(shop.executions()) == 1

@@ -121,8 +121,8 @@ _TOKENS: Final[Places] = {
     "revoke": ("access:revoke", "Let one open nothing any more."),
 }
 _DATABASE: Final[Places] = {
-    "backup": ("db:backup", "Copy a ledger in a file, also while others work on it."),
-    "upgrade": ("db:upgrade_schema", "Bring the schema to this version; nothing is lost."),
+    "backup": ("upkeep:backup", "Copy a ledger in a file, also while others work on it."),
+    "upgrade": ("upkeep:upgrade_schema", "Bring the schema to this version; nothing is lost."),
 }
 
 TREE: Final[Places] = {
@@ -138,9 +138,9 @@ TREE: Final[Places] = {
     "queues": ("work:queues", "List the task queues: what waits in each for how long."),
     "run": ("executions:run", "Run a schedule now; its next due instant does not move."),
     "explain": ("executions:explain", "Say why a schedule ran at an instant, or did not."),
-    "doctor": ("doctor:doctor", "Look at settings, database, clock, nodes and broker."),
+    "doctor": ("upkeep:doctor", "Look at settings, database, clock, nodes and broker."),
     "metrics": ("work:metrics", "Print metrics, for Prometheus, counted in the ledger now."),
-    "settings": ("settings:settings", "Show each setting, and where it came from."),
+    "settings": ("upkeep:settings", "Show each setting, and where it came from."),
     "schedules": (_SCHEDULES, "The schedules; without a command they are listed."),
     "executions": (_EXECUTIONS, "What the ledger knows of each due instant."),
     "logs": ("logs:logs", "Print what a run wrote, or a schedule's newest; -f follows."),

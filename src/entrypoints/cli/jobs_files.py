@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .errors import Refusal, Refusals, clash_refusal, file_refusal
-from .progress import working
+from .output import working
 
 if TYPE_CHECKING:
     from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid

@@ -29,8 +29,7 @@ from ..given import Named, as_argument, read, tasks_of
 from ..processes.lifetime import Lifetime, announce, refuse_without_token
 from ..processes.loops import ledger_is_ready
 from ..processes.reloading import Reloading
-from ..settings import forms
-from ..settings.bounds import IN_A_WORKER, IN_UP
+from ..settings import IN_A_WORKER, IN_UP, forms
 from ..settings.settings import Settings, SettingsInvalid
 from ..signals import Shutdown, on_a_terminal
 from ..working import WorkingContainer

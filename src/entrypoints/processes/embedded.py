@@ -11,9 +11,11 @@ from cronhare.adapters.addresses import LedgerFile
 from cronhare.adapters.jobs.reader import FileFault, JobsFile, JobsFileInvalid
 from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.adapters.system.fifo_bell import FifoListener, listen
+from cronhare.application.administration.changing.runs import CannotRun
 from cronhare.application.administration.jobs_file.applying import JobsFileApplier
 from cronhare.application.administration.jobs_file.difference import Change, ChangedKind
 from cronhare.application.administration.jobs_file.notes import notes_on_keys, notes_on_queues
+from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.logs import say
 from cronhare.application.reports.clashes import say_disabled
 from cronhare.domain.nodes import departed
@@ -29,7 +31,6 @@ from . import worker
 from .lifetime import StateReport
 from .loops import start_all, stop_all
 from .scheduler import scheduler_loops, state_lines
-from .starting import run_at_start
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +59,12 @@ def prepare(container: WorkingContainer, files: Sequence[JobsFile]) -> None:
     now = claims.now()
     for jobs in files:
         apply(container, jobs, beside=[each.source for each in files])
-        run_at_start(administrator, jobs.on_start, now=now)
+        for name in jobs.on_start:
+            try:
+                administrator.run_at_start(name, now=now)
+            except (NotFound, CannotRun) as error:
+                text = f"{name} cannot run at the start: {error}"
+                say(log, logging.WARNING, "start.refused", text)
     gone = departed(claims.owners(), ourselves=container.ourselves(), lives=is_alive).gone
     recovered = container.reconciler().recover(now, gone=gone)
     if recovered.republished or recovered.lost:

@@ -27,7 +27,7 @@ from cronhare.ports.claims import ClaimStorePort
 
 from .. import json_text, logs  # noqa: F401
 from ..container import Container
-from ..parts import preload as preload_parts
+from ..container import preload as preload_parts
 from ..settings.settings import SettingsInvalid
 from ..signals import Answer, ForcedExit, Shutdown, SignalHandlers
 from ..vitals import Proofs, Turn
@@ -87,12 +87,8 @@ class Probes:
         from ..probes import ProbeServer  # noqa: PLC0415 - 20 ms, for which others do not wait
 
         container.counting()  # it joins the registry
-        health, readiness = self._vitals.turns.faults, self._vitals.proofs.faults
-        registry = container.registry()
         try:
-            self._server = ProbeServer(
-                address, health=health, readiness=readiness, registry=registry
-            )
+            self._server = ProbeServer(address, self._vitals, container.registry())
         except OSError as error:
             fault = f"{settings.called('probe_address')}: {address}: {error.strerror}"
             raise SettingsInvalid((fault,)) from error

@@ -26,9 +26,8 @@ from cronhare.domain.texts.words import listed
 from cronhare.ports import LedgerRefused, LedgerUnavailable
 
 from .. import logs
-from ..container import Container
+from ..container import Container, providers
 from ..given import Named, read, tasks_of
-from ..parts import providers
 from ..settings.settings import Settings, SettingsInvalid
 from ..settings.sources import PREFIX
 from ..signals import ForcedExit

@@ -9,7 +9,7 @@ from functools import partial
 import attrs
 
 from cronhare.application.heartbeat import LEAVING, LedgersClock
-from cronhare.application.logs import say
+from cronhare.application.logs import place_of, say
 from cronhare.application.scheduling.lapses import PredecessorCleanup
 from cronhare.application.worker.delivery import Places
 from cronhare.application.worker.leases import LeaseKeeper, OutputKeeper, read_new_output
@@ -113,8 +113,6 @@ async def run(
         *(Loop("events", each.round) for each in announcers),
     ]
     if on_boot:
-        from .starting import run_at_boot  # noqa: PLC0415 - 4 MB, which most do without
-
         loops.append(Loop("boot", partial(run_at_boot, container, on_boot)))
     if standalone:
         loops.append(Loop("standalone", container.standalone(names=standalone).round))
@@ -155,6 +153,37 @@ async def run(
     told = asyncio.wait(telling, timeout=CLOSING)
     await asyncio.gather(consumer.close(), monitoring.close(), told, stop_all(loops))
     shutdown.forced_exit.leaving()
+
+
+def run_at_boot(container: WorkingContainer, names: Sequence[str]) -> None:
+    """Ask for the run of each schedule with `on_boot` that this boot of the host concerns.
+
+    Raises:
+        LedgerUnavailable: to be repeated; what was begun is not run twice.
+    """
+    from cronhare.application.administration.changing.runs import (  # noqa: PLC0415 - 4 MB, which most do without
+        CannotRun,
+        NotOfThisBoot,
+    )
+    from cronhare.application.administration.reading.lookup import NotFound  # noqa: PLC0415 - as above
+
+    try:
+        boot = container.boot()
+    except OSError as error:
+        text = f"Nothing runs at boot: the kernel does not tell when that was: {error}"
+        say(log, logging.WARNING, "boot.unknown", text)
+        return
+    administrator, now = container.administrator(), container.ledger_time().now()
+    for name in names:
+        try:
+            execution = administrator.run_at_boot(name, boot, now=now)
+        except NotOfThisBoot as error:
+            say(log, logging.INFO, "boot.passed", str(error))
+        except (NotFound, CannotRun) as error:
+            say(log, logging.WARNING, "boot.refused", f"{name} cannot run at boot: {error}")
+        else:
+            text = f"{name} has its run of this boot of the host"
+            say(log, logging.INFO, "boot", text, **place_of(execution))
 
 
 def _state_lines(

@@ -28,7 +28,7 @@ from cronhare.domain.retries import policy as retries
 from cronhare.domain.texts.printable import echo
 from cronhare.domain.topology import MAIN_QUEUE
 
-from .bounds import MOST_AT_A_TIME
+from . import MOST_AT_A_TIME
 from .forms import (
     Form,
     checked,

@@ -12,7 +12,7 @@ from typer.core import TyperCommand
 
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations.upgrade import upgrade
-from cronhare.entrypoints.cli import completion
+from cronhare.entrypoints.cli import options
 from cronhare.entrypoints.cli.command_tree import Commands
 
 JOBS = """
@@ -204,12 +204,12 @@ def sales(made_ledger: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.usefixtures("sales")
 def test_names_of_the_settings_ledger_are_completed_letter_for_letter() -> None:
-    assert completion.SCHEDULES("sales_") == [("sales_other", "")]
-    assert completion.runs("sales-") == [("sales-report", "")]
-    assert [name for name, _ in completion.QUEUES("")] == ["cron_scheduler", "reports"]
-    assert [name for name, _ in completion.TASKS("s")] == ["sales"]
+    assert options.SCHEDULES("sales_") == [("sales_other", "")]
+    assert options.runs("sales-") == [("sales-report", "")]
+    assert [name for name, _ in options.QUEUES("")] == ["cron_scheduler", "reports"]
+    assert [name for name, _ in options.TASKS("s")] == ["sales"]
     # None of ours, such as the daily cleanup.
-    assert [name for name, _ in completion.SCHEDULES("")] == [
+    assert [name for name, _ in options.SCHEDULES("")] == [
         "back-up",
         "sales-report",
         "sales_other",
@@ -227,7 +227,7 @@ def test_without_a_ledger_there_is_silence_and_no_file(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CRON_DATABASE_URL", url)
 
-    assert completion.SCHEDULES("") == []
+    assert options.SCHEDULES("") == []
     assert [path.name for path in tmp_path.iterdir()] == ["text"]
     assert capfd.readouterr() == ("", "")
 

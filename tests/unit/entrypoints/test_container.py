@@ -19,9 +19,8 @@ from cronhare.adapters.extras import EXTRAS, ExtraMissing, require
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.domain.nodes import read_node
 from cronhare.entrypoints.cli.commands.replays import this_author
-from cronhare.entrypoints.container import check_broker
+from cronhare.entrypoints.container import Part, check_broker, providers
 from cronhare.entrypoints.node_identity import this_actor, this_node, this_user
-from cronhare.entrypoints.parts import Part, providers
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.working import WorkingContainer
 

@@ -10,12 +10,11 @@ import pytest
 
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.views.failures import ReplayView
-from cronhare.entrypoints.cli import output, progress, times
+from cronhare.entrypoints.cli import output, times
 from cronhare.entrypoints.cli.commands.logs import MOST_WAITED, once_made
 from cronhare.entrypoints.cli.commands.replays import followed
 from cronhare.entrypoints.cli.errors import Refusal
-from cronhare.entrypoints.cli.output import Styled, print_line, print_rows, table
-from cronhare.entrypoints.cli.progress import working
+from cronhare.entrypoints.cli.output import Styled, print_line, print_rows, table, working
 from cronhare.entrypoints.cli.times import (
     display_zone,
     moment,
@@ -245,7 +244,7 @@ def test_work_is_shown_on_a_terminal_once_it_takes_long(
     assert capsys.readouterr().err == ""
 
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setattr(progress, "UNNOTICED", 0)
+    monkeypatch.setattr(output, "UNNOTICED", 0)
     with working("Applying [1 of 2] \x9b\u202e"):
         time.sleep(0.2)
     shown = capsys.readouterr()

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from threading import Thread
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
@@ -181,21 +183,16 @@ class Asked:
         return socket.create_connection(("127.0.0.1", self.port), timeout=10)
 
 
-def no_faults() -> list[str]:
-    return []
-
-
 @contextmanager
 def serving(
-    health: Callable[[], list[str]] = no_faults,
-    ready: Callable[[], list[str]] = no_faults,
-    address: str = "127.0.0.1:0",
+    health: Callable[[], list[str]] = list, ready: Callable[[], list[str]] = list
 ) -> Iterator[Asked]:
+    vitals: Any = SimpleNamespace(
+        turns=SimpleNamespace(faults=health), proofs=SimpleNamespace(faults=ready)
+    )
     registry = CollectorRegistry()
     Gauge("x", "A number", registry=registry).set(1)
-    server = ProbeServer(
-        ListenAddress.parse(address), health=health, readiness=ready, registry=registry
-    )
+    server = ProbeServer(ListenAddress.parse("127.0.0.1:0"), vitals, registry)
     often = {"poll_interval": 0.02}  # how long `shutdown` may take
     Thread(target=server.serve_forever, kwargs=often, daemon=True).start()
     try:

@@ -18,9 +18,19 @@ from cronhare.domain.texts.words import called_in_full, counted
 from cronhare.ports.records import ExecutionFilter
 
 from ...node_identity import this_actor
-from ..completion import EXECUTIONS, runs
 from ..errors import Refusal, Status
-from ..options import MOST_LINES, Asked, Limit, ScheduleName, Watch, chosen_by, number, one_of
+from ..options import (
+    EXECUTIONS,
+    MOST_LINES,
+    Asked,
+    Limit,
+    ScheduleName,
+    Watch,
+    chosen_by,
+    number,
+    one_of,
+    runs,
+)
 from ..output import (
     Columns,
     Json,

@@ -15,9 +15,9 @@ from cronhare.domain.retries.policy import ATTEMPTS
 from cronhare.domain.texts.words import called_in_full, counted
 
 from ...node_identity import this_actor
-from ..completion import FAILURES
 from ..errors import Refusal, Status
 from ..options import (
+    FAILURES,
     OF_FAILURES,
     OF_QUARANTINED,
     RULES,

@@ -27,8 +27,7 @@ from cronhare.domain.schedules.catalog import LARGEST_FILE
 from cronhare.domain.texts.words import counted
 
 from ..errors import Refusal, write_new
-from ..output import print_error
-from ..progress import working
+from ..output import print_error, working
 
 COLOURS = {Verdict.CARRIED: "green", Verdict.CHANGED: "yellow", Verdict.LEFT_OUT: "red"}
 LOCALTIME = Path("/etc/localtime")

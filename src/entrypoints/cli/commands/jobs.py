@@ -32,12 +32,10 @@ from cronhare.domain.texts.words import NAME, counted, listed
 
 from ...given import Named, as_argument
 from ...node_identity import this_actor
-from ..completion import SCHEDULES
 from ..errors import Refusal, write_new
 from ..jobs_files import App, JobsArgument, JobsArguments, jobs_refusal, load_all, named
-from ..options import one_of
-from ..output import Json, print_json, print_line, print_notes
-from ..progress import working
+from ..options import SCHEDULES, one_of
+from ..output import Json, print_json, print_line, print_notes, working
 from ..wiring import open_ledger, read_settings, said_ledger
 
 if TYPE_CHECKING:

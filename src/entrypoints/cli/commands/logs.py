@@ -18,9 +18,8 @@ from cronhare.domain.texts.printable import echo, printable
 from cronhare.domain.texts.words import counted
 from cronhare.ports import LedgerUnmade
 
-from ..completion import runs
 from ..errors import Refusal
-from ..options import one_of
+from ..options import one_of, runs
 from ..output import Json, json_line, print_error, print_json, print_line, printable_lines
 from ..times import display_zone, moment
 from ..wiring import open_ledger, opened, wire

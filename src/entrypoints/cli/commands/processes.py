@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ...settings.bounds import MOST_AT_A_TIME
+from ...settings import MOST_AT_A_TIME
 from ..jobs_files import App, Jobs
 
 Concurrency = Annotated[

@@ -11,9 +11,9 @@ from cronhare.domain.lifecycle.orders import LONGEST_AUTHOR, ReplayState
 from cronhare.domain.texts.words import counted
 
 from ...node_identity import this_actor, this_user
-from ..completion import REPLAYS
 from ..errors import Refusal
 from ..options import (
+    REPLAYS,
     RULES,
     Asked,
     By,
@@ -30,11 +30,12 @@ from ..output import (
     answer,
     facts,
     json_line,
+    make_bar,
     print_json,
     print_line,
     print_rows,
+    working,
 )
-from ..progress import make_bar, working
 from ..times import PAST, read_span
 from ..wiring import open_ledger
 

@@ -10,9 +10,8 @@ import typer
 from cronhare.domain.texts.words import counted, listed
 
 from ...node_identity import this_actor
-from ..completion import NODES, TASKS
 from ..errors import file_refusal
-from ..options import one_of
+from ..options import NODES, TASKS, one_of
 from ..output import Columns, Json, Styled, answer, print_beside, print_rows
 from ..times import moment
 from ..wiring import open_ledger

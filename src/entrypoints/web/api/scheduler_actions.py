@@ -20,7 +20,7 @@ from ..operations import Call, Reply, Resource, administers, operates, reads
 from ..problems import invalid_request
 from ..reading import Id
 from .failures import Paced
-from .scheduler_views import SchedulerView, etag
+from .schedulers import SchedulerView, etag
 
 
 @attrs.frozen(kw_only=True)

@@ -12,9 +12,8 @@ from ..asking import Asker
 from ..problems import Problem
 from .pages import refuse, views_of
 from .rendering import Assets, Renderer
-from .views.alerts import Alerts, Audit
 from .views.failures import Failures, Replays
-from .views.now import Now, Work
+from .views.now import Alerts, Audit, Now, Work
 from .views.runs import Days, Executions
 from .views.schedule_edit import ScheduleForms
 from .views.schedules import Schedules

@@ -27,7 +27,7 @@ from cronhare.ports import LedgerRefused
 from cronhare.ports.schedules import StoredSchedule
 
 from ...api.scheduler_bodies import NewScheduler, draft_of, edit_schedule, name_for, read_new
-from ...api.scheduler_views import etag
+from ...api.schedulers import etag
 from ...operations import Call, Reply, Resource
 from ...reading import Text
 from ..pages import Context, Done, acts, shows
