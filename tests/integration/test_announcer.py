@@ -38,20 +38,14 @@ OPS, LOG = (
 
 
 def announcer(ledger: Ledger, *targets: Target) -> Announcer:
-    subscriptions = Subscriptions(
-        source=SHOP,
-        targets={each.name: each for each in targets},
-    )
+    subscriptions = Subscriptions(source=SHOP, targets={each.name: each for each in targets})
     return Announcer(
         store=ledger.events,
         alerts=AlertWatch(
             alerts=ledger.alerts,
             events=ledger.events,
             judge=LedgerJudge(
-                alerts=ledger.alerts,
-                nodes=ledger.nodes,
-                policy=AlertPolicy(),
-                now=ledger.clock.now,
+                alerts=ledger.alerts, nodes=ledger.nodes, policy=AlertPolicy(), now=ledger.clock.now
             ),
             now=ledger.clock.now,
         ),

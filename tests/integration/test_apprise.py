@@ -12,10 +12,7 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.adapters.notify.apprise import (
-    AppriseSender,
-    misunderstood,
-)
+from cronhare.adapters.notify.apprise import AppriseSender, misunderstood
 from cronhare.domain.addresses import LOCAL_SCHEMES, AppriseAddress
 from cronhare.domain.events.outbox import OutboxRow
 from cronhare.domain.events.targets import ByApprise

@@ -185,8 +185,7 @@ async def test_the_address_that_was_judged_is_the_one_that_is_asked(serve: Serve
 
 
 @pytest.mark.parametrize(
-    "found",
-    [["127.0.0.1"], ["10.0.0.1", "::1"], ["::ffff:169.254.169.254"], ["fe80::1%lo"], []],
+    "found", [["127.0.0.1"], ["10.0.0.1", "::1"], ["::ffff:169.254.169.254"], ["fe80::1%lo"], []]
 )
 async def test_a_name_that_leads_inside_is_refused_and_nobody_is_asked(found: list[str]) -> None:
     guarded = HttpClient(AllowedHosts(), agent="x", look_up=lambda *_: found)

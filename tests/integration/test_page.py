@@ -88,10 +88,7 @@ def test_files_are_kept_for_ever_under_an_address_that_says_what_they_hold(web: 
     assert web.get("/ui/static/../pages.py").status == 404
 
 
-FORM = {
-    "Content-Type": "application/x-www-form-urlencoded",
-    "Sec-Fetch-Site": "same-origin",
-}
+FORM = {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"}
 NAME = "nightly"
 
 

@@ -28,10 +28,7 @@ from tests.integration.web import Answer, Site, site
 
 HOUR = timedelta(hours=1)
 SCRIPT = "<script>alert('x')</script><img src=x onerror=alert(1)>"
-FORM = {
-    "Content-Type": "application/x-www-form-urlencoded",
-    "Sec-Fetch-Site": "same-origin",
-}
+FORM = {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"}
 ANT = NodeReport(
     name="ant-1-0a1b2c3d4e5f6071",
     role="worker",

@@ -62,10 +62,7 @@ def start(tmp_path: Path) -> Iterator[StartRequest]:
         servers["CRON_JOBS"] = "jobs.toml"
         with (tmp_path / "log").open("wb") as log:
             popen = subprocess.Popen(
-                [PROGRAM, command],
-                cwd=tmp_path,
-                env=clean_environment() | servers,
-                stderr=log,
+                [PROGRAM, command], cwd=tmp_path, env=clean_environment() | servers, stderr=log
             )
         started.append(popen)
         return Process(popen, tmp_path / "log")

@@ -203,9 +203,7 @@ def test_files_that_the_ledger_would_take_for_one_are_refused(shell: Shell) -> N
     assert "copy.toml: source: jobs.toml is jobs.toml already" in beside.err
 
 
-def test_a_schedule_of_one_file_is_not_replaced_by_its_namesake_in_the_other(
-    shell: Shell,
-) -> None:
+def test_a_schedule_of_one_file_is_not_replaced_by_its_namesake_in_the_other(shell: Shell) -> None:
     theirs = (shell.folder / "user.toml").read_text()
     shell.write(theirs.replace("[schedules.user]", "[schedules.jobs]"), "user.toml")
     shell("db", "upgrade")

@@ -237,9 +237,7 @@ def test_what_is_not_the_name_of_one_report_is_not_found(
 
 
 def test_a_ledger_that_is_away_is_told_with_when_to_ask_again(
-    web: Site,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    web: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
 

@@ -48,11 +48,7 @@ def web(container: Container) -> Iterator[Site]:
 
 def token(container: Container, scope: Scope = Scope.ADMIN, name: str = "") -> str:
     made = container.token_desk().create(
-        name or scope.word,
-        scope,
-        lives=None,
-        chance=secrets.token_bytes(32),
-        actor=ADA,
+        name or scope.word, scope, lives=None, chance=secrets.token_bytes(32), actor=ADA
     )
     time.sleep(0.3)  # until what was known without it counts no more
     return made.secret

@@ -76,8 +76,7 @@ def test_what_is_too_large_is_refused_announced_or_not(web: Site) -> None:
     piece = b"10000\r\n" + b"x" * 65_536 + b"\r\n"
 
     chunked = web.send(
-        head + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n",
-        piece * 3 + b"0\r\n\r\n",
+        head + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n", piece * 3 + b"0\r\n\r\n"
     )
 
     assert announced.status == 413

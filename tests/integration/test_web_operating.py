@@ -378,10 +378,7 @@ def test_alerts_are_chosen_and_come_page_by_page(web: Site, ledger: Ledger) -> N
 
 @pytest.mark.parametrize(
     ("path", "maker"),
-    [
-        ("/executions", "operations.as_json"),
-        ("/ui/executions", "page.rendering.Renderer.page"),
-    ],
+    [("/executions", "operations.as_json"), ("/ui/executions", "page.rendering.Renderer.page")],
 )
 def test_answers_are_made_in_threads_while_the_loop_goes_on(
     web: Site, monkeypatch: pytest.MonkeyPatch, ledger: Ledger, path: str, maker: str

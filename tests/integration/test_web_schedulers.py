@@ -185,9 +185,7 @@ def test_a_schedule_of_a_file_is_edited_with_a_notice_and_not_deleted(
     assert (other.json()["task_name"], other.json()["worker_id"]) == ("clean", 3)
 
 
-def test_what_has_run_is_deleted_with_its_history_once_all_of_it_has_ended(
-    web: Site,
-) -> None:
+def test_what_has_run_is_deleted_with_its_history_once_all_of_it_has_ended(web: Site) -> None:
     ran = create(web, "ran")
     begun = web.post(f"/schedulers/{ran['id']}/run", {}).json()
     path, headers = "/schedulers/by-name/ran?with_history=true", {"If-Match": "*"}

@@ -16,12 +16,7 @@ from cronhare.domain.events.rules import LARGEST_FACTOR, LARGEST_OUTPUT, LONGEST
 from cronhare.domain.reading import Fault, Invalid, Reads, whole_number, written
 from cronhare.domain.schedules.catalog import ALLOWED, TOPIC
 from cronhare.domain.schedules.task import LARGEST_NUMBER, USER_NAME
-from cronhare.domain.texts.moments import (
-    DurationInvalid,
-    parse_duration,
-    read_iso,
-    say_duration,
-)
+from cronhare.domain.texts.moments import DurationInvalid, parse_duration, read_iso, say_duration
 
 #: Against what is said farther away.
 _OFF: Final = "off"
@@ -152,9 +147,7 @@ else:
     SomeTime = Annotated[str, Reads(_longer_than_nothing)]
 
 Command = Annotated[
-    list[str],
-    Meta(min_length=1, description="a list of texts, at least one"),
-    Reads(_command),
+    list[str], Meta(min_length=1, description="a list of texts, at least one"), Reads(_command)
 ]
 JsonText = Annotated[Any, Reads(as_json)]
 DeadlineAsWritten = Annotated[Any, Reads(_deadline)]

@@ -46,14 +46,7 @@ from cronhare.domain.texts.moments import parse_duration, say_duration
 from cronhare.domain.texts.printable import echo
 from cronhare.domain.texts.words import hint
 
-from .fields import (
-    Command,
-    DeadlineAsWritten,
-    FactorAsWritten,
-    SizeAsWritten,
-    SomeTime,
-    User,
-)
+from .fields import Command, DeadlineAsWritten, FactorAsWritten, SizeAsWritten, SomeTime, User
 
 #: What is wrong with asking for an alert of which nobody would be told.
 NOBODY_HEARS = 'nobody would be told: no [notify.NAME] has "alert" among its events'
@@ -169,10 +162,7 @@ class Subscribers:
             means = ByCommand(command=tuple(table.on_failure), cwd=self.folder, user=user)
             command = Target(name=f"{place}:on_failure", means=means)
         return NotificationSettings(
-            notify=names,
-            on_failure=command,
-            late_after=table.late_after,
-            conditions=conditions,
+            notify=names, on_failure=command, late_after=table.late_after, conditions=conditions
         )
 
     def _unknown(self, field: str, names: Iterable[str]) -> Iterator[Fault]:

@@ -179,16 +179,8 @@ _counter(
     LEDGER,
     "Jobs moved to the dead letter queue that the archive has, resolved or not",
 )
-_gauge(
-    "job_queue_dlq_depth",
-    LEDGER,
-    "Jobs in the dead letter queue: failures that are unresolved",
-)
-_gauge(
-    "cronhare_executions_unfinished{queue, state}",
-    LEDGER,
-    "Executions that have not ended",
-)
+_gauge("job_queue_dlq_depth", LEDGER, "Jobs in the dead letter queue: failures that are unresolved")
+_gauge("cronhare_executions_unfinished{queue, state}", LEDGER, "Executions that have not ended")
 _counter(
     "app_schedule_job_no_listener_total{topic}",
     LEDGER,
@@ -215,15 +207,9 @@ _gauge(
     "Processes that report themselves and serve a queue: not those drained, or cut off from the "
     "broker",
 )
+_gauge("cronhare_retry_budget_limit{queue}", LEDGER, "Retries that a window grants")
 _gauge(
-    "cronhare_retry_budget_limit{queue}",
-    LEDGER,
-    "Retries that a window grants",
-)
-_gauge(
-    "cronhare_retry_budget_remaining{queue}",
-    LEDGER,
-    "Retries of a queue that can be granted now",
+    "cronhare_retry_budget_remaining{queue}", LEDGER, "Retries of a queue that can be granted now"
 )
 _gauge(
     "cronhare_breaker_open{task}",

@@ -101,8 +101,7 @@ Watch = Annotated[
     bool, typer.Option("--watch", help="Go on: a line for each that is new or has moved on.")
 ]
 Before = Annotated[
-    int | None,
-    typer.Option(min=1, max=LARGEST_ID, help="The next page: those before this number."),
+    int | None, typer.Option(min=1, max=LARGEST_ID, help="The next page: those before this number.")
 ]
 
 

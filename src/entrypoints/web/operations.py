@@ -30,16 +30,7 @@ from ..json_text import as_json
 from .access import actor_of, need
 from .asking import Asker
 from .problems import MEDIA_TYPE, Problem, invalid_request
-from .reading import (
-    Nothing,
-    described,
-    letters,
-    pairs_of,
-    parsed,
-    read_object,
-    received,
-    values_of,
-)
+from .reading import Nothing, described, letters, pairs_of, parsed, read_object, received, values_of
 
 T = TypeVar("T")
 

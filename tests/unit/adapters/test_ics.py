@@ -14,10 +14,7 @@ TODAY = date(2026, 3, 2)
 
 
 def read(
-    tmp_path: Path,
-    *events: str,
-    zone: str = "Europe/Berlin",
-    zones: str = "",
+    tmp_path: Path, *events: str, zone: str = "Europe/Berlin", zones: str = ""
 ) -> tuple[NamedText, ...]:
     """Read a file of these events, each of which is its properties, and of *zones* before them."""
     path = tmp_path / "holidays.ics"
@@ -78,10 +75,7 @@ def test_an_event_is_a_window_with_its_summary(
 
 
 def test_what_recurs_for_ever_is_written_out_for_the_years_around_today(tmp_path: Path) -> None:
-    found = read(
-        tmp_path,
-        "DTSTART;VALUE=DATE:19700101\nRRULE:FREQ=YEARLY;BYMONTH=11;BYDAY=4TH",
-    )
+    found = read(tmp_path, "DTSTART;VALUE=DATE:19700101\nRRULE:FREQ=YEARLY;BYMONTH=11;BYDAY=4TH")
 
     assert [text for text, _ in found][:2] == ["2025-11-27", "2026-11-26"]
     assert len(found) == 12

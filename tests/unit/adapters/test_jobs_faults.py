@@ -308,10 +308,7 @@ def headers(letter: str, many: int) -> str:
             ["headers: 57 with those of headers_env: 56 are allowed"],
         ),
         (f'{URL}\nheaders_env = {{ X = "a-b" }}', ["headers_env.X: 'a-b' cannot name"]),
-        (
-            f'{URL}\nheaders = {{ X = "1" }}\nheaders_env = {{ x = "X" }}',
-            ["'x' is given twice"],
-        ),
+        (f'{URL}\nheaders = {{ X = "1" }}\nheaders_env = {{ x = "X" }}', ["'x' is given twice"]),
         (f"{URL}\nsuccess = [99, true]", ["99 is no status", "True is no status"]),
         (f"{URL}\nsuccess = []", ["success: a list such as"]),
         (f'{URL}\nsuccess = "2xx"', ["success: a list such as"]),

@@ -69,10 +69,7 @@ def test_each_layer_completes_the_nearer_ones(read: Read) -> None:
     )
 
     policy = row_policy(
-        read,
-        "retry = { backoff = { delay = 3000 } }",
-        task='class = "slow"',
-        before=before,
+        read, "retry = { backoff = { delay = 3000 } }", task='class = "slow"', before=before
     )
 
     linear = Backoff(type=BackoffType.LINEAR, delay=3_000)

@@ -235,9 +235,7 @@ def test_a_type_may_be_a_name_of_ones_own(read: Read) -> None:
     assert (task.ref, task.label) == (TaskRef("data-import", 7), "Data-import:T")
 
 
-def test_a_schedule_names_a_topic_with_a_payload_and_a_task_listens(
-    read: Read,
-) -> None:
+def test_a_schedule_names_a_topic_with_a_payload_and_a_task_listens(read: Read) -> None:
     file = read(
         """
         [tasks.charge]

@@ -19,11 +19,7 @@ from cronhare.domain.retries.policy import Backoff, BackoffType, RetryPolicy
 from cronhare.domain.schedules.conditions import CalendarDraft, Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft, faults_of
 from cronhare.domain.schedules.schedule import Concurrency, Misfire, MisfirePolicy, OverlapPolicy
-from cronhare.domain.schedules.task import (
-    ClassRetention,
-    TaskRef,
-    same_params,
-)
+from cronhare.domain.schedules.task import ClassRetention, TaskRef, same_params
 
 PATH = Path("/nowhere/jobs.toml")
 
@@ -153,11 +149,7 @@ def test_calendars_are_written_with_their_days_and_what_these_are_called() -> No
     wrong = CalendarDraft(name="UPPER", timezone="UTC", windows=(("12-25", None),))
 
     written = write_jobs(
-        [],
-        source="shop",
-        path=PATH,
-        policy=RetryPolicy(),
-        calendars=[named, plain, wrong],
+        [], source="shop", path=PATH, policy=RetryPolicy(), calendars=[named, plain, wrong]
     )
 
     assert read(written).calendars == (named, plain)

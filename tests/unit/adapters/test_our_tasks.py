@@ -231,10 +231,7 @@ def remembering(
 ) -> Invocation:
     reminder = Reminder(**{"targets": ("ann", "ops"), "text": "Water the plants", **said})
     task = Task(
-        name="plants",
-        ref=TaskRef("reminder", 5),
-        reminder=reminder,
-        timeout=timedelta(seconds=20),
+        name="plants", ref=TaskRef("reminder", 5), reminder=reminder, timeout=timedelta(seconds=20)
     )
     return attrs.evolve(
         invocation({} if params is None else params),
@@ -308,10 +305,7 @@ async def test_a_retry_tells_those_that_were_not_told() -> None:
 
     error = first.outcome.error
     assert error is not None
-    assert (error.message, error.error_class) == (
-        "ops was not told: busy",
-        ErrorClass.TRANSIENT,
-    )
+    assert (error.message, error.error_class) == ("ops was not told: busy", ErrorClass.TRANSIENT)
     assert error.retry_after == timedelta(seconds=9)
     assert (first.stdout.head, first.stderr.head) == ("ann: told\n", "ops: busy\n")
     assert second.outcome.ending is Ending.SUCCEEDED

@@ -209,11 +209,7 @@ def test_names_of_the_settings_ledger_are_completed_letter_for_letter() -> None:
     assert [name for name, _ in options.QUEUES("")] == ["cron_scheduler", "reports"]
     assert [name for name, _ in options.TASKS("s")] == ["sales"]
     # None of ours, such as the daily cleanup.
-    assert [name for name, _ in options.SCHEDULES("")] == [
-        "back-up",
-        "sales-report",
-        "sales_other",
-    ]
+    assert [name for name, _ in options.SCHEDULES("")] == ["back-up", "sales-report", "sales_other"]
 
 
 @pytest.mark.parametrize(
@@ -234,10 +230,7 @@ def test_without_a_ledger_there_is_silence_and_no_file(
 
 @pytest.mark.parametrize(
     ("typed", "given"),
-    [
-        ("sch", ["scheduler", "schedules"]),
-        ("schedules pause s", ["sales-report", "sales_other"]),
-    ],
+    [("sch", ["scheduler", "schedules"]), ("schedules pause s", ["sales-report", "sales_other"])],
 )
 @pytest.mark.usefixtures("sales")
 def test_a_shell_is_given_what_fits(typed: str, given: list[str]) -> None:

@@ -39,11 +39,7 @@ print(*(name for name in ("opentelemetry", "prometheus_client", "requests") if n
 
 
 @pytest.mark.parametrize(
-    ("settings", "imported"),
-    [
-        ({}, []),
-        ({"CRON_TRACING": "on"}, ["opentelemetry", "requests"]),
-    ],
+    ("settings", "imported"), [({}, []), ({"CRON_TRACING": "on"}, ["opentelemetry", "requests"])]
 )
 def test_without_its_setting_a_library_is_not_imported(
     settings: dict[str, str], imported: list[str]

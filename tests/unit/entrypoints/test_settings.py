@@ -102,11 +102,7 @@ def set_all(monkeypatch: pytest.MonkeyPatch, variables: str) -> None:
     ],
 )
 def test_what_is_set_holds_in_place_of_the_default(
-    monkeypatch: pytest.MonkeyPatch,
-    variables: str,
-    what: str,
-    by_default: object,
-    once_set: object,
+    monkeypatch: pytest.MonkeyPatch, variables: str, what: str, by_default: object, once_set: object
 ) -> None:
     assert getattr(Settings.read(), what) == by_default
 

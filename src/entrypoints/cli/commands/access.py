@@ -12,16 +12,7 @@ from cronhare.domain.texts.moments import DurationInvalid, parse_duration
 
 from ...node_identity import this_actor
 from ..errors import Refusal
-from ..output import (
-    Columns,
-    Json,
-    Styled,
-    answer,
-    json_line,
-    print_json,
-    print_line,
-    print_rows,
-)
+from ..output import Columns, Json, Styled, answer, json_line, print_json, print_line, print_rows
 from ..times import IN_ZONE, PAST, moment, none_since, read_span
 from ..wiring import open_ledger
 
@@ -54,11 +45,7 @@ def create(
     container = open_ledger()
     try:
         made = container.token_desk().create(
-            name,
-            reach,
-            lives=lives,
-            chance=secrets.token_bytes(RANDOM_BYTES),
-            actor=this_actor(),
+            name, reach, lives=lives, chance=secrets.token_bytes(RANDOM_BYTES), actor=this_actor()
         )
     except (TokenInvalid, TokenNameTaken) as error:
         raise Refusal(str(error), advice=advice) from error

@@ -115,11 +115,7 @@ def _understanding(means: ByApprise) -> Iterator[tuple[object, str | None]]:
 #: So many changes are printed; `--json` has all.
 MOST_CHANGES = 20
 
-SIGNS = {
-    Change.ADD: ("+", "green"),
-    Change.CHANGE: ("~", "yellow"),
-    Change.DISABLE: ("-", "red"),
-}
+SIGNS = {Change.ADD: ("+", "green"), Change.CHANGE: ("~", "yellow"), Change.DISABLE: ("-", "red")}
 
 
 def plan(jobs: JobsArgument = None, *, app: App = None, json: Json = False) -> None:

@@ -44,11 +44,7 @@ _COLUMNS: Final[Mapping[By, tuple[str, Any]]] = {
 
 @chosen_by("schedule", "task", "type", "queue", "since", "until", since=A_WEEK)
 def failures(
-    asked: Asked,
-    *,
-    by: Grouped = None,
-    limit: Limit = MOST_GROUPS,
-    json: Json = False,
+    asked: Asked, *, by: Grouped = None, limit: Limit = MOST_GROUPS, json: Json = False
 ) -> None:
     """Count what failed for good in the last week, resolved or not, per day (of UTC) and type.
 
@@ -74,11 +70,7 @@ def failures(
 
 @chosen_by("since", "until", since=A_WEEK)
 def executions(
-    asked: Asked,
-    *,
-    by: Grouped = None,
-    limit: Limit = MOST_GROUPS,
-    json: Json = False,
+    asked: Asked, *, by: Grouped = None, limit: Limit = MOST_GROUPS, json: Json = False
 ) -> None:
     """Count the runs that were claimed in the last week, without skipped ones, per day and type.
 

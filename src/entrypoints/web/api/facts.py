@@ -24,17 +24,7 @@ from cronhare.ports.events import AlertFilter, AlertPlace
 
 from ..operations import Call, Reply, Resource, last_id, operates, reads
 from ..problems import invalid_request
-from ..reading import (
-    LONGEST_TEXT,
-    ROWS,
-    Id,
-    Limit,
-    Moment,
-    Named,
-    Page,
-    Text,
-    described,
-)
+from ..reading import LONGEST_TEXT, ROWS, Id, Limit, Moment, Named, Page, Text, described
 
 
 class Work(Resource):

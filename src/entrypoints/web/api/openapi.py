@@ -85,10 +85,7 @@ def _operation(operation: Operation, of_query: Mapping[str, Any]) -> dict[str, A
     }
     if operation.body is not None:
         body = {"application/json": {"schema": _ref(operation.body.__name__)}}
-        described["requestBody"] = {
-            "required": operation.declared.needs_body,
-            "content": body,
-        }
+        described["requestBody"] = {"required": operation.declared.needs_body, "content": body}
     return described
 
 

@@ -47,10 +47,7 @@ class SchedulerSwitches(Resource):
         if faults:
             raise invalid_request(faults)
         self._container.administrator().pause(
-            {view.name: until},
-            reason=body.reason,
-            by=call.actor.name,
-            actor=call.actor,
+            {view.name: until}, reason=body.reason, by=call.actor.name, actor=call.actor
         )
         return self._shown(scheduler_id)
 

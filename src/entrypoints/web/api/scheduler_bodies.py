@@ -93,11 +93,7 @@ def name_for(request: UUID) -> str:
 
 
 def read_new(
-    content: Mapping[str, Any],
-    faults: list[Fault],
-    *,
-    name: str,
-    container: Container,
+    content: Mapping[str, Any], faults: list[Fault], *, name: str, container: Container
 ) -> ScheduleDraft:
     """Read a body as a jobs file's schedule is read; without a name it has this one.
 

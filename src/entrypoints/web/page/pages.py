@@ -38,10 +38,7 @@ _CONTENT_SECURITY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-HEADERS: Final = {
-    "Content-Security-Policy": _CONTENT_SECURITY,
-    "Referrer-Policy": "same-origin",
-}
+HEADERS: Final = {"Content-Security-Policy": _CONTENT_SECURITY, "Referrer-Policy": "same-origin"}
 
 #: Rows of a list.
 _LISTED: Final = 50

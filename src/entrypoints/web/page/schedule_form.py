@@ -71,9 +71,7 @@ FIELDS: Final[Mapping[str, Field]] = {
     "date_time": Field("Once at", "Such as 2027-01-01T09:00:00, in the time zone"),
     "timezone": Field("Time zone", "Such as Europe/Berlin"),
     "gap": Field(
-        "A time that the clock skips",
-        "after: in the first minute that there is",
-        words=[*Gap],
+        "A time that the clock skips", "after: in the first minute that there is", words=[*Gap]
     ),
     "fold": Field("A time that comes twice", "In which of the two it runs.", words=[*Fold]),
     "stay_alive": Field(

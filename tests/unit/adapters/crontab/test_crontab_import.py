@@ -148,8 +148,7 @@ def test_every_place_is_told_with_its_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "when",
-    ["22-2 * * * *", "@every", "* * * * mon-", "0 0 30 2 *", "0~59 * * * *", "H * * * *"],
+    "when", ["22-2 * * * *", "@every", "* * * * mon-", "0 0 30 2 *", "0~59 * * * *", "H * * * *"]
 )
 def test_a_time_that_cannot_be_used_is_left_out_in_the_parsers_words(when: str) -> None:
     finding = finding_of(user_table(f"{when} run\n"))
@@ -298,12 +297,7 @@ def test_what_cron_would_not_run_as_our_user_is_carried_disabled(
 
 
 @pytest.mark.parametrize(
-    ("when", "told"),
-    [
-        ("0 0 */2 * 1", True),
-        ("0 0 1 * */2", True),
-        ("0 0 1 * 1", False),
-    ],
+    ("when", "told"), [("0 0 */2 * 1", True), ("0 0 1 * */2", True), ("0 0 1 * 1", False)]
 )
 def test_days_that_debian_would_read_otherwise_are_told(when: str, *, told: bool) -> None:
     finding = finding_of(user_table(f"{when} run\n"))
