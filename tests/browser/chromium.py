@@ -14,13 +14,9 @@ from tests.services.finding import binary, missing
 
 #: Nothing of a browser but its window: no task of its own, no address of its makers.
 _ARGUMENTS: Final = (
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+    "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
 
 #: Widths of a telephone and of a desk.
 NARROW, WIDE = 390, 1440

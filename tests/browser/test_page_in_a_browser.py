@@ -159,23 +159,10 @@ def test_a_worker_is_drained_and_taken_back(home: House, desk: Window) -> None:
 
 
 VIEWS = (
-    "/",
-    "/ui/schedules",
-    "/ui/schedules/price-feed",
-    "/ui/schedules/price-feed/explain",
-    "/ui/new-schedule",
-    "/ui/timeline",
-    "/ui/executions",
-    "/ui/replays",
-    "/ui/alerts",
-    "/ui/failed",
-    "/ui/quarantine",
-    "/ui/queues",
-    "/ui/load",
-    "/ui/audit",
-    "/ui/keys",
-    "/ui/nothing-is-here",
-)
+    "/", "/ui/schedules", "/ui/schedules/price-feed", "/ui/schedules/price-feed/explain",
+    "/ui/new-schedule", "/ui/timeline", "/ui/executions", "/ui/replays", "/ui/alerts", "/ui/failed",
+    "/ui/quarantine", "/ui/queues", "/ui/load", "/ui/audit", "/ui/keys", "/ui/nothing-is-here",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(("width", "theme"), [(NARROW, "dark"), (WIDE, "light")])

@@ -41,14 +41,8 @@ TELLING = {
 
 #: Who names a first calendar has its libraries imported then.
 OF_CALENDARS = (
-    "icalendar",
-    "recurring_ical_events",
-    "x_wr_timezone",
-    "dateutil",
-    "click",
-    "winreg",
-    "six",
-)
+    "icalendar", "recurring_ical_events", "x_wr_timezone", "dateutil", "click", "winreg", "six",
+)  # fmt: skip
 
 JOBS = """
 [tasks.good]

@@ -16,35 +16,13 @@ from tests.integration.shell import Shell
 pytestmark = pytest.mark.integration
 
 READING = (
-    "alerts list",
-    "alerts show failed",
-    "audit list",
-    "breakers list",
-    "budgets list",
-    "doctor",
-    "events list",
-    "executions list",
-    "executions show 1",
-    "executions stats",
-    "explain nightly",
-    "failed list",
-    "failed show 1",
-    "failed stats",
-    "logs nightly",
-    "metrics",
-    "next @daily",
-    "nodes list",
-    "quarantine list",
-    "queues",
-    "replays list",
-    "replays show 1",
-    "schedules",
-    "schedules export",
-    "schedules show nightly",
-    "service install --print",
-    "settings",
+    "alerts list", "alerts show failed", "audit list", "breakers list", "budgets list", "doctor",
+    "events list", "executions list", "executions show 1", "executions stats", "explain nightly",
+    "failed list", "failed show 1", "failed stats", "logs nightly", "metrics", "next @daily",
+    "nodes list", "quarantine list", "queues", "replays list", "replays show 1", "schedules",
+    "schedules export", "schedules show nightly", "service install --print", "settings",
     "tokens list",
-)
+)  # fmt: skip
 
 JOBS = """
 [tasks.report]

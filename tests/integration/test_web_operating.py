@@ -333,13 +333,8 @@ def test_alerts_say_what_is_wrong_who_was_told_and_why_others_were_not(
     )
     parts = ("rule", "severity", "title", "value", "threshold", "raised_at")
     assert [shown[part] for part in parts] == [
-        "failed",
-        "high",
-        "Failures wait for somebody",
-        6,
-        5,
-        "2026-03-02T12:01:00Z",
-    ]
+        "failed", "high", "Failures wait for somebody", 6, 5, "2026-03-02T12:01:00Z",
+    ]  # fmt: skip
     assert shown["runbook"] == "docs/operators.md: What failed, and of which schedule?"
     assert {each["target"]: (each["state"], each["why"]) for each in shown["told"]} == {
         "ops": ("delivered", None),

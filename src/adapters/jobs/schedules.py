@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from zoneinfo import ZoneInfo
 
@@ -73,10 +74,6 @@ def _misfire(value: object) -> Misfire:
     return read_whole(Misfire, {"policy": value} if isinstance(value, str) else value)
 
 
-def _concurrency(value: object) -> Concurrency:
-    return read_whole(Concurrency, value)
-
-
 # `Annotated` names what is written.
 if TYPE_CHECKING:
     _Expiry = timedelta
@@ -117,7 +114,7 @@ class ScheduleFields:
     retry: Any = None
     misfire: Annotated[Any, Reads(_misfire)] = None
     overlap: OverlapPolicy = DEFAULT_OVERLAP
-    concurrency: Annotated[Any, Reads(_concurrency)] = None
+    concurrency: Annotated[Any, Reads(partial(read_whole, Concurrency))] = None
     timeout: SomeTime | None = None
     jitter: Duration | None = None
     starts_at: Any = None
@@ -170,6 +167,9 @@ def read_draft(
     """
     zone, farther = _zone(table.timezone), None if task is None else task.policy.retry
     second = int(table.fold is Fold.SECOND)
+    conditions = Conditions(
+        **{each: getattr(table, each) for each in attrs.fields_dict(Conditions)}
+    )
     params = table.params if table.topic is None else table.payload
     draft = ScheduleDraft(
         name=name,
@@ -186,7 +186,7 @@ def read_draft(
         starts_at=read_moment("starts_at", table.starts_at, zone, faults),
         ends_at=read_moment("ends_at", table.ends_at, zone, faults),
         queue=table.queue or MAIN_QUEUE,
-        conditions=_conditions(table),
+        conditions=None if conditions == NONE else conditions,
         **{field: getattr(table, field) for field in _SAME},
     )
     if table.topic is not None:
@@ -214,12 +214,6 @@ def _faults_of_events(table: ScheduleFields, task: Task | None) -> Iterator[Faul
     is_event = task is None or task.ref.type == TaskType.EVENT
     if table.topic is None and table.no_listener is not None and not is_event:
         yield Fault("no_listener", 'is for a topic, or for a task of type = "event"')
-
-
-def _conditions(table: ScheduleFields) -> Conditions | None:
-    given = {name: getattr(table, name) for name in attrs.fields_dict(Conditions)}
-    conditions = Conditions(**given)
-    return None if conditions == NONE else conditions
 
 
 def _zone(name: str) -> ZoneInfo | None:

@@ -246,15 +246,11 @@ def _mail(given: str | list[str]) -> ByEmail:
 
 def _services(given: str | list[str]) -> ByApprise:
     services = _addresses(given, AppriseAddress.parse, "addresses of services")
-    return ByApprise(services=services, lacks=_missing_library())
-
-
-def _missing_library() -> str | None:
     try:
         require("notify")
     except ExtraMissing as missing:
-        return str(missing)
-    return None
+        return ByApprise(services=services, lacks=str(missing))
+    return ByApprise(services=services)
 
 
 def _secret(text: str) -> bytes:

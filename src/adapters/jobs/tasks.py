@@ -1,6 +1,7 @@
 """`[defaults]`, `[classes.NAME]` and `[tasks.NAME]`: how tasks are run, and what they are."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -56,10 +57,6 @@ def _variables(variables: dict[str, str]) -> dict[str, str]:
     return variables
 
 
-def _keep(table: object) -> Keep:
-    return read_whole(Keep, table)
-
-
 @attrs.frozen(kw_only=True)
 class PolicyTable(EventsTable):
     """How tasks are run where nothing nearer says it."""
@@ -74,7 +71,7 @@ class PolicyTable(EventsTable):
 class ClassTable(PolicyTable):
     """`[classes.NAME]`: how the tasks of a class are run, and how much of their past is kept."""
 
-    keep: Annotated[Any, Reads(_keep)] = None
+    keep: Annotated[Any, Reads(partial(read_whole, Keep))] = None
 
 
 @attrs.frozen(kw_only=True)

@@ -15,7 +15,7 @@ from cronhare.adapters.toml_writing import Value, write_comment, write_table, wr
 from cronhare.domain.retries.policy import RetryPolicy, write_policy
 from cronhare.domain.schedules.conditions import CalendarDraft, Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.task import BUILT_IN_CLASSES, ClassRetention
+from cronhare.domain.schedules.task import BUILT_IN_CLASSES
 from cronhare.domain.texts.moments import say_duration
 
 from .reader import JobsFileInvalid, beyond_toml, read_jobs_text
@@ -184,19 +184,15 @@ def _conditions(conditions: Conditions) -> Fields:
     return {field: value for field, value in given.items() if value}
 
 
-def _in_tasks(_: ClassRetention | object) -> Fields:
-    """Write nothing: it is in the task's table, or is that table."""
-    return {}
-
-
-#: How those fields of a draft are written that are not written as they are called, and are.
+#: How those fields of a draft are written that are not written as they are called, and are. What is
+#: in the task's table, or is that table, is not written here.
 _OTHERWISE: Final[Mapping[str, Callable[[Any], Fields]]] = {
-    "name": _in_tasks,
-    "task": _in_tasks,
+    "name": lambda _: {},
+    "task": lambda _: {},
     "task_name": lambda name: {"task": name},
     "params": _params,
     "retry": _retry,
-    "retention": _in_tasks,
+    "retention": lambda _: {},
     "misfire": lambda said: {"misfire": attrs.asdict(said) | {"window": say_duration(said.window)}},
     "concurrency": lambda held: {"concurrency": msgspec.structs.asdict(held)},
     "conditions": _conditions,

@@ -184,19 +184,24 @@ def table(
     In a narrow window it is folded, and nothing is cut off; or as `print_rows` says, where
     *elastic* is given.
     """
-    cells = [[_cell(value) for value in row] for row in rows]
+    cells = [
+        [each if isinstance(each, Styled) else Styled(_written(each), colour="") for each in row]
+        for row in rows
+    ]
     if not cells:
         print_line(empty)
         return
     cells.insert(0, [Styled(name, colour="bold") for name in headings])
     widths = {at: max(_width(row[at].text) for row in cells) for at in range(len(headings))}
-    note = ""
-    lines_of: Callable[[str, int], list[str]] = _whole
-    if is_terminal():
+    on_terminal, note = is_terminal(), ""
+    if on_terminal:
         note = _make_room(widths, headings, spare=spare, elastic=elastic or ())
-        lines_of = _folded if elastic is None else _cut_off
     for row in cells:
-        parts = [lines_of(row[at].text, width) for at, width in widths.items()]
+        texts = [(row[at].text, width) for at, width in widths.items()]
+        if on_terminal and elastic is None:
+            parts = [_folded(*each) for each in texts]
+        else:
+            parts = [[shortened_to(*each) if on_terminal else each[0]] for each in texts]
         for number, line in enumerate(zip_longest(*parts, fillvalue="")):
             drawn = [
                 (row[at].drawn(part) if number == 0 else part) + " " * (widths[at] - _width(part))
@@ -242,16 +247,8 @@ def _make_room(
     return "Shortened" if is_shortened else ""
 
 
-def _whole(text: str, _: int) -> list[str]:
-    return [text]
-
-
 def _folded(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, max(width, 1), break_on_hyphens=False) or [text]
-
-
-def _cut_off(text: str, width: int) -> list[str]:
-    return [shortened_to(text, width)]
 
 
 def shortened_to(text: str, width: int) -> str:
@@ -314,18 +311,8 @@ def printable_lines(shown: str) -> str:
     return printable(shown.replace("\r\n", "\n"), keep="\t\n")
 
 
-def _cell(value: object) -> Styled:
-    return value if isinstance(value, Styled) else Styled(_written(value), colour="")
-
-
 def _written(value: object) -> str:
-    match value:
-        case None:
-            return "-"
-        case datetime():
-            return moment(value)
-        case _:
-            return str(value)
+    return "-" if value is None else moment(value) if isinstance(value, datetime) else str(value)
 
 
 if TYPE_CHECKING:

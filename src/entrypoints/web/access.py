@@ -67,13 +67,8 @@ SECURE_COOKIE: Final = "__Host-cronhare_session"
 
 #: What a proxy adds that stands before us.
 _OF_PROXIES: Final = (
-    "forwarded",
-    "via",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
-    "x-real-ip",
-)
+    "forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip",
+)  # fmt: skip
 
 #: What may be asked for by whoever has not said who it is: how to do that, and what it looks like.
 SIGN_IN: Final = "/ui/sign-in"
@@ -314,14 +309,14 @@ class Gate:
             LedgerUnavailable: it cannot be found out whether this one is wrong.
         """
         wait = self._tries.wait(address_of(scope), now=time.monotonic())
-        if wait > 0 and digest not in await self._valid_digests():
+        if wait <= 0:
+            return
+        async with self._looking:  # who waits meanwhile is answered by the same look
+            valid = await self._fresh("valid", self._admission.valid_digests)
+        if digest not in valid:
             detail = f"too many tokens were tried that are none; try again in {ceil(wait)} s"
             headers = {"Retry-After": str(ceil(wait))}
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, detail, headers=headers)
-
-    async def _valid_digests(self) -> frozenset[str]:
-        async with self._looking:  # who waits meanwhile is answered by the same look
-            return await self._fresh("valid", self._admission.valid_digests)
 
     def was_wrong(self, scope: Scope) -> None:
         self._tries.was_wrong(address_of(scope), now=time.monotonic())

@@ -4,7 +4,7 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from cronhare.adapters.jobs.reader import JobsFile, read_jobs
+from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.retries.policy import Backoff, RetryPolicy
 from cronhare.domain.schedules.catalog import NoListener, ref_of_topic
@@ -167,12 +167,6 @@ def test_a_wall_time_that_comes_twice_means_the_first_unless_told(
     assert draft.date_time == datetime(2026, 10, 25, hour, 30, tzinfo=UTC)
 
 
-def test_schedules_that_run_at_the_start_are_named(read: Read) -> None:
-    jobs = read(f'{TASK}[schedules.s]\ntask = "t"\non_start = true\n')
-
-    assert (jobs.on_start, jobs.drafts[0].schedule) == (("s",), None)
-
-
 @pytest.mark.parametrize("content", ["", "# nothing\n", "[tasks]\n[schedules]\n", TASK])
 def test_a_file_without_schedules_is_a_file(read: Read, content: str) -> None:
     assert read(content).drafts == ()
@@ -182,16 +176,6 @@ def test_a_byte_order_mark_and_windows_lines_are_no_faults(read: Read) -> None:
     content = b"\xef\xbb\xbf" + EXAMPLE.replace("\n", "\r\n").encode()
 
     assert len(read(content).drafts) == 1
-
-
-def test_a_file_may_say_under_which_name_it_is_remembered(tmp_path: Path) -> None:
-    path = tmp_path / "jobs.toml"
-    path.write_text('source = "shop"\n')
-
-    named = read_jobs(path, policy=RetryPolicy())
-    path.write_text("")
-
-    assert (named.source, read_jobs(path, policy=RetryPolicy()).source) == ("shop", "jobs.toml")
 
 
 def test_a_task_without_an_id_has_one_that_is_its_sources_and_names(read: Read) -> None:

@@ -38,41 +38,19 @@ print(json.dumps(sorted(sys.modules)))
 
 #: Libraries and houses of ours that take long to import, and no answer needs that asks no server.
 HEAVY = {
-    "alembic",
-    "aio_pika",
-    "aiormq",
-    "concurrent.futures.thread",
-    "cronhare.adapters.memory",
-    "cronhare.adapters.process.runner",
-    "cronhare.adapters.rabbitmq",
-    "cronhare.adapters.sql",
-    "cronhare.application.administration.jobs_file.applying",
-    "cronhare.application.doctor.queues",
-    "cronhare.entrypoints.container",
-    "cronhare.entrypoints.processes",
-    "dependency_injector",
-    "icalendar",
-    "recurring_ical_events",
-    "pika",
-    "psycopg",
-    "pymysql",
-    "rich",
-    "smtplib",
-    "sqlalchemy",
-    "sqlite3",
-}
+    "alembic", "aio_pika", "aiormq", "concurrent.futures.thread", "cronhare.adapters.memory",
+    "cronhare.adapters.process.runner", "cronhare.adapters.rabbitmq", "cronhare.adapters.sql",
+    "cronhare.application.administration.jobs_file.applying", "cronhare.application.doctor.queues",
+    "cronhare.entrypoints.container", "cronhare.entrypoints.processes", "dependency_injector",
+    "icalendar", "recurring_ical_events", "pika", "psycopg", "pymysql", "rich", "smtplib",
+    "sqlalchemy", "sqlite3",
+}  # fmt: skip
 
 #: What a list of commands needs even less.
 LISTS_DO_WITHOUT = HEAVY | {
-    "asyncio",
-    "attr",
-    "cronhare.adapters",
-    "cronhare.application",
-    "cronhare.domain",
-    "cronhare.ports",
-    "logging",
-    "msgspec",
-}
+    "asyncio", "attr", "cronhare.adapters", "cronhare.application", "cronhare.domain",
+    "cronhare.ports", "logging", "msgspec",
+}  # fmt: skip
 
 #: Typer, and what it reads options with.
 TYPER = {"annotated_doc", "shellingham", "typer"}

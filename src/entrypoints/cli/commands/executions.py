@@ -188,17 +188,16 @@ def run(
 
 
 def _wait(queries: "Queries", execution_id: int, *, json: bool) -> Status:
-    found = queries.wait_for_end(execution_id, pause=time.sleep, on_silence=_print_silence)
+    def print_silence(execution: ExecutionView) -> None:
+        silence = "nobody has taken it up yet. Why, says `cronhare doctor`."
+        print_beside(f"Execution {execution.id} is {execution.state}: {silence}", json=True)
+
+    found = queries.wait_for_end(execution_id, pause=time.sleep, on_silence=print_silence)
     if json:
         print_json(found.execution)
     else:
         show_execution(found.execution, found.attempts)
     return Status.DONE if found.execution.state is State.SUCCEEDED else Status.RUN_FAILED
-
-
-def _print_silence(execution: ExecutionView) -> None:
-    silence = "nobody has taken it up yet. Why, says `cronhare doctor`."
-    print_beside(f"Execution {execution.id} is {execution.state}: {silence}", json=True)
 
 
 def _json(text: str) -> str:
