@@ -1,7 +1,9 @@
 """The container of a process that works: a scheduler, a worker, or both in one."""
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
 
 from cronhare.adapters.http.task_runner import HttpTaskRunner
 from cronhare.adapters.notify.reminders import ReminderRunner
@@ -28,21 +30,56 @@ from cronhare.application.worker.standalone import StandaloneFinder, StandaloneK
 from .container import Container, providers
 from .node_identity import is_alive, this_holder, this_version
 
+_SETTINGS = Container.settings.provided
+
+#: What parts call by these names: each is given what it names, unless it is given another.
+_USUAL: Final[dict[str, providers.Provider[Any]]] = {
+    "accepts_foreign": _SETTINGS.accepts_foreign,
+    "attempts": Container.attempts,
+    "catalog": Container.catalog,
+    "claims": Container.claims,
+    "clock": Container.ledger_clock,
+    "crash_policy": _SETTINGS.crash_policy,
+    "foreign_queues": _SETTINGS.foreign_queues,
+    "in_memory": _SETTINGS.in_memory,
+    "lease": _SETTINGS.lease,
+    "metrics": Container.counting,
+    "node": Container.node,
+    "nodes": Container.nodes,
+    "now": Container.ledger_time.provided.now,
+    "policies": Container.policies,
+    "random_fraction": Container.random_fraction,
+    "records": Container.records,
+    "schedules": Container.schedules,
+    "signer": Container.signer,
+    "tracing": Container.tracing,
+}
+
+
+def _once(kind: Callable[..., Any], *arguments: Any, **others: Any) -> providers.Singleton[Any]:  # noqa: ANN401
+    return providers.ThreadSafeSingleton(kind, *arguments, **_usual(kind) | others)
+
+
+def _each(kind: Callable[..., Any], **others: Any) -> providers.Factory[Any]:  # noqa: ANN401
+    return providers.Factory(kind, **_usual(kind) | others)
+
+
+def _usual(kind: Callable[..., Any]) -> dict[str, providers.Provider[Any]]:
+    return {name: _USUAL[name] for name in inspect.signature(kind).parameters if name in _USUAL}
+
 
 def _threads(name: str, most: int) -> providers.Singleton[ThreadPoolExecutor]:
-    return providers.ThreadSafeSingleton(
-        ThreadPoolExecutor, max_workers=most, thread_name_prefix=name
-    )
+    return _once(ThreadPoolExecutor, max_workers=most, thread_name_prefix=name)
 
 
 class WorkingContainer(Container):
     """The parts of a scheduler and of a worker, beside those of every process."""
 
     boot = providers.Callable(this_boot)
-    functions = providers.ThreadSafeSingleton(PythonRunner)
+    functions = _once(PythonRunner)
     runner = providers.ThreadSafeSingleton(
         TaskRunners,
-        providers.ThreadSafeSingleton(ProcessRunner),
+        _once(ProcessRunner),
         functions,
         providers.ThreadSafeSingleton(HttpTaskRunner, Container.http),
         providers.ThreadSafeSingleton(ReminderRunner, Container.notifier, Container.subscribers),
@@ -51,139 +88,54 @@ class WorkingContainer(Container):
     #: For what may wait for locks of other sessions: starts, ends, adoptions.
     waiting_threads = _threads("waiting", 3)
 
-    housekeeper = providers.ThreadSafeSingleton(
-        Housekeeper,
-        attempts=Container.attempts,
-        records=Container.records,
-        node=Container.node,
-        clock=Container.clock,
-    )
+    housekeeper = _once(Housekeeper, clock=Container.clock)
     chores_thread = _threads("chores", 1)
-    background = providers.ThreadSafeSingleton(
-        BackgroundExecutor, housekeeper.provided.run, executor=chores_thread
-    )
-    publisher = providers.ThreadSafeSingleton(
-        ExecutionPublisher,
-        broker=Container.broker,
-        claims=Container.claims,
-        run_system_task=background.provided.begin,
-        signer=Container.signer,
-        in_memory=Container.settings.provided.in_memory,
-        foreign_queues=Container.settings.provided.foreign_queues,
-        metrics=Container.counting,
-        tracing=Container.tracing,
+    background = _once(BackgroundExecutor, housekeeper.provided.run, executor=chores_thread)
+    publisher = _once(
+        ExecutionPublisher, broker=Container.broker, run_system_task=background.provided.begin
     )
     publishing_threads = _threads("publishing", 2)  # see `PublishPipeline`
-    dispatcher = providers.ThreadSafeSingleton(
-        Dispatcher,
-        claims=Container.claims,
-        publisher=publisher,
-        executor=publishing_threads,
-        node=Container.node,
-        refresh=Container.settings.provided.refresh,
-        metrics=Container.counting,
-        tracing=Container.tracing,
+    dispatcher = _once(
+        Dispatcher, publisher=publisher, executor=publishing_threads, refresh=_SETTINGS.refresh
     )
-    reconciler = providers.ThreadSafeSingleton(
-        Reconciler,
-        claims=Container.claims,
-        attempts=Container.attempts,
-        publisher=publisher,
-        policies=Container.policies,
-        random_fraction=Container.random_fraction,
-        lease=Container.settings.provided.lease,
-        metrics=Container.counting,
-    )
-    replayer = providers.ThreadSafeSingleton(
-        Replayer,
-        replays=Container.replay_store,
-        publisher=publisher,
-        node=Container.node,
-        policy=Container.settings.provided.policy,
-        random_fraction=Container.random_fraction,
-        now=Container.ledger_time.provided.now,
+    reconciler = _once(Reconciler, publisher=publisher)
+    replayer = _once(
+        Replayer, replays=Container.replay_store, publisher=publisher, policy=_SETTINGS.policy
     )
     #: The caller adds `role`, `queues`, and what is known of its tasks.
-    heartbeat = providers.Factory(
+    heartbeat = _each(
         Heartbeat,
-        nodes=Container.nodes,
-        clock=Container.ledger_clock,
         name=Container.node,
         host=Container.ourselves.provided.host,
         version=providers.Callable(this_version),
     )
     # Made per event loop: the caller adds `stop`, `broker`, `keeper`, `read`, `places`.
-    lease_keeper = providers.Factory(
-        LeaseKeeper,
-        attempts=Container.attempts,
-        clock=Container.ledger_clock,
-        node=Container.node,
-        lease=Container.settings.provided.lease,
-        metrics=Container.counting,
-    )
-    output_keeper = providers.Factory(
-        OutputKeeper, attempts=Container.attempts, clock=Container.ledger_clock, node=Container.node
-    )
-    worker_ledger = providers.Factory(
-        WorkerLedger,
-        node=Container.node,
-        attempts=Container.attempts,
-        claims=Container.claims,
-        clock=Container.ledger_clock,
-        lease=Container.settings.provided.lease,
-        executor=ledger_threads,
-        locking_executor=waiting_threads,
-    )
-    worker = providers.Factory(
+    lease_keeper = _each(LeaseKeeper)
+    output_keeper = _each(OutputKeeper)
+    worker_ledger = _each(WorkerLedger, executor=ledger_threads, locking_executor=waiting_threads)
+    worker = _each(
         DeliveryHandler,
         ledger=worker_ledger,
         runner=runner,
-        catalog=Container.catalog,
-        policies=Container.policies,
-        random_fraction=Container.random_fraction,
         uuid=Container.uuid4,
-        retry_delay=Container.settings.provided.retry_delay,
-        signer=Container.signer,
+        retry_delay=_SETTINGS.retry_delay,
         redeliveries=providers.ThreadSafeSingleton(
             SqlRedeliveryStore, Container.engine, Container.clock
         ),
         attempts_of=Container.records.provided.attempts,
-        grace=Container.settings.provided.shutdown_grace,
+        grace=_SETTINGS.shutdown_grace,
         us=providers.Callable(this_holder, Container.ourselves),
         lives=providers.Object(is_alive),
-        crash_policy=Container.settings.provided.crash_policy,
-        accepts_foreign=Container.settings.provided.accepts_foreign,
-        in_memory=Container.settings.provided.in_memory,
-        foreign_queues=Container.settings.provided.foreign_queues,
-        metrics=Container.counting,
-        tracing=Container.tracing,
     )
-    monitor = providers.Factory(
-        FailedMonitor,
-        ledger=worker_ledger,
-        records=Container.records,
-        signer=Container.signer,
-        accepts_foreign=Container.settings.provided.accepts_foreign,
-    )
+    monitor = _each(FailedMonitor, ledger=worker_ledger)
     #: Of each thread that judges one.
-    ledger_judge = providers.Factory(
-        LedgerJudge,
-        alerts=Container.alerts,
-        nodes=Container.nodes,
-        policy=Container.settings.provided.alert_policy,
-        now=Container.ledger_time.provided.now,
-    )
-    announcers = providers.Factory(
+    ledger_judge = _each(LedgerJudge, alerts=Container.alerts, policy=_SETTINGS.alert_policy)
+    announcers = _each(
         Announcer,
         store=Container.events,
-        alerts=providers.Factory(
-            AlertWatch,
-            alerts=Container.alerts,
-            events=Container.events,
-            judge=ledger_judge,
-            now=Container.ledger_time.provided.now,
+        alerts=_each(
+            AlertWatch, alerts=Container.alerts, events=Container.events, judge=ledger_judge
         ),
-        clock=Container.ledger_clock,
     )
     announcer = providers.ThreadSafeSingleton(announcers, subscribers=Container.subscribers)
     #: That of an app beside a jobs file.
@@ -191,33 +143,18 @@ class WorkingContainer(Container):
         announcers, subscribers=Container.more_subscribers
     )
     events_thread = _threads("events", 1)
-    outbox_relay = providers.Factory(
+    outbox_relay = _each(
         OutboxRelay,
         store=Container.events,
         notifier=Container.notifier,
         subscribers=Container.subscribers,
-        clock=Container.ledger_clock,
-        node=Container.node,
         executor=events_thread,
-        has_mail=providers.Callable(bool, Container.settings.provided.mail_server),
+        has_mail=providers.Callable(bool, _SETTINGS.mail_server),
     )
     #: The caller adds `names`.
-    standalone = providers.Factory(
-        StandaloneKeeper,
-        schedules=Container.schedules,
-        records=Container.records,
-        node=Container.node,
-        now=Container.ledger_time.provided.now,
-    )
+    standalone = _each(StandaloneKeeper)
     #: The caller adds `serve` and `leave`.
-    standalone_finder = providers.Factory(
-        StandaloneFinder,
-        schedules=Container.schedules,
-        records=Container.records,
-        node=Container.node,
-        catalog=Container.catalog,
-        now=Container.ledger_time.provided.now,
-    )
+    standalone_finder = _each(StandaloneFinder)
 
 
 def announcers_of(container: WorkingContainer) -> Sequence[Announcer]:
