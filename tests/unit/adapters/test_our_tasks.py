@@ -14,12 +14,12 @@ from cronhare.adapters.notify.reminders import ReminderRunner
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.events.outbox import OutboxRow, RunEnd
 from cronhare.domain.events.targets import ByEmail, Subscribers, Subscriptions, Target
-from cronhare.domain.retries.outcome import Ending, ErrorClass
+from cronhare.domain.retries.outcome import Ending, ErrorClass, TaskError
 from cronhare.domain.schedules.http_call import HttpCall
 from cronhare.domain.schedules.reminder import LONGEST_SUBJECT, Reminder
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.events import MailContent, NotDelivered
-from cronhare.ports.runner import Invocation, StopReason
+from cronhare.ports.runner import AttemptResult, Invocation, StopReason
 from cronhare.ports.system import HttpAnswer, HttpFailed, HttpRefused, HttpRequest
 
 EIGHT = datetime(2025, 12, 12, 8, tzinfo=UTC)
@@ -63,6 +63,11 @@ def invocation(params: object = None, **call: Any) -> Invocation:  # noqa: ANN40
     )
 
 
+def error_of(ran: AttemptResult) -> TaskError:
+    assert ran.outcome.error is not None
+    return ran.outcome.error
+
+
 async def test_params_are_posted_as_json_with_what_tells_the_run_from_others() -> None:
     http = Http(HttpAnswer(status=202, body=b"accepted"))
     runner = HttpTaskRunner(http, {"TOKEN": "Bearer x\n"})
@@ -102,13 +107,11 @@ async def test_params_are_posted_as_json_with_what_tells_the_run_from_others() -
 async def test_what_is_no_success_is_a_failure_with_its_class(
     answer: HttpAnswer | Exception, error_class: ErrorClass, said: str
 ) -> None:
-    outcome = (await HttpTaskRunner(Http(answer), {}).run(invocation())).outcome
+    ran = await HttpTaskRunner(Http(answer), {}).run(invocation())
 
-    assert outcome.ending is Ending.FAILED
-    assert outcome.error is not None
-    assert outcome.error.error_class is error_class
-    assert said in outcome.error.message
-    assert "SECRET" not in outcome.error.message
+    assert (ran.outcome.ending, error_of(ran).error_class) == (Ending.FAILED, error_class)
+    assert said in error_of(ran).message
+    assert "SECRET" not in error_of(ran).message
 
 
 async def test_a_file_may_count_other_statuses_as_success() -> None:
@@ -118,8 +121,7 @@ async def test_a_file_may_count_other_statuses_as_success() -> None:
     found = await HttpTaskRunner(Http(HttpAnswer(status=200)), {}).run(called)
 
     assert gone.outcome.ending is Ending.SUCCEEDED
-    assert found.outcome.error is not None
-    assert found.outcome.error.code == "HTTP200"
+    assert error_of(found).code == "HTTP200"
 
 
 @pytest.mark.parametrize(
@@ -135,9 +137,8 @@ async def test_a_retry_after_is_passed_on(
 ) -> None:
     answer = HttpAnswer(status=503, headers={"retry-after": retry_after})
 
-    error = (await HttpTaskRunner(Http(answer), {}).run(invocation())).outcome.error
+    error = error_of(await HttpTaskRunner(Http(answer), {}).run(invocation()))
 
-    assert error is not None
     assert (error.retry_after, error.retry_at) == expected
 
 
@@ -146,8 +147,7 @@ async def test_a_variable_that_is_not_set_fails_the_task_and_asks_nobody() -> No
 
     ran = await HttpTaskRunner(http, {}).run(invocation(headers_env={"X-Token": "TOKEN"}))
 
-    assert ran.outcome.error is not None
-    assert "environment has no TOKEN, for X-Token" in ran.outcome.error.message
+    assert "environment has no TOKEN, for X-Token" in error_of(ran).message
     assert http.asked == []
 
 
@@ -291,8 +291,7 @@ async def test_hostile_params_fail_for_good_and_tell_nobody(params: object) -> N
     ran = await reminders.run(remembering(params))
     await reminders.run(remembering(id_=8))  # an innocent neighbour
 
-    assert ran.outcome.error is not None
-    assert ran.outcome.error.error_class is ErrorClass.PERMANENT
+    assert error_of(ran).error_class is ErrorClass.PERMANENT
     assert {event.execution_id for _, event, _ in notifier.told} == {8}
 
 
@@ -303,8 +302,7 @@ async def test_a_retry_tells_those_that_were_not_told() -> None:
     first = await reminders.run(remembering())
     second = await reminders.run(remembering(attempt=2))
 
-    error = first.outcome.error
-    assert error is not None
+    error = error_of(first)
     assert (error.message, error.error_class) == ("ops was not told: busy", ErrorClass.TRANSIENT)
     assert error.retry_after == timedelta(seconds=9)
     assert (first.stdout.head, first.stderr.head) == ("ann: told\n", "ops: busy\n")
@@ -315,8 +313,7 @@ async def test_a_retry_tells_those_that_were_not_told() -> None:
 async def test_a_target_that_a_reload_took_away_fails_for_good() -> None:
     ran = await reminding(Notifier()).run(remembering(targets=("ann", "gone")))
 
-    assert ran.outcome.error is not None
-    assert "has no notify.gone" in ran.outcome.error.message
+    assert "has no notify.gone" in error_of(ran).message
 
 
 async def test_targets_that_do_not_answer_are_given_up_at_the_timeout() -> None:
@@ -325,8 +322,7 @@ async def test_targets_that_do_not_answer_are_given_up_at_the_timeout() -> None:
 
     ran = await reminding(Notifier(silent=("ops",))).run(attrs.evolve(brief, task=task))
 
-    assert ran.outcome.error is not None
-    assert ran.outcome.error.error_class is ErrorClass.TRANSIENT
+    assert error_of(ran).error_class is ErrorClass.TRANSIENT
 
 
 async def test_what_all_refuse_for_good_is_not_tried_again() -> None:
@@ -334,5 +330,4 @@ async def test_what_all_refuse_for_good_is_not_tried_again() -> None:
 
     ran = await reminding(Notifier({"ann": [refusal], "ops": [refusal]})).run(remembering())
 
-    assert ran.outcome.error is not None
-    assert ran.outcome.error.error_class is ErrorClass.PERMANENT
+    assert error_of(ran).error_class is ErrorClass.PERMANENT
