@@ -1,23 +1,30 @@
-"""SIGHUP and SIGUSR1, to real processes: what goes on, what changes, and what is told."""
+"""Signals to real processes: what goes on, what changes, what is told, and what ends at last."""
 
 import fcntl
+import json
 import os
 import pty
 import re
 import signal
+import sqlite3
 import subprocess
 import termios
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from cronhare.domain.execution import State
+from tests.faults.arena import Arena
+from tests.integration.invocations import alive
 from tests.integration.shell import PROGRAM, Shell, clean_environment
 from tests.integration.test_up import Starter, Up, start
 from tests.production.plant import PATIENCE, Plant, Process, plant
-from tests.services.finding import wait_until
+from tests.services.finding import missing, wait_until
+from tests.services.lives import Private
 from tests.services.mariadb import Server as Mariadb
 from tests.services.rabbitmq import Server as RabbitMQ
 
@@ -232,3 +239,140 @@ def test_scheduler_and_worker_reload_and_tell_while_a_task_runs(house: Plant) ->
     [execution] = house.arena.executions()
     assert (execution.state, execution.attempt, execution.deaths) == (State.SUCCEEDED, 1, 0)
     house.stop()
+
+
+#: What is promised, in seconds. The processes are quicker: a busy machine is no fault of theirs.
+PROMISED = 60.0
+
+#: It stops the warden, and hears no TERM.
+STUBBORN_JOBS = """
+[tasks.stubborn]
+id = 1
+command = ["/bin/sh", "stubborn"]
+
+[schedules.stubborn]
+task = "stubborn"
+schedule = "0 0 1 1 *"
+"""
+STUBBORN = """
+trap '' TERM
+kill -STOP $PPID
+echo $$ $PPID >ready.new
+mv ready.new ready
+while :; do sleep 0.1; done
+"""
+
+#: The last word of a process that is ended by force.
+FORCED = re.compile(
+    r"Ended without waiting any longer for \S.*; still there: \S.*\. What was not written down"
+)
+
+SETTINGS = {"CRON_SHUTDOWN_GRACE_SECONDS": "1"}
+
+
+@pytest.fixture
+def stubborn_house(rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path) -> Iterator[Plant]:
+    (tmp_path / "stubborn").write_text(STUBBORN)
+    with plant(tmp_path, rabbitmq, mariadb, STUBBORN_JOBS, **SETTINGS) as built:
+        yield built
+
+
+@pytest.fixture
+def servers(rabbitmq: RabbitMQ, mariadb: Mariadb) -> dict[str, Private]:
+    found: dict[str, Private] = {}
+    for name, server in (("broker", rabbitmq), ("database", mariadb)):
+        if not isinstance(server, Private):
+            missing(f"a private {name}", "stop using one of the environment")
+        found[name] = server
+    return found
+
+
+def run_the_stubborn(arena: Arena) -> list[int]:
+    arena.ask_for_runs(of=["stubborn"])
+    ready = arena.folder / "ready"
+    wait_until(ready.exists, seconds=60, what="the task")
+    return [int(each) for each in ready.read_text().split()]
+
+
+def end_all(
+    processes: Sequence["subprocess.Popen[bytes]"], *, signals: int, frozen: Iterable[Private] = ()
+) -> float:
+    """Ask for the end of processes, and tell how many seconds the last of them took."""
+    with ExitStack() as stack:
+        for server in frozen:
+            stack.enter_context(server.frozen())
+        began = time.monotonic()
+        for _ in range(signals):
+            for process in processes:
+                if process.poll() is None:
+                    process.send_signal(signal.SIGTERM)
+            time.sleep(0.5)
+        for process in processes:
+            process.wait(max(2 * PROMISED - (time.monotonic() - began), 1))
+    return time.monotonic() - began
+
+
+def ended_in_order(arena: Arena, processes: Sequence["subprocess.Popen[bytes]"]) -> bool:
+    """Whether each ended by itself, or by force with status 3 and a word on what was left."""
+    lines = [json.loads(line) for line in arena.said().splitlines() if line.startswith("{")]
+    last_words = [line["message"] for line in lines if line.get("action") == "shutdown.forced"]
+    statuses = [process.returncode for process in processes]
+    assert set(statuses) <= {0, 3}, arena.said()[-3000:]
+    assert len(last_words) == statuses.count(3), arena.said()[-3000:]
+    return all(map(FORCED.match, last_words))
+
+
+@pytest.mark.long  # as those below, by `make faults`
+@pytest.mark.parametrize(
+    ("frozen", "signals"), [((), 2), (("database",), 2), (("database", "broker"), 1)]
+)
+def test_scheduler_and_worker_end(
+    stubborn_house: Plant, servers: dict[str, Private], frozen: Sequence[str], signals: int
+) -> None:
+    stubborn_house.start("scheduler")
+    stubborn_house.start_worker()
+    stubborn_house.wait_until_all_work(workers=1)
+    task, warden = run_the_stubborn(stubborn_house.arena)
+
+    took = end_all(
+        stubborn_house.processes, signals=signals, frozen=[servers[name] for name in frozen]
+    )
+
+    assert took < PROMISED
+    assert ended_in_order(stubborn_house.arena, stubborn_house.processes)
+    assert not alive(task)
+    assert not alive(warden)
+
+
+@pytest.mark.long
+def test_a_worker_ends_that_never_found_its_servers(
+    stubborn_house: Plant, servers: dict[str, Private]
+) -> None:
+    with servers["broker"].frozen():
+        worker = stubborn_house.start_worker()
+        asks = partial(stubborn_house.lines, "broker.unavailable")
+        wait_until(lambda: bool(asks()), seconds=PROMISED, what="the first complaint")
+
+        took = end_all([worker], signals=1)
+
+    assert took < PROMISED
+    assert ended_in_order(stubborn_house.arena, [worker])
+
+
+@pytest.mark.long
+def test_a_task_that_cannot_be_written_down_ends_with_up(tmp_path: Path) -> None:
+    """Another program holds SQLite's lock, and does not let go."""
+    arena = Arena(tmp_path, 0, **SETTINGS)
+    (tmp_path / "stubborn").write_text(STUBBORN)
+    (tmp_path / "jobs.toml").write_text(STUBBORN_JOBS)
+    arena.apply()
+    with arena.start() as up, closing(sqlite3.connect(tmp_path / "ledger.sqlite3")) as other:
+        task, warden = run_the_stubborn(arena)
+        other.execute("BEGIN EXCLUSIVE")
+
+        took = end_all([up], signals=2)
+
+    assert took < PROMISED
+    assert ended_in_order(arena, [up])
+    assert not alive(task)
+    assert not alive(warden)
