@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Final
 
@@ -87,6 +87,7 @@ class OpenTelemetryTracing:
         self._tracer = provider.get_tracer("cronhare", version("cronhare"))
         self._propagator = TraceContextTextMapPropagator()
 
+    @contextmanager
     def span(
         self,
         name: str,
@@ -94,12 +95,6 @@ class OpenTelemetryTracing:
         parent: object = None,
         kind: SpanKind = SpanKind.INTERNAL,
         **facts: str | float,
-    ) -> AbstractContextManager[Span]:
-        return self._open(name, parent, kind, facts)
-
-    @contextmanager
-    def _open(
-        self, name: str, parent: object, kind: SpanKind, facts: dict[str, str | float]
     ) -> Iterator[Span]:
         context = None
         if isinstance(parent, str):  # anybody may have written the header

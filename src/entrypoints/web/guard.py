@@ -73,7 +73,7 @@ class Guard:
             return
         answer = _Answer(receive, send)
         try:
-            await self._answer(scope, answer)
+            await (await self._admitted(scope))(scope, answer.receive, answer.send)
         except ClientDisconnect:
             pass  # nobody is there any more to be answered
         except Exception:
@@ -83,9 +83,6 @@ class Guard:
                 raise
         finally:
             _log(scope, answer)
-
-    async def _answer(self, scope: Scope, answer: "_Answer") -> None:
-        await (await self._admitted(scope))(scope, answer.receive, answer.send)
 
     async def _admitted(self, scope: Scope) -> ASGIApp:
         """Give the application, or what refuses: people on the page are sent to sign in."""

@@ -13,7 +13,6 @@ from typing import Final
 import anyio._backends._asyncio  # noqa: F401 - anyio would import it with the first request
 import h11
 import uvicorn
-from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from cronhare.adapters.addresses import ListenAddress
@@ -113,27 +112,6 @@ def bind(address: ListenAddress) -> socket.socket:
     return bound
 
 
-def make_server(app: ASGIApp, *, seconds: int = ENDING) -> Server:
-    """Make a server of an application; requests under way have so many *seconds* at its end."""
-    config = uvicorn.Config(
-        app,
-        http=BoundedProtocol,
-        ws="none",
-        lifespan="off",
-        interface="asgi3",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        h11_max_incomplete_event_size=LARGEST_HEAD,
-        limit_concurrency=MOST_CONNECTIONS,
-        backlog=MOST_CONNECTIONS,  # so many are accepted at once, before one is counted
-        timeout_keep_alive=AT_REST,
-        timeout_graceful_shutdown=seconds,
-    )
-    return Server(config)
-
-
 async def run(container: Container, shutdown: Shutdown, bound: socket.socket) -> None:
     vitals = container.vitals()
     vitals.proofs.need("ledger", partial(answers, container.claims()))
@@ -156,7 +134,23 @@ async def serve(
     *on_end* is told what is waited for then.
     """
     executor = ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="web")
-    server = make_server(make_application(container, executor, requested), seconds=seconds)
+    config = uvicorn.Config(
+        make_application(container, executor, requested),
+        http=BoundedProtocol,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        h11_max_incomplete_event_size=LARGEST_HEAD,
+        limit_concurrency=MOST_CONNECTIONS,
+        backlog=MOST_CONNECTIONS,  # so many are accepted at once, before one is counted
+        timeout_keep_alive=AT_REST,
+        timeout_graceful_shutdown=seconds,
+    )
+    server = Server(config)
     serving = asyncio.create_task(server.serve(sockets=[bound]))
     ending = asyncio.create_task(requested.wait())
     host, port = bound.getsockname()[:2]

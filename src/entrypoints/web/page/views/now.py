@@ -13,8 +13,8 @@ from cronhare.domain.nodes import NodeState
 from cronhare.domain.reading import REQUIRED
 from cronhare.ports.events import AlertFilter
 
-from ...api.facts import WhichAlerts, WhichChanges
-from ...operations import Call, Reply, Resource, last_id
+from ...api.facts import Facts, WhichAlerts, WhichChanges
+from ...operations import Call, Reply, Resource
 from ...reading import Named
 from ..pages import Context, Done, acts, shows
 from ..pictures import minutes_chart
@@ -136,15 +136,9 @@ class Audit(Resource):
 
     @shows("/ui/audit", "audit.html")
     def list_changes(self, query: WhichChanges) -> Reply[Context]:
-        found = self._container.audit().entries(
-            since=query.since,
-            actor=query.actor,
-            target=query.target,
-            before=query.after,
-            limit=query.limit,
-        )
-        shown = [(each, differences(each.before, each.after)) for each in found]
-        return Reply({"found": shown}, after=last_id(found, limit=query.limit))
+        reply = Facts(self._asker).list_audit(query)
+        shown = [(each, differences(each.before, each.after)) for each in reply.value]
+        return Reply({"found": shown}, after=reply.after)
 
 
 @attrs.frozen(kw_only=True)

@@ -1,10 +1,10 @@
 """Creating and editing a schedule, with a preview of its next runs; two edits are merged."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 from uuid import uuid4
 
 import attrs
@@ -64,9 +64,6 @@ _TYPED: Final = ("name", *_TIMES, *_WHO, "stay_alive")
 #: Letters of a field that are looked at for a preview.
 _MOST_TYPED: Final = 500
 
-#: Notes what is probably not meant in who is to run a draft: see `DraftNotes.of`.
-OnDraft: TypeAlias = Callable[[ScheduleDraft], Sequence[str]]
-
 
 def _texts(name: str, fields: Iterable[str]) -> Any:  # noqa: ANN401 - a class that no type names
     members = {each: attrs.field(type=str, default="") for each in fields}
@@ -92,18 +89,6 @@ class Preview:
     notes: Sequence[str] = ()
     is_empty: bool = False
     stays_alive: bool = False
-
-
-def preview_of(
-    name: str, values: Mapping[str, str], *, now: datetime, notes_on: OnDraft
-) -> Preview:
-    found = _times_of(name, values, now)
-    notes = [*found.notes]
-    for field in (field for field in _WHO if values[field]):
-        # Each by itself: the other one may be half typed.
-        draft, faults = _read(name, values, (field, "stay_alive"))
-        notes += () if faults else notes_on(draft)
-    return attrs.evolve(found, notes=notes)
 
 
 def _times_of(name: str, values: Mapping[str, str], now: datetime) -> Preview:
@@ -222,8 +207,13 @@ class ScheduleForms(Resource):
         return Reply({**reply.value, **told}, HTTPStatus.PRECONDITION_FAILED)
 
     def _preview(self, name: str, values: Mapping[str, str], call: Call) -> Preview:
-        notes_on = self._container.draft_notes().of
-        return preview_of(name, values, now=call.now, notes_on=notes_on)
+        found = _times_of(name, values, call.now)
+        notes = [*found.notes]
+        for field in (field for field in _WHO if values[field]):
+            # Each by itself: the other one may be half typed.
+            draft, faults = _read(name, values, (field, "stay_alive"))
+            notes += () if faults else self._container.draft_notes().of(draft)
+        return attrs.evolve(found, notes=notes)
 
     def _form(
         self,
