@@ -211,14 +211,14 @@ class _Carrier:
             except ValueError as error:
                 self._tell(crontab, entry, Verdict.LEFT_OUT, (str(error),))
                 return
-        user = self.host.other(entry.user or crontab.owner)
+        user, home = self.host.other(entry.user or crontab.owner), here.env.get("HOME", "")
         dormant = tuple(why_dormant(crontab, user, self.host))
         changes = (*dormant, *list_changes(entry, user, self.host))
         job = Job(
             name=make_unique(_allowed(_name(crontab, entry)), self.names),
             command=as_argv(entry.command, entry.stdin, here.shell),
             env=here.env,
-            cwd=_absolute(here.env.get("HOME")) or self.host.home_of(user),
+            cwd=home if home.startswith("/") else self.host.home_of(user),
             user=user if user is not None and re.fullmatch(USER_NAME, user) else None,
             timeout=self.host.timeout,
             when=None if entry.when == "@reboot" else entry.when,
@@ -270,10 +270,6 @@ def _name(crontab: Crontab, entry: Entry) -> str:
     return program if says_nothing or program.startswith(file) else clean_name(f"{file}-{program}")
 
 
-def _absolute(path: str | None) -> str | None:
-    return path if path and path.startswith("/") else None
-
-
 def why_dormant(crontab: Crontab, user: str | None, host: Host) -> Iterator[str]:
     """Tell why an entry is carried disabled: what cron would not do, an import must not begin.
 
@@ -317,7 +313,13 @@ def list_notes(jobs: list[Job], host: Host, *, lacks_mailto: bool) -> tuple[str,
     at_boot = any(job.when is None for job in jobs)
     in_utc = any(job.when is not None and job.timezone is None for job in jobs)
     ours = f"jobs without a user run as the worker's, which is taken to be {host.run_as}"
-    beyond_units = any(_is_beyond_units(job, host) for job in jobs)
+    beyond_units = any(
+        host.run_as != UNITS_USER
+        or job.user is not None
+        or is_unseen(job.cwd or "/")
+        or any(map(names_unseen, job.command))
+        for job in jobs
+    )
     notes = {
         f"{ours} (otherwise: --run-as)": any(job.user is None for job in jobs),
         _UNITS: beyond_units,
@@ -336,9 +338,3 @@ def list_notes(jobs: list[Job], host: Host, *, lacks_mailto: bool) -> tuple[str,
         f"a run is ended after {host.timeout}; cron lets it go on": host.timeout is not None,
     }
     return tuple(note for note, holds in notes.items() if holds)
-
-
-def _is_beyond_units(job: Job, host: Host) -> bool:
-    if job.user is not None or host.run_as != UNITS_USER:
-        return True
-    return is_unseen(job.cwd or "/") or any(map(names_unseen, job.command))

@@ -288,14 +288,10 @@ def split_command(text: str) -> tuple[str, str | None]:
         command.append(text[end : found.start()])
         end = found.end()
         if found[2]:
-            return "".join(command), _input(text[end:])
+            lines = _IN_INPUT.sub(lambda found: "\n" if found[0] == "%" else "%", text[end:])
+            return "".join(command), lines if lines[-1:] in {"", "\n"} else f"{lines}\n"
         command.append(found[1] if found[1] in {"%", "\\"} else found[0])
     return "".join(command) + text[end:], None
-
-
-def _input(text: str) -> str:
-    lines = _IN_INPUT.sub(lambda found: "\n" if found[0] == "%" else "%", text)
-    return lines if not lines or lines.endswith("\n") else lines + "\n"
 
 
 def as_argv(command: str, stdin: str | None, shell: str) -> tuple[str, ...]:

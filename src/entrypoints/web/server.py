@@ -162,10 +162,6 @@ async def serve(
     server.should_exit = True
     on_end("requests under way")
     # It gives up what takes longer; the rest is for its own steps.
-    await wait_at_most(2 * seconds, "requests under way", _ended(serving))
+    await wait_at_most(2 * seconds, "requests under way", serving)
     ending.cancel()
     executor.shutdown(wait=False, cancel_futures=True)
-
-
-async def _ended(serving: "asyncio.Task[None]") -> None:
-    await serving
