@@ -60,7 +60,6 @@ def each(place: str, *arguments: Any, **options: Any) -> providers.Factory[Any]:
 
 
 def preload(parts: Iterable[providers.Provider[Any]]) -> None:
-    """Import what these parts, and all behind them, are made of, as the settings choose."""
     waiting, seen = list[Any](parts), set[Any]()
     while waiting:
         part = waiting.pop()

@@ -219,7 +219,6 @@ def write_in_batches() -> None:
 
 
 def sign_as(node: str) -> None:
-    """Name the node from now on in lines about an execution, and in every line of JSON."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler.formatter, _Formatter):
             handler.formatter.node = node

@@ -120,7 +120,6 @@ class _Handler(MetricsHandler):
 
 
 def make_registry(vitals: Vitals, measure: Callable[[], Measured]) -> CollectorRegistry:
-    """Give what a process is asked for, and what the ledger counts; counters join by themselves."""
     registry = CollectorRegistry(auto_describe=False)
     ProcessCollector(registry=registry)
     release = version("cronhare")

@@ -31,7 +31,6 @@ class Turn:
         monotonic: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """*name* is the loop's; both clocks give seconds."""
         self.name = name
         self.began_at: float | None = None
         self._monotonic = monotonic
@@ -102,7 +101,6 @@ class Proofs:
         self._stopping = stopping
 
     def round(self) -> float:
-        """Look at each server once; answers how many seconds to rest."""
         self._looked_at = self._monotonic()
         for server in list(self._looks):
             with suppress(LedgerUnavailable, BrokerUnavailable):
@@ -110,7 +108,6 @@ class Proofs:
         return LOOK_AGAIN if self.faults() else LOOK_EVERY
 
     def look(self, server: str) -> bool:
-        """Tell whether *server* serves us now; it may raise that it is away."""
         if is_proven := self._looks[server]():
             self._proven_at[server] = self._monotonic()
         return is_proven

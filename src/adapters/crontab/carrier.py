@@ -123,7 +123,6 @@ Judged: TypeAlias = tuple[Surroundings, Verdict, str | None]
 
 
 def apply_setting(setting: Setting, before: Surroundings) -> Judged:
-    """Take a setting over into the surroundings of the entries below it, or say why not."""
     name, value = setting.name, setting.value
     if name == "CRON_TZ":
         return _timezone(value, before)

@@ -31,7 +31,6 @@ class Crontab:
 
     @property
     def owner(self) -> str | None:
-        """The user that a file of cron's spool is named after."""
         path = PurePosixPath(self.name)
         spooled = self.kind is CrontabKind.USER and "/spool/cron" in str(path.parent)
         return path.name if spooled else None
@@ -254,7 +253,6 @@ def _entry(text: str, number: int, kind: CrontabKind) -> Entry | Unreadable:
 
 
 def is_entry(text: str, kind: CrontabKind) -> bool:
-    """Tell whether a comment would be an entry without its `#`."""
     line = _entry(text, 0, kind)
     try:
         return isinstance(line, Entry) and (line.when == "@reboot" or bool(parse_usable(line.when)))

@@ -34,7 +34,6 @@ class HttpClient:
     """
 
     def __init__(self, hosts: AllowedHosts, *, agent: str, look_up: LookUp = look_up) -> None:
-        """*agent* is what servers are told of us."""
         self._hosts = hosts
         self._agent = agent
         self._look_up = look_up

@@ -290,7 +290,6 @@ class CalendarTable:
 def read_calendar_table(
     name: str, table: CalendarTable, folder: Path, *, today: date, faults: list[Fault]
 ) -> CalendarDraft:
-    """Make a calendar; *folder* is that of the jobs file, *today* the day of the reading."""
     windows: tuple[NamedText, ...] = table.days or ()
     if table.file is not None:
         path = folder / table.file

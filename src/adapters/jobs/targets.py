@@ -114,7 +114,6 @@ class Subscribers:
         task: Task | None,
         faults: list[Fault],
     ) -> None:
-        """Read what a schedule says; without a task none hands the defaults on to it."""
         user = None if task is None else task.user
         own = self._settings_of(f"schedules.{name}", table, user, faults)
         own = _over(own, self.usual) if task is None else own
@@ -361,7 +360,6 @@ def _means(table: NotifyTable, folder: Path, faults: list[Fault]) -> Means:
 def _elsewhere(
     table: NotifyTable, folder: Path, what: str, read: Callable[[str], T], faults: list[Fault]
 ) -> tuple[T | None, str | None]:
-    """Read what stands in a variable or a file that the table names; or say what is lacking."""
     file, variable = getattr(table, f"{what}_file"), getattr(table, f"{what}_env")
     field = f"{what}_file" if variable is None else f"{what}_env"
     try:

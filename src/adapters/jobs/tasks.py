@@ -239,7 +239,6 @@ class TaskTable(DefaultsTable):
 def read_task(
     name: str, table: TaskTable, policies: Policies, source: str, faults: list[Fault]
 ) -> Task:
-    """Make a task; its working directory is the file's folder, or relative to it."""
     tried = {fault.field for fault in faults}
     policy = policies.read(table, policies.of_class(table.class_, faults), faults)
     kind = table.type or (TaskType.WORKER if table.remind is None else TaskType.REMINDER).value

@@ -152,7 +152,6 @@ def _schedule(draft: ScheduleDraft) -> str:
 
 
 def said_of(draft: ScheduleDraft) -> Fields:
-    """Give the fields of a jobs file that say what a draft has besides its defaults."""
     fields: Fields = {}
     for field in attrs.fields(ScheduleDraft):
         value = getattr(draft, field.name)

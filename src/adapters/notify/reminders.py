@@ -27,7 +27,6 @@ class ReminderRunner(CoroutineRunner):
     """
 
     def __init__(self, notifier: NotifierPort, subscribers: Subscribers) -> None:
-        """*subscribers* knows the targets by their names."""
         super().__init__()
         self._notifier = notifier
         self._subscribers = subscribers

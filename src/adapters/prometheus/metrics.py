@@ -76,7 +76,6 @@ class PrometheusMetrics:
     """Satisfies `MetricsPort`. Nothing is counted twice for one event, and nothing is forgotten."""
 
     def __init__(self, registry: CollectorRegistry, *, now: Callable[[], datetime]) -> None:
-        """*now* is the ledger's time as this node keeps it."""
         # Each would have a series more, which nobody reads.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._now = now
@@ -224,7 +223,6 @@ class LedgerMeasuring:
         is_wanted: Callable[[], bool],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """*measure* counts; *is_wanted* tells whether to ask the ledger now."""
         self._measure = measure
         self._is_wanted = is_wanted
         self._monotonic = monotonic

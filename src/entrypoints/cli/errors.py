@@ -81,14 +81,12 @@ def calendar_refusal(faults: "Sequence[Fault]") -> Refusal:
 
 
 def file_refusal(error: OSError, path: Path, state: str) -> Refusal:
-    """Say that a file cannot be read, and where it was looked for if it is not there."""
     if isinstance(error, FileNotFoundError):
         state = f"{state} It was looked for at {path.absolute()}."
     return Refusal(f"{path}: {error.strerror or error}", advice=state)
 
 
 def write_new(path: Path, text: str, *, if_there: str) -> None:
-    """Write a new file; one that is there is not replaced, and *if_there* is said."""
     state = "Nothing was written."
     try:
         with path.open("x", encoding="utf-8") as file:
@@ -100,7 +98,6 @@ def write_new(path: Path, text: str, *, if_there: str) -> None:
 
 
 def report(error: BaseException) -> int:
-    """Print an error on standard error and give the exit status that belongs to it."""
     match error:
         case OutputLost(cause=OSError(errno=errno.EPIPE)):
             return NO_READER

@@ -82,7 +82,6 @@ MOST_LINES: Final = 10_000
 
 
 def one_of(what: str, completes: Completes, *, metavar: str | None = None) -> Any:  # noqa: ANN401 - typer's
-    """Make the argument, or arguments, that name something of the ledger."""
     return typer.Argument(metavar=metavar, help=what, show_default=False, autocompletion=completes)
 
 
@@ -169,7 +168,6 @@ class Asked:
         return {name: value for name, value in self.values.items() if value is not None}
 
     def filter(self, of: Callable[..., M], /, *, now: datetime, **more: Any) -> M:  # noqa: ANN401 - its fields
-        """Make a filter of its fields, some of which the command adds."""
         asked, faults = self.given | more, list[str]()
         if "kind" in asked:
             asked["kind"] = State(asked["kind"])
@@ -204,7 +202,6 @@ def said_by_option(error: Invalid) -> list[str]:
 
 @contextmanager
 def told_by_option(what: str) -> Iterator[None]:
-    """Refuse *what* is invalid, by the options that it was made of."""
     try:
         yield
     except Invalid as error:

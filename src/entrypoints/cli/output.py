@@ -87,7 +87,6 @@ class Styled:
         return self.text
 
     def drawn(self, line: str | None = None) -> str:
-        """Write it in its colour, or a *line* that it was shortened or folded to."""
         line = self.text if line is None else line
         return in_colour(line[: self._coloured], self._colour) + line[self._coloured :]
 
@@ -252,7 +251,6 @@ def _folded(text: str, width: int) -> list[str]:
 
 
 def shortened_to(text: str, width: int) -> str:
-    """Cut a text off so that it takes *width* cells at most, and show that by its last one."""
     if _width(text) <= width:
         return text
     from rich.cells import set_cell_size  # noqa: PLC0415 - for narrow windows
@@ -275,7 +273,6 @@ _STATE: Final = 12
 def change_line(
     number: int, at: datetime, stands: str, *, attempt: int | None, schedule: str
 ) -> str:
-    """Write one line of `--watch`, which is cut off at the window's width."""
     said = "" if attempt is None else f"#{attempt}"
     before, state = f"{number:>8}  {moment(at)}  ", Styled(stands)
     after = printable(f"{'':{_STATE - len(stands)}}{said:<4} {schedule}")
@@ -293,7 +290,6 @@ def print_changes(looks: Iterable[Sequence[T]], line_of: Callable[[T], str], *, 
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> None:
-    """Print names and values below each other, a value's lines too; None is left out."""
     known = [(name, value) for name, value in pairs if value is not None]
     width = max(len(name) for name, _ in known) + _GAP
     for name, value in known:

@@ -58,7 +58,6 @@ _STATE: Final = "Nothing was started."
 def _files_of(
     given: Named, settings: Settings, *, without: str = "all that is due would fail for good"
 ) -> tuple[JobsFile, ...]:
-    """Read the tasks of a process; *without* says what would be without any."""
     why = f", and without tasks {without}"
     places = named(given, settings, _STATE, how="--jobs jobs.toml", why=why)
     files = load_all(places, settings, state=_STATE)
@@ -238,7 +237,6 @@ def _served(settings: Settings, queues: str | None) -> Mapping[str, int]:
 
 
 def run_up(given: Named, concurrency: int | None, *, web: bool, watches: bool) -> None:
-    """Apply jobs file and app, and run all in this process; *watches* for code that changes."""
     from ..processes import embedded
     from ..web.beside import WebBeside
 

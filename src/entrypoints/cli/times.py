@@ -113,7 +113,6 @@ def read_span(
 
 
 def none_since(empty: str, since: datetime | None, until: datetime | None = None) -> str:
-    """Say that nothing was found, and from when on it was looked for; *empty* where that is all."""
     if since is None:
         return empty
     return f"None since {due(since)}" + (f" and before {due(until)}." if until else ".")
@@ -160,7 +159,6 @@ def moment(value: datetime) -> str:
 
 
 def due(value: datetime) -> str:
-    """Write a due instant to the minute unless it is none, in the zone that people are shown."""
     return say_due(value, display_zone())
 
 

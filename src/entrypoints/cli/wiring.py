@@ -41,7 +41,6 @@ def wire() -> "Container":
 
 
 def wire_with(settings: "Settings") -> "Container":
-    """Wire the container, for a command that ends soon."""
     from ..container import Container
 
     container = usable(Container(settings=settings, registered=RegisteredTasks(settings)))
@@ -55,7 +54,6 @@ def close_at_exit(container: "Container") -> None:
 
 
 def read_settings() -> "Settings":
-    """Read the settings, begin to log, and warn of variables that are none."""
     from cronhare.application.logs import say
 
     from .. import logs
@@ -118,7 +116,6 @@ class RegisteredTasks:
     """
 
     def __init__(self, settings: "Settings") -> None:
-        """*settings* may name a file and an app, or none."""
         self._settings = settings
 
     def __iter__(self) -> "Iterator[Task]":

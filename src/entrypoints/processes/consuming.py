@@ -114,7 +114,6 @@ class WorkerConsumer:
         return await self._begin(ask)
 
     async def begin_apart(self, queue: str) -> None:
-        """Start to consume a queue beside the others, one delivery at a time, until it is left."""
         accept = self._under_way.accept
         await self._begin(partial(self._broker.consume_apart, queue, on_delivery=accept))
 
@@ -280,7 +279,6 @@ class Draining:
     _changed: asyncio.Event = attrs.field(init=False, factory=asyncio.Event)
 
     def told(self, drain: bool) -> None:  # noqa: FBT001 - it is the heartbeat's answer
-        """Hear from the heartbeat, in its thread, what is wanted."""
         with suppress(RuntimeError):  # the loop has ended meanwhile
             self._loop.call_soon_threadsafe(self._note, drain)
 

@@ -50,7 +50,6 @@ def queues_of(files: Sequence[JobsFile]) -> tuple[str, ...]:
 
 
 def prepare(container: WorkingContainer, files: Sequence[JobsFile]) -> None:
-    """Bring ledger and schedules up to date, and recover what an earlier process left."""
     if revisions := upgrade(container.engine()):
         for revision in revisions:
             say(log, logging.DEBUG, "db.upgrade", f"Revision {revision} is done")

@@ -105,7 +105,6 @@ class Probes:
 
     @contextmanager
     def beating(self) -> Iterator[None]:
-        """Show that the event loop turns, whether it is asked for here or beside the page."""
         task = asyncio.create_task(self._beat(), name="beat")
         try:
             yield
@@ -229,7 +228,6 @@ class Lifetime:
         self._handlers = SignalHandlers()
 
     def run(self, process: Coroutine[None, None, None], *, on_hangup: Answer) -> None:
-        """Run a process to its end, and answer its signals: SIGHUP, and SIGUSR1 with its state."""
         self._probes.start()
         run_privately(self._answering(process, on_hangup))
         self._probes.close()

@@ -89,7 +89,6 @@ class Reloading:
         self._refused_until = 0.0
 
     async def reload(self) -> None:
-        """Read jobs file and settings; then take both, or log every fault."""
         async with self._turn:
             await self._reload(Settings.read, self._take)
 

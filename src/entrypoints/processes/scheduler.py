@@ -171,7 +171,6 @@ def alert_loop(container: WorkingContainer, *, stands_in: bool = False) -> Loop:
 
 
 def state_lines(container: WorkingContainer) -> Iterator[StateLine]:
-    """Say when edits were last looked for, and what is due next."""
     looked_at, next_due = container.dispatcher().outlook
     seen = say_time(looked_at) if looked_at else "never yet"
     due = say_due(next_due) if next_due else "nothing"

@@ -91,8 +91,6 @@ def switch(text: str) -> bool:
 
 
 def checked(judge: Callable[[str], object]) -> Form[str]:
-    """Keep a text as it is; *judge* refuses it by a ValueError."""
-
     def read(text: str) -> str:
         judge(text)
         return text
@@ -101,7 +99,6 @@ def checked(judge: Callable[[str], object]) -> Form[str]:
 
 
 def served_queues(text: str) -> Mapping[str, int]:
-    """Read task queues, each with or without a weight behind a colon, and commas between."""
     weights, faults = dict[str, int](), list[str]()
     for each in dict.fromkeys(_between_commas(text)):
         name, colon, digits = each.rpartition(":")
@@ -132,7 +129,6 @@ def queue_texts(weights: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def checked_queues(queues: Iterable[str]) -> tuple[str, ...]:
-    """Check the task queues of a process, which may be too many, and leave out repetitions."""
     names = tuple(dict.fromkeys(queues))
     if len(names) > MOST_QUEUES:
         raise ValueError(_too_many(names))

@@ -287,7 +287,6 @@ class Settings:
         )
 
     def called(self, setting: str) -> str:
-        """Give the name of a setting in the place where it was found, or its variable."""
         found = self.sources.found.get(setting)
         return found.name if found else f"{PREFIX}{setting.upper()}"
 

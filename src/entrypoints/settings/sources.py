@@ -191,7 +191,6 @@ def _holds_password(value: object) -> bool:
 def _add_from_file(
     found: dict[str, SettingText], faults: list[str], key: str, name: str, path: Path
 ) -> None:
-    """Add the text in the file that *name* names; or to *faults* why there is none."""
     try:
         if text := _read_text(path).strip():
             found[key] = SettingText(name=name, text=text, source=str(path))

@@ -172,7 +172,6 @@ def is_visit(scope: Scope) -> bool:
 
 
 def is_for_people(scope: Scope) -> bool:
-    """Whether the answer is shown by a browser, as a page."""
     accepted = Headers(scope=scope).get("accept", "")
     return channel_of(scope) is Channel.PAGE and "text/html" in accepted
 

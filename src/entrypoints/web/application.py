@@ -96,7 +96,6 @@ def _answer(faults: Sequence[str]) -> Response:
 def make_application(
     container: Container, executor: ThreadPoolExecutor, ending: asyncio.Event
 ) -> ASGIApp:
-    """Make the application of a process: see `Asker`."""
     asker = Asker(container, executor, ending)
     operations = operations_of_api(asker)
     described: list[bytes] = []

@@ -42,7 +42,6 @@ class WebBeside:
     """
 
     def __init__(self, container: Container, *, has_begun: Callable[[], bool]) -> None:
-        """*has_begun* says whether the first round is over."""
         self._container = container
         self._has_begun = has_begun
         self._is_over = threading.Event()

@@ -85,7 +85,6 @@ class Guard:
             _log(scope, answer)
 
     async def _admitted(self, scope: Scope) -> ASGIApp:
-        """Give the application, or what refuses: people on the page are sent to sign in."""
         meant = _meant(scope, self._gate.names)
         if isinstance(meant, Problem):
             return meant.response
@@ -165,7 +164,6 @@ def _refusals(scope: Scope, meant: Meant) -> Iterator[Problem]:
 
 
 def _kind_of_body(scope: Scope) -> str:
-    """Give the one kind of body that may be sent: a form on the page, and JSON elsewhere."""
     is_page = scope["path"].startswith("/ui/")
     return "application/x-www-form-urlencoded" if is_page else _JSON
 

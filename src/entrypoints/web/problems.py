@@ -142,7 +142,6 @@ def problem_of(error: Exception) -> Problem:
 
 
 def answer_problems(app: Starlette) -> None:
-    """Answer every error as a problem; of a method that there is not, with those there are."""
     for kind, as_problem in _PROBLEMS.items():
 
         async def answer(_: Request, error: Exception, make: Any = as_problem) -> Response:  # noqa: ANN401

@@ -52,7 +52,6 @@ ZONE: ContextVar[ZoneInfo | None] = ContextVar("ZONE", default=None)
 
 
 def described(text: str) -> Meta:
-    """Say in the description what a parameter means; its first `Meta` says what is allowed."""
     return Meta(extra_json_schema={"description": text})
 
 
@@ -155,7 +154,6 @@ def pairs_of(text: bytes) -> list[tuple[str, str]]:
 def values_of(
     pairs: Iterable[tuple[str, str]], kinds: Mapping[str, Any], faults: list[Fault]
 ) -> dict[str, Any]:
-    """Give a query or a form as *kinds* are read; what is not known, or there twice, is a fault."""
     values: dict[str, Any] = {}
     for name, text in pairs:
         kind = kinds.get(name)

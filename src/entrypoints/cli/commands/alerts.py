@@ -332,7 +332,6 @@ def events(
 
 
 def _last_error(event: "EventView", *, now: datetime) -> str | None:
-    """Say what went wrong, how often, and when it is tried again."""
     if event.state == OutboxState.EXPECTED:
         return "it is told once the schedule succeeds again"
     error = event.last_error

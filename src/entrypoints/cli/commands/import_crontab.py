@@ -96,7 +96,6 @@ def _ourselves() -> str:
 
 
 def _checked_zone(given: str | None) -> str | None:
-    """Give the zone that was named, or the host's if other hosts know it too."""
     name = given or host_zone()
     try:
         return name and str(find_zone(name))

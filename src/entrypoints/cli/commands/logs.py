@@ -80,7 +80,6 @@ def logs(
 
 
 def _number(queries: "Queries", which: str, *, waits: bool) -> int:
-    """Read the number of an execution, or find a schedule's newest run, or wait for its first."""
     if not (which.isascii() and which.isdigit()):
         if waits:
             return queries.newest_or_first(which, pause=time.sleep, on_wait=_say_waits)
@@ -109,7 +108,6 @@ def _say_waits(schedule: "ScheduleView") -> None:
 
 
 def _still_runs(execution: "ExecutionView", shown: datetime | None, now: datetime) -> str:
-    """Say how old the shown output of a running attempt is, and where to read the rest."""
     runs = f"Attempt {execution.attempt} still runs at {execution.owner or 'a worker'}"
     age = (
         f"nothing that it wrote is kept so far, which takes up to {2 * EVERY:.0f} s"

@@ -87,7 +87,6 @@ def list_(
 
 
 def _next(schedule: ScheduleView, now: datetime) -> object:
-    """Say when it is due next: on a terminal without what is as today."""
     at = None if schedule.status is None else schedule.next_due_at
     return say_near(at, now, display_zone()) if at is not None and is_terminal() else at
 
@@ -185,7 +184,6 @@ def _facts(one: ScheduleView) -> list[tuple[str, object]]:
 
 
 def _when(schedule: ScheduleView) -> str | None:
-    """Say all that the list says, and what a name or the want of times makes of it."""
     short, text = _short_when(schedule), schedule.schedule
     if schedule.status is None:
         return short

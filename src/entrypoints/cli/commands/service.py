@@ -145,7 +145,6 @@ def _program(given: Path | None, *, dry_run: bool) -> str:
 
 
 def _adapted(name: str, user: str, program: str) -> str:
-    """Read a file as the repository has it, with this host's user and program."""
     text = (files("cronhare.entrypoints") / "systemd" / name).read_text()
     text = text.replace(_PROGRAM, program)
     text = re.sub(r"^(User|Group)=cronhare$", rf"\1={user}", text, flags=re.MULTILINE)

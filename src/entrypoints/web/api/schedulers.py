@@ -277,7 +277,6 @@ class Schedulers(Resource):
         return Reply(None)
 
     def _draft(self, call: Call, instead: str, **fixed: str) -> ScheduleDraft:
-        """Read a body; without a name it has that *instead*."""
         content = {**call.content, **fixed}
         return read_new(content, call.faults, name=instead, container=self._container)
 

@@ -172,7 +172,6 @@ class Bar:
 
 
 def minutes_chart(minutes: Sequence[ComingMinute]) -> Sequence[Bar]:
-    """Draw how many schedules are due in each minute."""
     most = max((each.schedules for each in minutes), default=0) or 1
     return [
         Bar(
@@ -225,7 +224,6 @@ def duration_bars(runs: Sequence[Run], *, most: int) -> Sequence[Bar]:
 def _side_by_side(
     heights: Mapping[Run, float | None], *, first: int, each: int, whole: int
 ) -> Sequence[Bar]:
-    """Place a bar for each run that has a height, from the place of the *first* on."""
     return [
         Bar(
             x=place * each,
@@ -292,7 +290,6 @@ def _bar(bar: LaneBar, since: datetime, whole: timedelta) -> Bar:
 def _placed(
     begins: timedelta, lasts: timedelta, whole: timedelta, *, least: float
 ) -> tuple[float, float]:
-    """Give where a part of a *whole* begins, and how wide it is, but at *least* so wide."""
     x = round(min(begins / whole * WIDTH, WIDTH - least), 1)
     return x, round(max(lasts / whole * WIDTH, least), 1)
 
@@ -305,7 +302,6 @@ def _title(bar: LaneBar) -> str:
 
 
 def marks(since: datetime, lasting: timedelta) -> Sequence[str]:
-    """Name nine moments, evenly over a window."""
     moments = [in_zone(since + lasting * number / 8) for number in range(9)]
     return [f"{moment:%H:%M}" for moment in moments]
 

@@ -255,7 +255,6 @@ def _task(text: str, faults: list[Fault]) -> dict[str, Any]:
 
 
 def _json(name: str, text: str, faults: list[Fault]) -> Any:  # noqa: ANN401 - any JSON value
-    """Read JSON with the bounds of the API's bodies."""
     try:
         value = decoded(text.encode(errors="surrogatepass"))
     except Problem as problem:

@@ -89,7 +89,6 @@ def _time(moment: datetime, text: str, *, title: str, kind: str = "") -> Markup:
 
 @pass_context
 def ago(context: Context, moment: datetime | None) -> Markup:
-    """Show a moment relative to *now* of the page; its title has the absolute one, and in UTC."""
     if moment is None:
         return NONE
     now: datetime = context["now"]
@@ -98,14 +97,12 @@ def ago(context: Context, moment: datetime | None) -> Markup:
 
 
 def at(moment: datetime | None) -> Markup:
-    """Show a moment to the second; its title has it in UTC."""
     if moment is None:
         return NONE
     return _time(moment, say_moment(moment), title=moments.say_moment(moment))
 
 
 def local(moment: datetime) -> Markup:
-    """Show a moment as the clock of its own zone has it; its title has it in the reader's."""
     text = f"{moment:%a %Y-%m-%d %H:%M:%S}" if moment.second else f"{moment:%a %Y-%m-%d %H:%M}"
     offset = f"{moment:%z}"
     shown = Markup('{} <span class="offset">{}</span>')

@@ -151,7 +151,6 @@ class ScheduleForms(Resource):
 
     @shows("/ui/preview", "schedules/preview.html")
     def preview(self, query: _Typed, call: Call) -> Context:
-        """Answer a piece of a page: what times would come of what is typed."""
         typed = {name: getattr(query, name)[:_MOST_TYPED] for name in _TYPED}
         values = empty_values() | {name: text for name, text in typed.items() if text}
         return {"preview": self._preview(typed["name"], values, call), "now": call.now}

@@ -67,7 +67,6 @@ class SignIn(Resource):
 
     @acts("/ui/sign-out", scope=Scope.READ)
     async def sign_out(self, call: Call) -> Response:
-        """End the session in the ledger, and forget the cookie."""
         request, https = call.request, call.request.state.https
         cookie = credentials_of(request.scope, https=https).session
         if cookie is not None:
