@@ -207,11 +207,7 @@ class LedgerFile:
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """Read `sqlite:///path`.
-
-        Raises:
-            ValueError: the ledger cannot be kept there.
-        """
+        """Read `sqlite:///path`. Raises ValueError: the ledger cannot be kept there."""
         path = url[len(_FILE) :]
         if not url.lower().startswith(_FILE):
             raise ValueError(

@@ -42,11 +42,7 @@ class ProbeServer(ThreadingHTTPServer):
     server_port: int
 
     def __init__(self, address: ListenAddress, vitals: Vitals, registry: CollectorRegistry) -> None:
-        """Bind *address*.
-
-        Raises:
-            OSError: another program has it, or this machine has not.
-        """
+        """Bind *address*. Raises OSError: another program has it, or this machine has not."""
         self.address_family = (
             socket.AF_INET6 if isinstance(address.host, IPv6Address) else socket.AF_INET
         )

@@ -72,11 +72,7 @@ def _longer_than_nothing(text: str) -> timedelta:
 
 
 def as_json(value: object) -> str:
-    """Write what TOML can hold as JSON.
-
-    Raises:
-        Invalid: with all that is no JSON.
-    """
+    """Write what TOML can hold as JSON. Raises Invalid: with all that is no JSON."""
     if faults := [*_beyond_json("", value)]:
         raise Invalid(faults)
     return msgspec.json.encode(value).decode()

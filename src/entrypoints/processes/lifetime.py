@@ -74,11 +74,7 @@ class Probes:
     _server: "ProbeServer | None" = None
 
     def __init__(self, container: Container, shutdown: Shutdown) -> None:
-        """Take the address.
-
-        Raises:
-            SettingsInvalid: it cannot be had.
-        """
+        """Take the address. Raises SettingsInvalid: it cannot be had."""
         self._vitals = container.vitals()
         self._vitals.proofs.ends_with(shutdown.requested.is_set)
         settings = container.settings()

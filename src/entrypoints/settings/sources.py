@@ -201,11 +201,7 @@ def _add_from_file(
 
 
 def _read_text(path: Path) -> str:
-    """Read a file of text.
-
-    Raises:
-        ValueError: it cannot be read; its text continues the path.
-    """
+    """Read a file of text. Raises ValueError: it cannot be read; its text continues the path."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:

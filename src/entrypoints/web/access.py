@@ -362,11 +362,7 @@ def gate_of(request: Request) -> Gate:
 
 
 def need(actor: Actor, scope: access.Scope) -> None:
-    """Refuse who may not.
-
-    Raises:
-        Problem: 403, with the scope that is needed.
-    """
+    """Refuse who may not. Raises Problem: 403, with the scope that is needed."""
     if not actor.may(scope):
         detail = f"this needs the scope {scope}; {actor.name} has {actor.scope}"
         challenge = f'Bearer realm="cronhare", error="insufficient_scope", scope="{scope}"'

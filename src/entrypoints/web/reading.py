@@ -115,11 +115,7 @@ class Nothing:
 
 
 async def received(request: Request) -> bytes:
-    """Receive a body.
-
-    Raises:
-        Problem: it is too large.
-    """
+    """Receive a body. Raises Problem: it is too large."""
     body = bytearray()
     async for piece in request.stream():
         body += piece
@@ -134,11 +130,7 @@ def too_large() -> Problem:
 
 
 def pairs_of(text: bytes) -> list[tuple[str, str]]:
-    """Read a query, or a form.
-
-    Raises:
-        Problem: it is none.
-    """
+    """Read a query, or a form. Raises Problem: it is none."""
     try:
         return parse_qsl(
             text.decode("ascii"),
@@ -219,11 +211,7 @@ def beyond_bounds(name: str, value: object) -> list[Fault]:
 
 
 def decoded(body: bytes) -> Any:  # noqa: ANN401 - any JSON value
-    """Read JSON in which no name stands twice.
-
-    Raises:
-        Problem: it is no JSON.
-    """
+    """Read JSON in which no name stands twice. Raises Problem: it is no JSON."""
     try:
         content = msgspec.json.decode(body)
         # It keeps the last of several members with one name, and what else reads this the first.
