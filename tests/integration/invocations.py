@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath
 
@@ -116,6 +116,15 @@ def until_asleep(seconds: str) -> str:
     """A line of shell that waits until somebody sleeps that long."""
     # The brackets: or else grep would find itself.
     return f"until grep -qszx '[{seconds[0]}]{seconds[1:]}' /proc/[0-9]*/cmdline; do :; done"
+
+
+async def eventually(condition: Callable[[], bool]) -> bool:
+    """Whether it comes true within five seconds."""
+    for _ in range(500):
+        if condition():
+            return True
+        await asyncio.sleep(0.01)
+    return False
 
 
 async def until_file(path: Path) -> str:

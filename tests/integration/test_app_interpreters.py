@@ -16,8 +16,8 @@ from cronhare.adapters.process import apps
 from cronhare.adapters.process.apps import PythonRunner
 from cronhare.domain.retries.outcome import NOT_IMPORTED, Ending, ErrorClass
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason
-from tests.integration.invocations import HANGS, alive, until_file
-from tests.integration.test_executors_contract import calling, eventually
+from tests.integration.invocations import HANGS, alive, eventually, until_file
+from tests.integration.test_executors_contract import calling
 
 pytestmark = pytest.mark.integration
 

@@ -1,13 +1,19 @@
-"""A program beside `cronhare up --app`: what it enqueues and puts is run by the app's functions."""
+"""A program beside `cronhare up --app`, as `examples/fastapi` is one: what it enqueues is run."""
 
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from shutil import copytree, ignore_patterns
 
+import httpx
 import pytest
 
-from tests.integration.shell import PROGRAM, clean_environment
+from tests.integration.shell import PROGRAM, Shell, clean_environment
+from tests.services.finding import free_port, wait_until
+from tests.services.pythons import ROOT
 
 pytestmark = pytest.mark.integration
 
@@ -102,3 +108,78 @@ def test_a_program_is_answered_what_functions_return(tmp_path: Path) -> None:
         up.wait(60)
         log.close()
     assert ended.stdout == "all is well\n", ended.stderr + (tmp_path / "log").read_text()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fastapi") / "example"
+    copytree(ROOT / "examples" / "fastapi", folder, ignore=ignore_patterns("__pycache__"))
+    return folder
+
+
+@contextmanager
+def running(folder: Path, *command: str) -> Iterator[None]:
+    """Run a process of the example, which ends well on SIGTERM; what it says is in a log."""
+    log = folder / f"{Path(command[0]).name}.log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            command, cwd=folder, env=clean_environment(), stdout=file, stderr=file
+        )
+    try:
+        yield
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) in {0, -signal.SIGTERM}, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def client(folder: Path) -> Iterator[httpx.Client]:
+    """A client of the API, whose start would say that the ledger is missing: it is made before."""
+    shell, port = Shell(folder), free_port()
+    assert shell("db", "upgrade").status == 0
+    uvicorn = (sys.executable, "-m", "uvicorn", "shop.api:api", "--port", str(port))
+    with ExitStack() as stack:
+        stack.enter_context(
+            running(folder, str(PROGRAM), "up", "--app", "shop.jobs:app", "--no-web")
+        )
+        stack.enter_context(running(folder, *uvicorn))
+        client = stack.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}"))
+        wait_until(lambda: is_there(client), seconds=60, what="the API's start")
+        yield client
+
+
+def is_there(client: httpx.Client) -> bool:
+    try:
+        return client.get("/openapi.json").is_success
+    except httpx.TransportError:
+        return False
+
+
+def test_an_order_is_confirmed_by_a_run_that_is_committed_with_it(client: httpx.Client) -> None:
+    placed = client.post("/orders", json={"customer": "ada", "item": "a spade"})
+    assert placed.status_code == 201
+    path = f"/orders/{placed.json()['order']}"
+
+    wait_until(
+        lambda: client.get(path).json()["confirmed_at"] is not None,
+        seconds=60,
+        what="the confirmation",
+    )
+
+
+def test_each_customer_has_one_schedule_which_changes_runs_and_goes(
+    client: httpx.Client, folder: Path
+) -> None:
+    path, shell = "/customers/ada/digest", Shell(folder)
+
+    first = client.put(path, json={"hour": 8}).json()
+    second = client.put(path, json={"hour": 9, "timezone": "UTC"}).json()
+    ran = shell("run", "digest-ada", "--wait")
+    deleted = client.delete(path).status_code
+
+    assert first == {"schedule": "0 8 * * *", "timezone": "Europe/Berlin"}
+    assert second == {"schedule": "0 9 * * *", "timezone": "UTC"}
+    assert (ran.status, deleted) == (0, 204), ran
+    assert shell("schedules", "show", "digest-ada").status != 0

@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.adapters.process import attempt, link
+from cronhare.adapters.process import link
 from cronhare.adapters.process.apps import PythonRunner
 from cronhare.adapters.process.attempt import GRACE
 from cronhare.domain.retries.outcome import Ending, ErrorClass
@@ -25,6 +25,7 @@ from tests.integration.invocations import (
     HANGS,
     ClockPutForward,
     alive,
+    eventually,
     exists,
     invocation,
     open_descriptors,
@@ -94,15 +95,6 @@ async def runner() -> AsyncIterator[PythonRunner]:
 def result(ran: AttemptResult) -> Any:  # noqa: ANN401 - any JSON value
     assert ran.outcome.ending is Ending.SUCCEEDED, (ran.outcome, ran.stderr.head)
     return json.loads(ran.report.result or "null")
-
-
-async def eventually(condition: Callable[[], bool]) -> bool:
-    """Whether it comes true within five seconds."""
-    for _ in range(500):
-        if condition():
-            return True
-        await asyncio.sleep(0.01)
-    return False
 
 
 # What a function is given, and gives
@@ -282,22 +274,6 @@ async def test_what_ignores_sigterm_is_killed_after_its_grace(
 
     assert (ran.outcome.ending, ran.outcome.signal) == (Ending.TIMED_OUT, signal.SIGKILL)
     assert 2 + GRACE < time.monotonic() - before < 2 + GRACE + 6
-
-
-async def test_a_lost_lease_knows_no_grace(
-    runner: PythonRunner, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(attempt, "GRACE", 10 * HANGS)
-    ready = tmp_path / "ready"
-    lost = call("stubborn", ready=str(ready))
-    running = asyncio.create_task(runner.run(lost))
-    await until_file(ready)
-
-    runner.stop(lost.execution_id, StopReason.LEASE_LOST)
-    async with asyncio.timeout(HANGS):
-        ran = await running
-
-    assert ran.outcome.ending is Ending.LOST
 
 
 # What it does to the others

@@ -285,9 +285,10 @@ async def test_a_failure_that_the_task_reports_outweighs_finish_and_exit_code_0(
     )
 
 
-async def test_a_lost_lease_overrides_every_other_reason(
-    runner: ProcessRunner, tmp_path: Path
+async def test_a_lost_lease_overrides_every_other_reason_and_knows_no_grace(
+    runner: ProcessRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(attempt, "GRACE", 10 * HANGS)
     ready = tmp_path / "ready"
     stubborn = shell(f"trap '' TERM; echo 1 >{ready}; while :; do sleep 0.1; done")
     running = asyncio.create_task(runner.run(stubborn))
@@ -296,7 +297,8 @@ async def test_a_lost_lease_overrides_every_other_reason(
     runner.stop(stubborn.execution_id, StopReason.CANCELLED)
     runner.stop(stubborn.execution_id, StopReason.LEASE_LOST)
 
-    assert (await running).outcome.ending is Ending.LOST
+    async with asyncio.timeout(HANGS):
+        assert (await running).outcome.ending is Ending.LOST
 
 
 async def test_what_winds_down_is_killed_only_when_another_reason_follows(

@@ -381,20 +381,6 @@ async def test_during_an_alarm_consuming_and_acking_go_on_and_a_publish_is_unkno
         await broker.ack(last)
 
 
-async def test_it_can_be_closed_during_an_alarm(vhost: str, own_rabbitmq: Server) -> None:
-    broker = AioPikaBroker(vhost, publish_timeout=0.5)
-    hands = Hands()
-    await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=hands.take)
-
-    with alarm(own_rabbitmq):
-        await broker.publish(Envelope(Message(body=b"late"), ToQueue()))
-        began = time.monotonic()
-        await broker.close()
-        took = time.monotonic() - began
-
-    assert took < SOON
-
-
 async def test_without_a_broker_consuming_is_refused_and_a_publish_is_unknown_at_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -6,14 +6,13 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
 from functools import partial
 from urllib.parse import urlsplit
 
 import pytest
 
 from cronhare.adapters.rabbitmq import client, publishing
-from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, ToFailed, ToQueue, lane_exchange
+from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, ToFailed, ToQueue
 from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Published
 from tests.integration import amqp
 from tests.readable_broker import ReadablePikaBroker
@@ -162,21 +161,6 @@ def test_who_may_connect_and_not_publish_is_away_until_he_may(
         assert is_back(broker)
 
 
-def test_an_exchange_that_was_deleted_is_there_again_for_the_next_publish(vhost: str) -> None:
-    with publisher(vhost) as broker:
-        later = [Envelope(Message(body=b"later"), ToQueue(delay=timedelta(milliseconds=100)))]
-        broker.publish(later)
-        with amqp.channel(vhost) as plain:
-            plain.exchange_delete(lane_exchange(0))
-
-        first = broker.publish(later)
-
-        assert first == [Published.UNKNOWN]
-        wait_until(  # long before the topology would be declared anew without a reason
-            lambda: broker.publish(later) == [Published.CONFIRMED], seconds=5, what="mending"
-        )
-
-
 def test_during_an_alarm_nothing_is_known_after_the_bound_and_later_all_is_well(
     vhost: str, own_rabbitmq: Server
 ) -> None:
@@ -194,17 +178,6 @@ def test_during_an_alarm_nothing_is_known_after_the_bound_and_later_all_is_well(
         assert received is not None  # reading and acking go on beside it
         broker.ack(received)
         wait_until(lambda: is_back(broker), seconds=HANGS, what="publishing again")
-
-
-def test_without_a_broker_a_publish_fails_fast_from_the_second_time_on() -> None:
-    with publisher("amqp://guest:guest@127.0.0.1:1/", publish_timeout=10 * HANGS) as broker:
-        first = broker.publish(batch(3))
-        began = time.monotonic()
-        second = broker.publish(batch(3))
-        took = time.monotonic() - began
-
-        assert set(first) == set(second) == {Published.UNKNOWN}
-        assert took < HANGS
 
 
 def test_a_broker_that_takes_connections_and_says_nothing_is_away(

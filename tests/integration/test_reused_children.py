@@ -22,8 +22,8 @@ from cronhare.adapters.process.attempt import resident
 from cronhare.domain.retries.outcome import Ending, ErrorClass
 from cronhare.domain.schedules.python_call import MOST_GROWTH
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason
-from tests.integration.invocations import alive, until_file
-from tests.integration.test_executors_contract import calling, eventually, result
+from tests.integration.invocations import alive, eventually, until_file
+from tests.integration.test_executors_contract import calling, result
 
 pytestmark = pytest.mark.integration
 

@@ -1,0 +1,329 @@
+"""What others put into our queues: hostile bytes, pills, nacks; and how late the lanes are."""
+
+import asyncio
+import json
+import random
+import statistics
+import struct
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing, suppress
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+import attrs
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+
+from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
+from cronhare.adapters.rabbitmq.broker import PikaBroker
+from cronhare.adapters.rabbitmq.topology import DELIVERY_LIMIT
+from cronhare.application.worker.unhandled import LARGEST_PARKED, quarantine_message
+from cronhare.domain.messages import (
+    Signer,
+    TaskMessage,
+    nacks_of,
+    read,
+    ticket_of,
+    was_overdelivered,
+)
+from cronhare.domain.topology import (
+    FAILED_QUEUE,
+    MAIN_QUEUE,
+    QUARANTINE_QUEUE,
+    RETRY_QUEUE,
+    ToQueue,
+)
+from cronhare.ports.broker import Delivery, Envelope, Message, Published
+from tests.integration import amqp
+from tests.integration.original_worker import OriginalWorker
+from tests.services.frames import long, properties, raw_channel, short, table
+from tests.services.rabbitmq import Server
+
+pytestmark = pytest.mark.integration
+
+SOON = 60.0
+
+DEEP = b"V"
+for _ in range(600):
+    DEEP = b"A" + long(DEEP)
+
+HOSTILE = {
+    "timestamp in microseconds": properties(timestamp=struct.pack(">Q", 1_700_000_000_000_000)),
+    "timestamp in nanoseconds": properties(timestamp=struct.pack(">Q", 1_700_000_000_000_000_000)),
+    "message_id that is no UTF-8": properties(message_id=short(b"\xff\xfe")),
+    "header name that is no UTF-8": properties(headers=long(short(b"\xff") + b"V")),
+    "arrays nested 600 deep": properties(headers=table(deep=DEEP)),
+}
+
+
+@asynccontextmanager
+async def worker(url: str) -> AsyncIterator[AioPikaBroker]:
+    broker = AioPikaBroker(url, retry_delay=timedelta(seconds=1))
+    yield broker
+    await broker.close()
+
+
+UNPARKED = {
+    "a body of 16 MiB": (properties(), bytes(16 * 2**20)),  # the largest that RabbitMQ 4 takes
+    "a header that is no UTF-8": (properties(headers=table(x=b"S" + long(b"\xff"))), b"{"),
+    "a byte array": (properties(headers=table(x=b"x" + long(b"\xff"))), b"{"),
+    "-2^63": (properties(headers=table(x=b"l\x80" + bytes(7))), b"{"),
+    "a large float": (properties(headers=table(x=b"d" + struct.pack(">d", 1e300))), b"{"),
+    "an early time": (properties(headers=table(x=b"T" + b"\xff" * 8)), b"{"),
+    "131 kB of headers": (
+        properties(headers=long(b"".join(short(b"%d" % n) + b"t\x01" for n in range(17_000)))),
+        b"{",
+    ),
+    "one header of 130 kB": (properties(headers=table(x=b"S" + long(b"x" * 130_000))), b"{"),
+    "an id of 1,020 bytes when it is shown": (properties(message_id=short(b"\xff" * 255)), b"{"),
+    "arrays nested 600 deep": (HOSTILE["arrays nested 600 deep"], b"{"),
+}
+
+
+@pytest.mark.parametrize("hostile", UNPARKED.values(), ids=UNPARKED.keys())
+async def test_whatever_a_message_is_made_of_it_can_be_parked(
+    vhost: str, hostile: tuple[bytes, bytes]
+) -> None:
+    seen: asyncio.Queue[Delivery] = asyncio.Queue()
+    raw_properties, body = hostile
+    async with worker(vhost) as broker:
+        amqp.declare(vhost, retry_delay=timedelta(seconds=1))
+        with raw_channel(vhost) as raw:
+            raw.publish(MAIN_QUEUE.encode(), raw_properties, body)
+        await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=seen.put_nowait)
+        await quarantine_message(broker, await asyncio.wait_for(seen.get(), SOON), "because")
+
+    with amqp.channel(vhost) as plain:
+        _, parked, kept = plain.basic_get(QUARANTINE_QUEUE, auto_ack=True)
+    assert parked is not None
+    assert parked.headers["cron-parked-because"] == "because"
+    assert parked.headers["cron-parked-size"] == len(body)
+    assert kept == body[:LARGEST_PARKED]
+    assert amqp.depth(vhost, MAIN_QUEUE) == 0
+
+
+RETRY_DELAY = timedelta(milliseconds=300)
+REPORTS = "cron_scheduler.reports"
+PILL, INNOCENT = b'{"pill": true}', b'{"innocent": true}'
+
+
+@pytest.fixture
+def declared(vhost: str) -> str:
+    broker = PikaBroker(vhost, retry_delay=RETRY_DELAY, queues=(REPORTS,))
+    broker.declare((REPORTS,))
+    broker.close()
+    return vhost
+
+
+def crash_on(url: str, queue: str, pill: bytes, *, times: int) -> None:
+    """Be a worker that its pill ends again and again: what it holds comes back to the queue."""
+    with amqp.channel(url) as plain:
+        plain.basic_qos(prefetch_count=1)
+        for _ in range(times):
+            frame, _, body = next(plain.consume(queue, inactivity_timeout=5))
+            if frame is None:
+                return
+            assert body == pill
+            plain.basic_reject(frame.delivery_tag, requeue=True)
+
+
+def taken(plain: BlockingChannel, queue: str, *, within: float = 5.0) -> Any:  # noqa: ANN401 - pika's
+    """Take the next message of a queue."""
+    give_up_at = time.monotonic() + within
+    while time.monotonic() < give_up_at:
+        frame, properties, body = plain.basic_get(queue, auto_ack=True)
+        if frame is not None:
+            return properties, body
+        time.sleep(0.02)
+    return None, None
+
+
+@pytest.mark.parametrize("queue", [MAIN_QUEUE, REPORTS])
+def test_what_is_delivered_too_often_is_quarantined_and_does_not_come_back(
+    declared: str, queue: str
+) -> None:
+    with amqp.channel(declared) as plain:
+        plain.basic_publish("", queue, PILL, pika.BasicProperties(message_id="7-1"))
+        plain.basic_publish("", queue, INNOCENT)
+
+    crash_on(declared, queue, PILL, times=DELIVERY_LIMIT + 1)
+
+    with amqp.channel(declared) as plain:
+        properties, body = taken(plain, QUARANTINE_QUEUE)
+        time.sleep(2 * RETRY_DELAY.total_seconds())
+        _, next_body = taken(plain, queue)
+        # From a named queue a copy comes back through the main one, as whatever is nacked does.
+        copy, _ = taken(plain, MAIN_QUEUE, within=0.2)
+        left = {
+            name: plain.queue_declare(name, passive=True).method.message_count
+            for name in (MAIN_QUEUE, REPORTS, RETRY_QUEUE, FAILED_QUEUE, QUARANTINE_QUEUE)
+        }
+    assert (body, properties.message_id) == (PILL, "7-1")
+    [death] = properties.headers["x-death"]
+    assert (death["queue"], death["reason"]) == (queue, "delivery_limit")
+    assert next_body == INNOCENT
+    assert set(left.values()) == {0}, json.dumps(left)
+    assert (copy is None) == (queue == MAIN_QUEUE)
+    assert copy is None or was_overdelivered(copy.headers)
+
+
+def test_what_is_nacked_still_comes_back_and_is_not_quarantined(declared: str) -> None:
+    with amqp.channel(declared) as plain:
+        plain.basic_publish("", MAIN_QUEUE, INNOCENT)
+        for _ in range(3):
+            frame, _, _ = next(plain.consume(MAIN_QUEUE, inactivity_timeout=5))
+            assert frame is not None
+            plain.basic_nack(frame.delivery_tag, requeue=False)
+        plain.cancel()
+        properties, body = taken(plain, MAIN_QUEUE)
+        quarantined, _ = taken(plain, QUARANTINE_QUEUE, within=0.2)
+
+    assert body == INNOCENT
+    assert {death["reason"] for death in properties.headers["x-death"]} == {"rejected", "expired"}
+    assert quarantined is None
+
+
+def test_classic_queues_keep_what_failed_where_the_default_type_is_quorum(
+    vhost: str, own_rabbitmq: Server
+) -> None:
+    """RabbitMQ 4 deletes at the 21st delivery, from quorum queues without a limit of their own."""
+    url = amqp.quorum_by_default(vhost, own_rabbitmq)
+    with closing(PikaBroker(url, queue_type="classic")) as broker:
+        broker.declare([])
+    with amqp.channel(url) as plain:
+        plain.basic_publish("", FAILED_QUEUE, PILL)
+
+    crash_on(url, FAILED_QUEUE, PILL, times=30)
+
+    with amqp.channel(url) as plain:
+        _, body = taken(plain, FAILED_QUEUE)
+    assert body == PILL
+
+
+#: The task message (S1.8 in docs/compatibility.md), byte for byte.
+BODY = json.dumps(
+    {"type": "report", "id": 25, "scheduler_id": 16, "params_scheduler": "{}"},
+    separators=(",", ":"),
+).encode()
+
+
+@pytest.mark.parametrize("queue_type", ["quorum", "classic"])
+async def test_what_a_foreign_consumer_nacks_comes_back_and_its_deaths_are_counted_by_ours(
+    vhost: str, queue_type: str
+) -> None:
+    broker = AioPikaBroker(vhost, retry_delay=RETRY_DELAY, queue_type=queue_type)
+    amqp.declare(vhost, retry_delay=RETRY_DELAY, queue_type=queue_type)
+    with amqp.channel(vhost) as plain:
+        plain.basic_publish("", MAIN_QUEUE, BODY)  # by hand: no headers of ours
+    seen: asyncio.Queue[Delivery] = asyncio.Queue()
+    theirs = OriginalWorker(vhost)
+
+    await asyncio.to_thread(theirs.work, many=2)
+    await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=seen.put_nowait)
+    delivery = await asyncio.wait_for(seen.get(), timeout=5)
+    await broker.ack(delivery)
+    await broker.close()
+
+    headers = delivery.message.headers
+    task = read(delivery.message.body, headers, Signer())
+    assert theirs.counts == [0, 1]
+    assert isinstance(task, TaskMessage)
+    assert (sum(nacks_of(headers).values()), ticket_of(headers), task.scheduler_id) == (2, None, 16)
+    x_death = headers["x-death"]
+    assert isinstance(x_death, list)
+    assert [(entry["queue"], entry["reason"], entry["count"]) for entry in x_death] == [
+        (RETRY_QUEUE, "expired", 2),
+        (MAIN_QUEUE, "rejected", 2),
+    ]
+
+
+#: Milliseconds, on a machine that has time for it; and how many times what messages without a
+#: delay need beside them on one that has not. A delay goes through up to a dozen queues.
+LATE_AT_THE_MEDIAN = 150
+LATE_AT_THE_MOST = 1000
+TIMES = 20
+
+AT_ONCE = timedelta(0)
+
+
+@attrs.frozen
+class Lateness:
+    """How late messages came, in ms, the least late first; *at_once* are those without a delay."""
+
+    delayed: list[float]
+    at_once: list[float]
+
+    def check(self) -> None:
+        """Nothing is early, and hardly anything late."""
+        assert self.delayed[0] >= 0
+        median, most = statistics.median(self.at_once) * TIMES, self.at_once[-1] * TIMES
+        assert statistics.median(self.delayed) <= LATE_AT_THE_MEDIAN + median
+        assert self.delayed[-1] <= LATE_AT_THE_MOST + most
+
+
+async def lateness(url: str, delays: list[timedelta], *, queue_type: str) -> Lateness:
+    """Send one message through the lanes for each delay, and others beside them without any."""
+    broker = AioPikaBroker(url, queue_type=queue_type)
+    sent: dict[bytes, float] = {}
+    late: dict[bytes, float] = {}
+    acking: list[asyncio.Task[None]] = []
+    all_came = asyncio.Event()
+
+    def take(delivery: Delivery) -> None:
+        body = delivery.message.body
+        late[body] = (time.monotonic() - sent[body]) * 1000
+        acking.append(asyncio.create_task(broker.ack(delivery)))
+        if late.keys() >= delayed:
+            all_came.set()
+
+    async def send(body: bytes, delay: timedelta) -> None:
+        sent[body] = time.monotonic() + delay.total_seconds()
+        answer = await broker.publish(Envelope(Message(body=body), ToQueue(delay=delay)))
+        assert answer is Published.CONFIRMED
+
+    delayed = {b"%d" % number for number in range(len(delays))}
+    await broker.consume([MAIN_QUEUE], prefetch=50, on_delivery=take)
+    for number, delay in enumerate(delays):
+        await send(b"%d" % number, delay)
+    async with asyncio.timeout(max(delays).total_seconds() + 60):
+        for number in count():
+            await send(b"at once %d" % number, AT_ONCE)
+            if await came(all_came, within=0.05):
+                break
+    await broker.close()
+    return Lateness(
+        sorted(late[body] for body in delayed),
+        sorted(ms for body, ms in late.items() if body not in delayed),
+    )
+
+
+async def came(event: asyncio.Event, *, within: float) -> bool:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), timeout=within)
+    return event.is_set()
+
+
+def tell(what: str, lateness: Lateness) -> None:
+    late = lateness.delayed
+    median, p90 = statistics.median(late), late[int(len(late) * 0.9)]
+    print(
+        f"\n{what}: {median:.0f} ms late at the median, {p90:.0f} p90, {late[-1]:.0f} at the most"
+    )
+
+
+@pytest.mark.parametrize("queue_type", ["quorum", "classic"])
+async def test_a_hundred_mixed_delays_are_never_early_and_hardly_late(
+    vhost: str, queue_type: str
+) -> None:
+    seed = random.randrange(2**32)
+    rng = random.Random(seed)
+    waits = [timedelta(milliseconds=100 * rng.randint(1, 40)) for _ in range(100)]
+
+    late = await lateness(vhost, waits, queue_type=queue_type)
+
+    tell(f"100 mixed delays (seed {seed}), {queue_type}", late)
+    assert len(late.delayed) == len(waits)
+    late.check()
