@@ -7,7 +7,6 @@ from asyncio import Future
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from datetime import timedelta
 from functools import partial
 from typing import TypeAlias, TypeVar
 
@@ -16,17 +15,16 @@ import attrs
 from cronhare import task as reporting
 from cronhare.adapters.process.attempt import of_exit
 from cronhare.adapters.process.environment import environment
-from cronhare.adapters.process.messages import Failed, MessageReader, Reported, Snoozed
+from cronhare.adapters.process.messages import Message, MessageReader
 from cronhare.adapters.process.output import AttemptLog
-from cronhare.domain.retries.outcome import TaskError
 from cronhare.entrypoints.python.app import App
 from cronhare.entrypoints.python.calling import context, find
 from cronhare.entrypoints.python.context import Snooze
 from cronhare.ports.runner import (
-    NOTHING_REPORTED,
     AttemptResult,
     Invocation,
     StopReason,
+    TaskReport,
     Written,
 )
 from cronhare.task import Given
@@ -115,16 +113,8 @@ def outside_of_loops(function: Callable[[A], T], argument: A) -> T:
 
 def _result(invocation: Invocation, status: int, reports: bytes) -> AttemptResult:
     """Give what a child's end and its messages come to; its output is pytest's."""
-    reader, report = MessageReader(AttemptLog(invocation, time.monotonic)), NOTHING_REPORTED
-    failed: TaskError | None = None
-    snooze: timedelta | None = None
+    reader, said = MessageReader(AttemptLog(invocation, time.monotonic)), Message()
     for message in (*reader.feed(reports), *reader.end()):
-        match message:
-            case Failed(error):
-                failed = error
-            case Snoozed(wait):
-                snooze = wait
-            case Reported(fields):
-                report = attrs.evolve(report, **fields)  # type: ignore[arg-type]
-    outcome = of_exit((status & 0xFF) << 8, failed=failed, snooze=snooze)
-    return AttemptResult(outcome=outcome, report=report)
+        said = said.then(message)
+    outcome = of_exit((status & 0xFF) << 8, said)
+    return AttemptResult(outcome=outcome, report=TaskReport(**said.report))

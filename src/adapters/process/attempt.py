@@ -5,9 +5,6 @@ import errno
 import os
 import signal
 from collections.abc import Callable, Iterator
-from datetime import timedelta
-
-import attrs
 
 from cronhare.domain.retries.outcome import (
     TERM_TO_KILL,
@@ -19,10 +16,10 @@ from cronhare.domain.retries.outcome import (
 )
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.texts.printable import printable, shortened
-from cronhare.ports.runner import NOTHING_REPORTED, AttemptResult, Invocation, StopReason, Written
+from cronhare.ports.runner import AttemptResult, Invocation, StopReason, TaskReport, Written
 
 from .environment import UserUnavailable
-from .messages import Failed, Finished, Message, MessageReader, Reported, Snoozed
+from .messages import Message, MessageReader
 from .output import CHUNK, AttemptLog, LentPipe, Output, Pipe
 from .warden import Frame
 
@@ -75,10 +72,7 @@ class Attempt:
         self._stdout, self._stderr = Output(self._log), Output(self._log)
         self._messages = MessageReader(self._log)
         self._pipes: list[Pipe] = []
-        self._report, self._reports = NOTHING_REPORTED, 0
-        self._failed: TaskError | None = None
-        self._snooze: timedelta | None = None
-        self._finished = False
+        self._said, self._reports = Message(), 0
         self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._hanging: asyncio.TimerHandle | None = None
@@ -151,7 +145,7 @@ class Attempt:
             attempt=self.invocation.attempt,
             stdout=stdout.result(),
             stderr=stderr.result(),
-            report=self._report,
+            report=TaskReport(**self._said.report),
             reports=self._reports,
         )
 
@@ -193,9 +187,7 @@ class Attempt:
             self._settle(self._result(outcome, report))
         else:
             tail = self._stderr.capture.last_lines(count=_LAST_LINES, limit=_LAST_BYTES)
-            outcome = of_exit(
-                report["status"], failed=self._failed, snooze=self._snooze, stderr_tail=tail
-            )
+            outcome = of_exit(report["status"], self._said, stderr_tail=tail)
             self._settle(self._result(outcome, report))
 
     def lost(self, why: str) -> None:
@@ -232,7 +224,7 @@ class Attempt:
             left_running=report.get("left_running"),
             stdout=self._stdout.capture.result(),
             stderr=self._stderr.capture.result(),
-            report=self._report,
+            report=TaskReport(**self._said.report),
         )
 
     def _settle(self, ran: AttemptResult) -> None:
@@ -267,21 +259,12 @@ class Attempt:
 
     def _handle(self, messages: list[Message]) -> None:
         for message in messages:
-            match message:
-                case Finished():
-                    if not self._finished:
-                        self._log.info("Process finished successfully")
-                    self._finished = True
-                case Failed(error):
-                    self._failed = error
-                case Snoozed(wait):
-                    self._snooze = wait
-                case Reported(fields):
-                    if "progress" in fields:
-                        self._extend_deadline()
-                    # Of each kind the last.
-                    self._report = attrs.evolve(self._report, **fields)  # type: ignore[arg-type]
-                    self._reports += 1
+            if message.finished and not self._said.finished:
+                self._log.info("Process finished successfully")
+            if "progress" in message.report:
+                self._extend_deadline()
+            self._reports += bool(message.report)
+            self._said = self._said.then(message)
 
     def _extend_deadline(self) -> None:
         self._deadline = self._loop.time() + self.invocation.task.timeout.total_seconds()
@@ -349,30 +332,24 @@ _NO_PROGRAM = (
 )
 
 
-def of_exit(
-    status: int,
-    *,
-    failed: TaskError | None = None,
-    snooze: timedelta | None = None,
-    stderr_tail: str = "",
-) -> Outcome:
+def of_exit(status: int, said: Message, *, stderr_tail: str = "") -> Outcome:
     """The outcome of a task that ended by itself, with *status* as wait(2) gives it.
 
-    *failed* is the task's own report, which outweighs its status; a *snooze* that it asked for
-    counts if it ended well. *stderr_tail* may be empty.
+    A failure that it has *said* outweighs its status; a snooze counts if it ended well.
+    *stderr_tail* may be empty.
     """
     stack = stderr_tail or None
     exit_code, signum = _code_and_signal(status)
-    if failed is not None:
-        ending, error = Ending.FAILED, failed
+    if said.failed is not None:
+        ending, error = Ending.FAILED, said.failed
     elif signum is not None:
         message = f"killed by signal {signal_name(signum)}{_PROBABLY.get(signum, '')}"
         ending, error = Ending.CRASHED, TaskError(message=message, stack=stack)
     elif exit_code:
         message = f"exited with code {exit_code}{_last_line(stderr_tail)}"
         ending, error = Ending.FAILED, TaskError(message=message, stack=stack)
-    elif snooze is not None:
-        return snoozed(snooze)
+    elif said.snooze is not None:
+        return snoozed(said.snooze)
     else:
         return Outcome(ending=Ending.SUCCEEDED, exit_code=0)
     return Outcome(ending=ending, exit_code=exit_code, signal=signum, error=error)

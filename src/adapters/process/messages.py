@@ -6,7 +6,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any
 
 import attrs
 import msgspec
@@ -38,58 +38,53 @@ class BrokenMessage(ValueError):
     """A line is no message; the text says why."""
 
 
-@attrs.frozen
-class Finished:
-    """`{"finish": pid}`: the work is done."""
+@attrs.frozen(kw_only=True)
+class Message:
+    """What a line says; what it does not say has no value.
 
+    `{"finish": pid}`: the work is done. `{"failed": true, "error": {…}}`: it cannot be done.
+    `{"snooze": 30}`: it is to be run again after so many seconds, at no attempt's cost.
 
-@attrs.frozen
-class Failed:
-    """`{"failed": true, "error": {…}}`: the work cannot be done."""
-
-    error: TaskError
-
-
-@attrs.frozen(init=False)
-class Reported:
-    """What the work reports of itself: fields of `Report`.
-
-    `{"progress": 0.4, "text": "…"}`, which starts the timeout anew; `{"result": …}`, which is kept
-    as JSON without blanks; one that cannot be kept, or `{"result_problem": "…"}`, with the reason.
+    *report* has fields of `TaskReport`: `{"progress": 0.4, "text": "…"}`, which starts the timeout
+    anew; `{"result": …}`, which is kept as JSON without blanks; one that cannot be kept, or
+    `{"result_problem": "…"}`, with the reason.
     """
 
-    fields: Mapping[str, object]
+    finished: bool = False
+    failed: TaskError | None = None
+    snooze: timedelta | None = None
+    report: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
 
-    def __init__(self, **fields: object) -> None:
-        self.__attrs_init__(fields)
+    def then(self, later: "Message") -> "Message":
+        """Give what both say, of each kind the last."""
+        return Message(
+            finished=self.finished or later.finished,
+            failed=later.failed or self.failed,
+            snooze=self.snooze if later.snooze is None else later.snooze,
+            report={**self.report, **later.report},
+        )
 
 
-@attrs.frozen
-class Snoozed:
-    """`{"snooze": 30}`: the task is to be run again after so many seconds, at no attempt's cost."""
-
-    wait: timedelta
-
-
-Message: TypeAlias = Finished | Failed | Reported | Snoozed
+def _reported(**fields: object) -> Message:
+    return Message(report=fields)
 
 
 def read_message(line: Line) -> Message:
     """Read one line.
 
-    >>> read_message(Line(b'{"progress": 0.4, "text": "users"}'))
-    Reported(fields={'progress': 0.4, 'progress_text': 'users'})
-    >>> read_message(Line(b'{"result": {"rows": 12}}'))
-    Reported(fields={'result': '{"rows":12}', 'result_problem': None})
-    >>> read_message(Line(b'{"result": NaN}'))
-    Reported(fields={'result_problem': 'not JSON: JSON is malformed: invalid character (byte 11)'})
+    >>> read_message(Line(b'{"progress": 0.4, "text": "users"}')).report
+    {'progress': 0.4, 'progress_text': 'users'}
+    >>> read_message(Line(b'{"result": {"rows": 12}}')).report
+    {'result': '{"rows":12}', 'result_problem': None}
+    >>> read_message(Line(b'{"result": NaN}')).report
+    {'result_problem': 'not JSON: JSON is malformed: invalid character (byte 11)'}
 
     Raises:
         BrokenMessage: it is too long, not JSON, or no message that we know.
     """
     is_result = _RESULT.match(line.data) is not None
     if line.cut and is_result:
-        return Reported(result_problem=f"more than {LARGEST_RESULT} bytes of JSON")
+        return _reported(result_problem=f"more than {LARGEST_RESULT} bytes of JSON")
     if line.cut:
         raise BrokenMessage(f"longer than {LONGEST_MESSAGE // 1024} KiB")
     try:
@@ -99,35 +94,35 @@ def read_message(line: Line) -> Message:
     except Exception as error:  # a task may write anything: it is no fault of ours
         why = f"not JSON: {error}"
         if is_result:
-            return Reported(result_problem=_escaped(why))
+            return _reported(result_problem=_escaped(why))
         raise BrokenMessage(why) from error
 
 
 def _message(content: Any) -> Message:  # noqa: ANN401 - any JSON value
     match content:
         case {"failed": True}:
-            return Failed(_error(content.get("error")))
+            return Message(failed=_error(content.get("error")))
         case {"progress": int() | float() as value} if not isinstance(value, bool):
             if not abs(value) <= LARGEST_PROGRESS:  # before the conversion: it may fit no float
                 raise BrokenMessage("a progress is between 0 and 1, and at most 10^15")
             text = _text(content.get("text"))
             shown = None if text is None else _escaped(text)
-            return Reported(progress=float(value), progress_text=shown)
+            return _reported(progress=float(value), progress_text=shown)
         case {"snooze": seconds}:
             if (wait := plausible_wait(seconds, timedelta(seconds=1))) is None:
                 raise BrokenMessage("a snooze is a number of seconds, 0 or more")
-            return Snoozed(wait)
+            return Message(snooze=wait)
         case {"finish": finish} if finish is not False and finish is not None:
-            return Finished()
+            return Message(finished=True)
         case {"result": result}:
             # Escapes of JSON keep what could harm a terminal or a database.
             written = msgspec.json.encode(result)
             if len(written) <= LARGEST_RESULT:
-                return Reported(result=written.decode(), result_problem=None)
+                return _reported(result=written.decode(), result_problem=None)
             why = f"{len(written)} bytes of JSON, {LARGEST_RESULT} are allowed"
-            return Reported(result_problem=why)
+            return _reported(result_problem=why)
         case {"result_problem": str() as why}:
-            return Reported(result_problem=_escaped(why))
+            return _reported(result_problem=_escaped(why))
     raise BrokenMessage('neither "finish", "failed", "progress", "result" nor "snooze"')
 
 
@@ -198,7 +193,7 @@ class MessageReader:
             except BrokenMessage as error:
                 self._warn(f"Ignored an IPC message: {error}")
                 continue
-            if isinstance(message, Reported) and (why := message.fields.get("result_problem")):
+            if why := message.report.get("result_problem"):
                 self._warn(f"The result is not kept: {why}")
             yield message
 

@@ -1,16 +1,19 @@
-"""A task that is a request over HTTP, as a jobs file describes it."""
+"""What a task may be besides a command, a request, a function or a reminder; and what it finds."""
 
 import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final
-
 import attrs
 from msgspec import Meta
-
 from ..addresses import WebAddress
 from ..reading import Fault, Invalid, Reads
 from ..retries.outcome import ErrorClass
 from ..texts.printable import echo
+import enum
+from pathlib import PurePath
+from typing import Final
+from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 #: What a request may do; no other method has an answer that we could judge.
 METHODS: Final = ("POST", "GET", "PUT", "PATCH", "DELETE", "HEAD")
@@ -161,3 +164,144 @@ _Texts = Annotated[
 Headers = Annotated[_Texts, Reads(_headers(_fault_of_value))]
 HeadersFromEnv = Annotated[_Texts, Reads(_headers(_fault_of_variable))]
 Statuses = Annotated[Any, Reads(_statuses)]
+
+
+#: `module:attribute`, as `shop.jobs:app`.
+PLACE: Final = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*\Z"
+
+#: Bytes by which a child that is used again may grow before it is renewed, and seconds after which
+#: it is.
+MOST_GROWTH: Final = 64 * 1024 * 1024
+MOST_AGE: Final = 3600.0
+
+
+class Executor(enum.StrEnum):
+    """Where a function runs; each is under a warden."""
+
+    PROCESS = "process"  # an interpreter of its own, which imports the app
+    FORK = "fork"  # a fresh child of an interpreter that has the app
+    POOL = "pool"  # such children, used again: one run at a time in each
+    ASYNC = "async"  # many coroutines in one child
+
+
+@attrs.frozen(kw_only=True)
+class PythonCall:
+    """The function that an app has under a task's name.
+
+    *app* says where the app is; its module is looked for in *folder* too. A child that is used
+    again is renewed after *per_child* runs; a run that takes more than *memory* bytes is killed
+    (coroutines have it for all in a child: then each is run alone). One that takes a *context* is
+    told of the last success before it, which the ledger is asked for.
+    """
+
+    app: str
+    executor: Executor = Executor.FORK
+    per_child: int | None = None
+    memory: int | None = None
+    context: bool = False
+    folder: PurePath | None = None
+
+
+#: Characters of a subject, which is one line, and of a text.
+LONGEST_SUBJECT: Final = 200
+LONGEST_TEXT: Final = 16 * 1024
+
+
+@attrs.frozen(kw_only=True)
+class Reminder:
+    """The names of the targets that are told, and what.
+
+    A run's params may replace the *subject* and the *text*. Without a subject the schedule's name
+    is one.
+    """
+
+    targets: tuple[str, ...]
+    text: str
+    subject: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ReminderInvalid(ValueError):
+    """A message cannot be sent as it is; *faults* are pairs of its field and what is wrong."""
+
+    faults: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        return "; ".join(f"{field}: {problem}" for field, problem in self.faults)
+
+
+def faults_of_message(subject: object, text: object) -> Iterator[tuple[str, str]]:
+    if not isinstance(subject, str) or not 0 < len(subject) <= LONGEST_SUBJECT:
+        yield "subject", f"must be a text of 1 to {LONGEST_SUBJECT} characters"
+    elif not subject.isprintable():
+        yield "subject", "must be one line that can be printed"
+    if not isinstance(text, str) or not 0 < len(text) <= LONGEST_TEXT:
+        yield "text", f"must be a text of 1 to {LONGEST_TEXT:,} characters"
+    elif not all(sign.isprintable() or sign in "\n\t" for sign in text):
+        yield "text", "has a character that cannot be printed"
+
+
+def message_of(reminder: Reminder, params: object, *, schedule: str) -> tuple[str, str]:
+    """Give the subject and the text of a run; `ReminderInvalid` if it cannot be sent."""
+    given = params if isinstance(params, dict) else {}
+    usual = (reminder.subject or schedule)[:LONGEST_SUBJECT]
+    subject, text = given.get("subject", usual), given.get("text", reminder.text)
+    faults = tuple(faults_of_message(subject, text))
+    if faults:
+        raise ReminderInvalid(faults=faults)
+    return str(subject), str(text)
+
+
+#: The environment variables that describe its attempt to a task.
+ATTEMPT_VARIABLES: Final = (
+    "CRON_EXECUTION_ID",
+    "CRON_EXECUTION_KEY",
+    "CRON_SCHEDULER_ID",
+    "CRON_ATTEMPT",
+    "CRON_PARAMS_FILE",
+    "CRON_IPC_FD",
+    "CRON_DUE_AT",
+    "CRON_SCHEDULE",
+    "CRON_FENCE",
+    "CRON_MISSED",
+    "CRON_PREVIOUS_SUCCESS",
+    "CRON_USER_ID",
+    "CRON_GROUP_ID",
+    "CRON_LANGUAGE_ID",
+    "CRON_TOPIC",
+    "RETRY_COUNT",
+    "TRACEPARENT",
+)
+
+#: The environment variables that describe an event to a command.
+EVENT_VARIABLES: Final = (
+    "CRON_EVENT",
+    "CRON_EVENT_ID",
+    "CRON_EVENT_TARGET",
+    "CRON_EVENT_SCHEDULE",
+    "CRON_EVENT_JSON",
+)
+
+
+#: Folders that a service cannot see: the units have ProtectHome.
+UNSEEN: Final = ("/home", "/root", "/run/user")
+
+_NAMED: Final = re.compile(rf"(?<![\w./-])(?:{'|'.join(UNSEEN)})/")
+
+
+def is_unseen(path: str) -> bool:
+    """Tell whether a path is one that a service cannot see.
+
+    >>> is_unseen("/root"), is_unseen("/home/ann/bin"), is_unseen("/rooted")
+    (True, True, False)
+    """
+    return any(PurePosixPath(path).is_relative_to(folder) for folder in UNSEEN)
+
+
+def names_unseen(text: str) -> bool:
+    """Tell whether a command names something in such a folder.
+
+    >>> names_unseen("cd /home/ann && ./backup"), names_unseen("/srv/home/made")
+    (True, False)
+    """
+    return _NAMED.search(text) is not None
