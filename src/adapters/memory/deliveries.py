@@ -52,21 +52,18 @@ class Session:
     paused: list[Consumer] = attrs.field(factory=list[Consumer])
 
     def settle(self, tag: object) -> Unacked | None:
-        """Remove one message; None for an unknown tag."""
         held = self.held.pop(tag, None)
         if held is not None and held.consumer is not None:
             held.consumer.unsettled -= 1
         return held
 
     def recall(self, which: Callable[[Unacked], bool]) -> list[Unacked]:
-        """Remove the messages that are still in the inbox."""
         tags = {tag for _, delivery in self.inbox if which(self.held[tag := delivery.tag])}
         recalled = [held for tag in tags if (held := self.settle(tag)) is not None]
         self.inbox = deque(item for item in self.inbox if item[1].tag in self.held)
         return recalled
 
     def remove_all(self) -> list[Unacked]:
-        """Remove everything, as when a connection breaks."""
         self.inbox.clear()
         return [held for tag in tuple(self.held) if (held := self.settle(tag)) is not None]
 
@@ -98,7 +95,6 @@ class Deliveries:
         return held
 
     def consume(self, consumer: Consumer) -> None:
-        """Begin to deliver the messages of the consumer's queues."""
         consumer.session.consumers.append(consumer)
         for queue in consumer.queues.values():
             self._waiting[queue].append(consumer)
@@ -114,7 +110,6 @@ class Deliveries:
         self._put_back(session.recall(lambda _held: True))
 
     def pause(self, session: Session) -> None:
-        """Deliver no more to a client until it resumes."""
         session.paused += session.consumers
         self.cancel(session)
 
@@ -141,17 +136,14 @@ class Deliveries:
         self._put_back(session.remove_all())
 
     def close(self, session: Session) -> None:
-        """Forget a client; requeue all that it holds."""
         self.disconnect(session)
         self.sessions.pop(session, None)
 
     def serve(self, queue: MemoryQueue) -> None:
-        """Deliver what waits in a queue, while a consumer has room."""
         while queue.ready and (consumer := self._next_for(queue)):
             self._send(queue, consumer)
 
     def wake_consuming(self) -> None:
-        """Mark all clients that consume as to be woken."""
         self._to_wake.update((session, None) for session in self.sessions if session.consumers)
 
     def wake(self) -> None:
@@ -193,7 +185,6 @@ class Deliveries:
         self._to_wake[session] = None
 
     def deliver(self, session: Session, queue: MemoryQueue, consumer: Consumer | None) -> Delivery:
-        """Hand a client the head of a queue that is not empty."""
         stored = queue.ready.popleft()
         tag = next(self._tags)
         session.held[tag] = Unacked(stored, queue, consumer)

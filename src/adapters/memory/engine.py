@@ -4,11 +4,11 @@ Microseconds are of the clock's stopwatch; the wall clock only dates the dead-le
 """
 
 import enum
-import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from typing import Any
 from weakref import WeakMethod
 
 import msgspec
@@ -18,8 +18,6 @@ from cronhare.ports.system import ClockPort
 
 from .deliveries import Deliveries, Session
 from .routing import MICROSECOND, DeclaredTopology, MemoryQueue, Stored, routed_copy
-
-log = logging.getLogger(__name__)
 
 # Deaths: the headers that a broker adds to a message when it dead-letters it.
 #
@@ -48,9 +46,9 @@ def add_death(
     There is one entry per queue and reason, which moves to the front when its count rises. The
     rest of it, the time too, is of the first such event.
     """
-    known = headers.get("x-death")
-    entries = [each for each in known if isinstance(each, dict)] if isinstance(known, list) else []
-    same = [one for one in entries if (one.get("queue"), one.get("reason")) == (queue, reason)]
+    known: Any = headers.get("x-death", [])
+    place = (queue, reason.value)
+    same = next((one for one in known if (one["queue"], one["reason"]) == place), None)
     entry: dict[str, object] = {
         "count": 1,
         "reason": reason.value,
@@ -59,34 +57,14 @@ def add_death(
         "exchange": exchange,
         "routing-keys": [key],
     }
-    if same:
-        count = same[0].get("count")
-        entry = {**same[0], "count": (count if isinstance(count, int) else len(same)) + 1}
     first = {
         "x-first-death-reason": reason.value,
         "x-first-death-queue": queue,
         "x-first-death-exchange": exchange,
     }
-    others = [one for one in entries if one not in same]
-    return {**headers, **({} if "x-death" in headers else first), "x-death": [entry, *others]}
-
-
-def is_cycle(queue: str, headers: Mapping[str, object]) -> bool:
-    """Whether the message would come back to *queue* without a rejection since.
-
-    RabbitMQ drops such a message, silently for its publisher: it would circle for ever. An entry
-    that no broker writes counts as a rejection.
-    """
-    deaths = headers.get("x-death")
-    for entry in deaths if isinstance(deaths, list) else ():
-        if not isinstance(entry, dict) or entry.get("reason") == Reason.REJECTED.value:
-            return False
-        if entry.get("queue") == queue:
-            return True
-    return False
-
-
-_CYCLE = "Message %s dropped: it would come back to %s, and nobody has rejected it since"
+    newest = entry if same is None else {**same, "count": same["count"] + 1}
+    others = [one for one in known if one is not same]
+    return {**({} if known else first), **headers, "x-death": [newest, *others]}
 
 
 class Engine:
@@ -150,7 +128,6 @@ class Engine:
         return lambda: consumer.on_delivery(delivery)
 
     def until_next_expiry(self) -> timedelta | None:
-        """The time until the next message expires; None if none will."""
         head = self.topology.next_to_expire()
         return None if head is None else (head[0] - self._now()) * MICROSECOND
 
@@ -202,11 +179,7 @@ class Engine:
         message = msgspec.structs.replace(stored.message, headers=headers)
         key = stored.key if key is None else key
         for target in self.topology.route(exchange, key):
-            if is_cycle(target.spec.name, message.headers):
-                extra = {"action": "broker.cycle_dropped"}
-                log.warning(_CYCLE, message.id, target.spec.name, extra=extra)
-            else:
-                self._enqueue(target, Stored(message, exchange, key), now)
+            self._enqueue(target, Stored(message, exchange, key), now)
 
 
 def _while_it_lives(method: WeakMethod[Callable[[], None]]) -> Callable[[], None]:

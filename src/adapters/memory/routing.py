@@ -171,7 +171,6 @@ class DeclaredTopology:
         return [queue for name in names if (queue := self.queues.get(name)) is not None]
 
     def next_to_expire(self) -> tuple[int, MemoryQueue] | None:
-        """Find the queue whose head expires first, and when."""
         first: tuple[int, MemoryQueue] | None = None
         for queue in self._timed:
             if queue.ready:  # first, as this is hot and most are empty

@@ -1,7 +1,6 @@
 """What the in-memory broker does beyond what its ports promise: time, deaths, threads, loops."""
 
 import asyncio
-import logging
 import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -116,23 +115,6 @@ def test_messages_of_a_queue_expire_in_order_each_at_its_own_time(
 
 
 # Dead letters
-
-
-def test_a_republished_death_header_makes_a_cycle_and_loses_the_message(
-    broker: TrialBroker, clock: FrozenClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    half_a_second = timedelta(milliseconds=500)
-    _publish(broker, delay=half_a_second)
-    clock.advance(half_a_second)
-    copied = _receive(broker).message.headers
-
-    with caplog.at_level(logging.WARNING):
-        answer = _publish(broker, b"copy", delay=half_a_second, headers=copied)
-        clock.advance(A_DAY)
-
-    assert answer is Published.CONFIRMED
-    assert broker.receive(MAIN_QUEUE) is None
-    assert [vars(line)["action"] for line in caplog.records] == ["broker.cycle_dropped"]
 
 
 # The edge
