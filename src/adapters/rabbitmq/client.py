@@ -178,7 +178,6 @@ def describe(error: BaseException) -> str:
 
 
 def why_unreachable(error: BaseException) -> str:
-    """Say why no connection could be made, and the cure."""
     cause, said = cause_of(error), describe(error)
     if cause is Cause.OTHER:
         return said

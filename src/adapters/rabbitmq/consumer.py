@@ -180,7 +180,6 @@ class Consumer:
         on_delivery: "Callable[[Consumer, Incoming], None]",
         on_lost: Callable[[], None],
     ) -> Self:
-        """Open a channel for a queue, or raise BrokerUnavailable."""
         with translate_errors(f"opening a channel for {queue}"):
             async with asyncio.timeout(ANSWER_TIMEOUT):
                 channel = await connection.channel(publisher_confirms=False)

@@ -131,7 +131,6 @@ class Acks:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all that arrived is settled."""
         return not self._unsettled
 
     def arrived(self, tag: int) -> None:
@@ -139,7 +138,6 @@ class Acks:
         self._unsettled[tag] = None
 
     def ack(self, tag: int) -> None:
-        """Ack it at the end of this turn."""
         if not self._fresh:
             self._loop.call_soon(self.flush)
         self._fresh.append(tag)
@@ -149,7 +147,6 @@ class Acks:
         self._unsettled.pop(tag, None)
 
     def flush(self) -> None:
-        """Write the acks that wait."""
         fresh, self._fresh = self._fresh, []
         for tag in fresh:
             self._unsettled.pop(tag, None)
@@ -197,7 +194,6 @@ class PrefetchLimiter:
 
     @property
     def held_since(self) -> float | None:
-        """Since when the oldest of the surplus has been held back."""
         return min((held[0][0] for held in self._surplus.values()), default=None)
 
     def offer(self, delivery: Delivery) -> None:

@@ -72,7 +72,6 @@ class Batch:
         self._lock = threading.Lock()
 
     def wants(self, index: int) -> bool:
-        """Whether a message is still to be published."""
         return not self._is_abandoned and self._outcomes[index] is None
 
     def settle(self, index: int, outcome: Published) -> None:
@@ -87,7 +86,6 @@ class Batch:
             self.done.set_result(None)
 
     def wait(self, seconds: float) -> None:
-        """Wait for all; what is open stays under way."""
         wait([self.done], seconds)
 
     def outcomes(self) -> list[Published]:
@@ -100,26 +98,43 @@ class Batch:
 Item = tuple[Batch, int]
 
 
-class Window:
-    """The unconfirmed messages of one channel, by delivery tag. No I/O here."""
+class Road:
+    """The way to one target: its channel, what waits for it, and what it has not confirmed."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    def __init__(self, target: str, *, window: int = WINDOW) -> None:
+        self.target = target
+        self.window = window
+        self.waiting: deque[Item] = deque()
+        self.channel: Channel | None = None
+        self.is_open = self.is_tried = False
+        self.opened_at = self._owed_since = 0.0
+        self._was_owed: int | None = None
         self._published = 0
-        self._unconfirmed: OrderedDict[int, Item] = OrderedDict()
+        self._unconfirmed: OrderedDict[int, Item] = OrderedDict()  # by delivery tag
         self._returned: set[int] = set()
 
     @property
     def has_room(self) -> bool:
-        return len(self._unconfirmed) < self.size
+        return len(self._unconfirmed) < self.window
 
     @property
     def oldest(self) -> int | None:
         """The tag of the message that has waited longest for its confirm, if one waits."""
         return next(iter(self._unconfirmed), None)
 
+    @property
+    def owed(self) -> int | None:
+        """The tag for which the broker has owed an answer longest; 0 stands for the channel."""
+        return self.oldest if self.is_open else 0
+
+    def silence(self, now: float, *, is_blocked: bool) -> float:
+        """Say for how many seconds the same answer has been owed, as far as this was asked."""
+        owed = self.owed
+        if owed is None or owed != self._was_owed or is_blocked:
+            self._was_owed, self._owed_since, self.is_tried = owed, now, False
+        return now - self._owed_since
+
     def publish(self, batch: Batch, index: int) -> None:
-        """Give the next tag to a message that is published now."""
         self._published += 1
         self._unconfirmed[self._published] = batch, index
 
@@ -155,31 +170,6 @@ class Window:
             batch.settle(index, outcome)
         self._unconfirmed.clear()
         self._returned.clear()
-
-
-class Road:
-    """The way to one target: its channel, what waits for it, and what it has not confirmed."""
-
-    def __init__(self, target: str, *, window: int = WINDOW) -> None:
-        self.target = target
-        self.waiting: deque[Item] = deque()
-        self.channel: Channel | None = None
-        self.window = Window(window)
-        self.is_open = self.is_tried = False
-        self.opened_at = self._owed_since = 0.0
-        self._was_owed: int | None = None
-
-    @property
-    def owed(self) -> int | None:
-        """The tag for which the broker has owed an answer longest; 0 stands for the channel."""
-        return self.window.oldest if self.is_open else 0
-
-    def silence(self, now: float, *, is_blocked: bool) -> float:
-        """Say for how many seconds the same answer has been owed, as far as this was asked."""
-        owed = self.owed
-        if owed is None or owed != self._was_owed or is_blocked:
-            self._was_owed, self._owed_since, self.is_tried = owed, now, False
-        return now - self._owed_since
 
 
 class PublisherConnection:
@@ -254,13 +244,13 @@ class PublisherConnection:
     def end(self) -> None:
         """Close the loop. What was under way is unknown."""
         roads = self._roads.values()
-        if not self._was_answered and any(each.window.oldest is not None for each in roads):
+        if not self._was_answered and any(each.oldest is not None for each in roads):
             # an alarm is no fault of this connection, and all others wait for its end as well
             self.was_unresponsive |= not isinstance(self.ended_by, ConnectionBlockedTimeout)
         self._trial.waiting.clear()
         for road in roads:
             self._waiting.extendleft(reversed(road.waiting))  # for the next connection
-            road.window.lose(Published.UNKNOWN)
+            road.lose(Published.UNKNOWN)
         self._loop.close()
 
     def nudge(self) -> None:
@@ -319,7 +309,7 @@ class PublisherConnection:
         road.channel = channel
         channel.add_on_close_callback(partial(self._on_channel_end, road))
         channel.add_on_return_callback(
-            lambda _channel, method, properties, body: road.window.give_back(
+            lambda _channel, method, properties, body: road.give_back(
                 exchange=method.exchange,
                 key=method.routing_key,
                 id=properties.message_id,
@@ -344,7 +334,7 @@ class PublisherConnection:
                 self._connection.close()
 
     def _try(self) -> None:
-        if not self._trial.waiting and self._trial.window.oldest is None:
+        if not self._trial.waiting and self._trial.oldest is None:
             self._trial.waiting.append((Batch([TRIAL]), 0))
             self._send(self._trial)
 
@@ -360,7 +350,7 @@ class PublisherConnection:
         if silences[0] >= self._timeout:  # of the trial
             self.was_unresponsive = True
             for road in roads[1:]:  # so much was for one that hangs that nothing is read
-                if road.window.oldest is not None:
+                if road.oldest is not None:
                     self._hanging.setdefault(road.target, _left_out(road.target))
             # Without a close, which would not be answered, either.
             self._hang_up(f"no answer within {self._timeout:.1f} s")
@@ -376,7 +366,7 @@ class PublisherConnection:
 
     def _hangs(self, road: Road, now: float) -> None:
         self._abandon(road)
-        road.window.lose(Published.REFUSED)
+        road.lose(Published.REFUSED)
         for batch, index in road.waiting:
             batch.settle(index, Published.REFUSED)
         hung = self._hanging.setdefault(road.target, _left_out(road.target))
@@ -428,10 +418,10 @@ class PublisherConnection:
             return
         number, largest = channel.channel_number, self._connection.params.frame_max
         pieces, size = list[bytes](), 0
-        while road.waiting and road.window.has_room:
+        while road.waiting and road.has_room:
             batch, index = road.waiting.popleft()
             if batch.wants(index):
-                road.window.publish(batch, index)
+                road.publish(batch, index)
                 # pika would take twice as long to encode it
                 pieces.append(publishing_frames(batch.messages[index], number, largest=largest))
                 size += len(pieces[-1])
@@ -447,16 +437,16 @@ class PublisherConnection:
     def _on_confirm(self, road: Road, frame: "Method[Basic.Ack | Basic.Nack]") -> None:
         answer = frame.method
         outcome = Published.CONFIRMED if isinstance(answer, Basic.Ack) else Published.REFUSED
-        road.window.confirm(answer.delivery_tag, multiple=answer.multiple, outcome=outcome)
+        road.confirm(answer.delivery_tag, multiple=answer.multiple, outcome=outcome)
         if road is self._trial:
             self._begin()
             return
         self._was_answered = True
         if (hung := self._hanging.pop(road.target, None)) is not None:
             hung.outage.is_over()
-            road.window.size = WINDOW
+            road.window = WINDOW
         is_old = time.monotonic() >= road.opened_at + RENEW_AFTER
-        if outcome is Published.REFUSED and is_old and road.window.oldest is None:
+        if outcome is Published.REFUSED and is_old and road.oldest is None:
             self._abandon(road)
             self._waiting.extendleft(reversed(road.waiting))  # for the channel that replaces it
             self._pump()

@@ -150,7 +150,6 @@ class TopologyClient:
             pass
 
     def look(self, thing: Exchange | Queue) -> Any | Refused:  # noqa: ANN401 - pika's answer
-        """Ask whether it is there."""
         kind = "queue" if isinstance(thing, Queue) else "exchange"
         return self._ask(f"{kind}_declare", thing.name, passive=True)
 

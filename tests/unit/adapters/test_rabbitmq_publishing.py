@@ -16,7 +16,7 @@ from pika.adapters.utils.connection_workflow import (
 
 from cronhare.adapters.rabbitmq.client import Address, why_unreachable
 from cronhare.adapters.rabbitmq.consumer import translate_errors
-from cronhare.adapters.rabbitmq.publishing import Batch, Window
+from cronhare.adapters.rabbitmq.publishing import Batch, Road
 from cronhare.adapters.rabbitmq.topology import queue_arguments
 from cronhare.adapters.rabbitmq.wire import LARGEST_BODY, AmqpMessage, encode, read_properties
 from cronhare.adapters.tls import CertificatesUnusable
@@ -153,41 +153,41 @@ def batch_of(count: int) -> Batch:
     return Batch([message(b"%d" % n) for n in range(count)])
 
 
-def publish_all(window: Window, batch: Batch) -> None:
+def publish_all(road: Road, batch: Batch) -> None:
     for index in range(len(batch.messages)):
-        window.publish(batch, index)
+        road.publish(batch, index)
 
 
 def test_one_word_of_the_broker_can_confirm_many() -> None:
-    window, batch = Window(10), batch_of(4)
-    publish_all(window, batch)
+    road, batch = Road("q"), batch_of(4)
+    publish_all(road, batch)
 
-    window.confirm(3, multiple=True, outcome=CONFIRMED)
+    road.confirm(3, multiple=True, outcome=CONFIRMED)
 
     assert batch.outcomes() == [CONFIRMED, CONFIRMED, CONFIRMED, UNKNOWN]
 
 
 def test_each_of_two_equal_messages_is_returned_once() -> None:
-    window, batch = Window(10), Batch([message(), message(), message(key="other")])
-    publish_all(window, batch)
+    road, batch = Road("q"), Batch([message(), message(), message(key="other")])
+    publish_all(road, batch)
 
     for _ in range(3):  # one more than there are
-        window.give_back(exchange="", key="q", id=None, body=b"")
-    window.confirm(3, multiple=True, outcome=CONFIRMED)
+        road.give_back(exchange="", key="q", id=None, body=b"")
+    road.confirm(3, multiple=True, outcome=CONFIRMED)
 
     assert batch.outcomes() == [RETURNED, RETURNED, CONFIRMED]
 
 
 def test_a_lost_channel_leaves_everything_under_way_unknown_at_once() -> None:
-    window, batch = Window(10), batch_of(2)
-    publish_all(window, batch)
-    window.confirm(1, multiple=False, outcome=CONFIRMED)
+    road, batch = Road("q"), batch_of(2)
+    publish_all(road, batch)
+    road.confirm(1, multiple=False, outcome=CONFIRMED)
 
-    window.lose(UNKNOWN)
+    road.lose(UNKNOWN)
 
     assert batch.done.done()
     assert batch.outcomes() == [CONFIRMED, UNKNOWN]
-    assert window.has_room
+    assert road.has_room
 
 
 def test_what_nobody_waits_for_any_more_is_not_published() -> None:
