@@ -21,8 +21,8 @@ from cronhare.application.worker.delivery import Places
 from cronhare.application.worker.unhandled import WaitingRoom
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.retries.outcome import Ending
-from cronhare.domain.schedules.python_call import Executor
 from cronhare.domain.schedules.task import Task
+from cronhare.domain.schedules.work import Executor
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.processes.consuming import WorkerConsumer
 from cronhare.entrypoints.signals import ForcedExit, Shutdown

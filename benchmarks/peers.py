@@ -35,7 +35,7 @@ from rich.console import Console
 from rich.table import Table
 from samples import size
 
-from cronhare.domain.schedules.python_call import Executor
+from cronhare.domain.schedules.work import Executor
 from cronhare.entrypoints import logs
 from cronhare.ports.runner import TaskRunnerPort
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.python_call import Executor, PythonCall
 from cronhare.domain.schedules.schedule import Concurrency
 from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.domain.schedules.work import Executor, PythonCall
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # some use what tests use
 

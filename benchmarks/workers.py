@@ -26,7 +26,7 @@ from cronhare.application.worker.delivery import Places
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.nodes import renewed_every
 from cronhare.domain.retries.outcome import Ending, Outcome
-from cronhare.domain.schedules.python_call import Executor
+from cronhare.domain.schedules.work import Executor
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes.consuming import DeliveryTasks

@@ -133,7 +133,6 @@ class Token:
     last_used_at: datetime | None = None
 
     def why_not(self, now: datetime) -> str | None:
-        """Say why it is not valid; None if it is."""
         if self.revoked_at is not None:
             return f"it was revoked at {say_moment(self.revoked_at)}"
         if self.expires_at is not None and self.expires_at <= now:

@@ -4,16 +4,17 @@ An entry is written ahead, so that no change is without one, and completed after
 that was never completed says that the outcome is not known: the process ended in between.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import islice
 from typing import Any, Final
+
 import attrs
+
 from .access import Actor
 from .texts.printable import printable, shortened
-import re
-from typing import Final
 
 #: Letters of what was changed, and of why it was refused.
 LONGEST_TARGET: Final = 255

@@ -132,7 +132,6 @@ def text_of(most: int) -> msgspec.Meta:
 
 
 def faults_within(name: str, error: ValueError) -> Iterator[Fault]:
-    """Give the faults of a value that is called so in its table."""
     for each in getattr(error, "faults", (str(error),)):
         if isinstance(each, Fault):
             dot = "." if each.field and not each.field.startswith("[") else ""

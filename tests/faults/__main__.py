@@ -22,7 +22,7 @@ from pymysql import MySQLError
 from rich.console import Console
 from rich.table import Table
 
-from cronhare.domain.schedules.python_call import Executor
+from cronhare.domain.schedules.work import Executor
 from cronhare.ports import LedgerUnavailable
 from tests.faults import cluster_faults, database_faults, galera_faults
 from tests.faults.house import Scenario, Servers, house

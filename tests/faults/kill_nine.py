@@ -18,7 +18,7 @@ from shutil import rmtree
 
 import attrs
 
-from cronhare.domain.schedules.python_call import Executor
+from cronhare.domain.schedules.work import Executor
 from tests.faults.arena import Arena
 from tests.faults.jobs import EXECUTOR
 from tests.faults.judging import Figures, judge

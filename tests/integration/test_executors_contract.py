@@ -19,7 +19,7 @@ from cronhare.adapters.process import link
 from cronhare.adapters.process.apps import PythonRunner
 from cronhare.adapters.process.attempt import GRACE
 from cronhare.domain.retries.outcome import Ending, ErrorClass
-from cronhare.domain.schedules.python_call import Executor, PythonCall
+from cronhare.domain.schedules.work import Executor, PythonCall
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason
 from tests.integration.invocations import (
     HANGS,

@@ -19,8 +19,8 @@ import pytest
 from cronhare.adapters.process import loops
 from cronhare.adapters.process.apps import PythonRunner
 from cronhare.adapters.process.attempt import resident
+from cronhare.adapters.process.warden import MOST_GROWTH
 from cronhare.domain.retries.outcome import Ending, ErrorClass
-from cronhare.domain.schedules.python_call import MOST_GROWTH
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason
 from tests.integration.invocations import alive, eventually, until_file
 from tests.integration.test_executors_contract import calling, result

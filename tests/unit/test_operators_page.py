@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from cronhare.adapters.extras import EXTRAS
-from cronhare.domain.environment import ATTEMPT_VARIABLES, EVENT_VARIABLES
+from cronhare.domain.schedules.work import ATTEMPT_VARIABLES, EVENT_VARIABLES
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.settings.sources import CONFIG
 

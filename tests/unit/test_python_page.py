@@ -10,7 +10,7 @@ import pytest
 
 import cronhare
 from cronhare import App, Call, Context, Handle, Retry, at, cron, every
-from cronhare.domain.schedules.python_call import Executor
+from cronhare.domain.schedules.work import Executor
 from cronhare.entrypoints.python.schedules import AppSchedules
 from cronhare.entrypoints.python.tasks import Options, TaskDecorator
 

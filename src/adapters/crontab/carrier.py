@@ -14,11 +14,11 @@ import attrs
 from cronhare.adapters.addresses import checked_address
 from cronhare.adapters.toml_writing import write_comment, write_table
 from cronhare.domain.cron import UnknownZone, find_zone
-from cronhare.domain.environment import ATTEMPT_VARIABLES, is_unseen, names_unseen
 from cronhare.domain.events.targets import MOST_ADDRESSES, MOST_TARGETS
 from cronhare.domain.progress import OnProgress, passing, unwatched
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import USER_NAME
+from cronhare.domain.schedules.work import ATTEMPT_VARIABLES, is_unseen, names_unseen
 from cronhare.domain.texts.printable import shortened
 
 from .job import Job, clean_name, make_unique, name_command

@@ -10,7 +10,7 @@ import msgspec
 
 from cronhare.adapters.coroutine_attempts import CoroutineRunner, failed
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError, read_retry_after
-from cronhare.domain.schedules.http_call import (
+from cronhare.domain.schedules.work import (
     WITHOUT_BODY,
     HttpCall,
     class_of_status,

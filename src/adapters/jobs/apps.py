@@ -26,7 +26,7 @@ from cronhare.adapters.addresses import parse_ledger
 from cronhare.domain.progress import OnProgress, unwatched
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.catalog import LARGEST_FILE, FileVersion
-from cronhare.domain.schedules.python_call import PLACE
+from cronhare.domain.schedules.work import PLACE
 
 from .reader import JobsFile, read_content, stamp_of, unreadable
 

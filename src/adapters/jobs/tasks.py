@@ -20,17 +20,6 @@ from cronhare.domain.retries.policy import (
     read_policy,
 )
 from cronhare.domain.schedules.catalog import MOST_TOPICS
-from cronhare.domain.schedules.http_call import (
-    METHODS,
-    MOST_HEADERS,
-    SUCCESS,
-    Headers,
-    HeadersFromEnv,
-    HttpCall,
-    Statuses,
-)
-from cronhare.domain.schedules.python_call import PLACE, Executor, PythonCall
-from cronhare.domain.schedules.reminder import Reminder, faults_of_message
 from cronhare.domain.schedules.task import (
     BUILT_IN_CLASSES,
     DEFAULT_TIMEOUT,
@@ -42,6 +31,20 @@ from cronhare.domain.schedules.task import (
     TaskType,
     assigned_number,
     fault_of_own_type,
+)
+from cronhare.domain.schedules.work import (
+    METHODS,
+    MOST_HEADERS,
+    PLACE,
+    SUCCESS,
+    Executor,
+    Headers,
+    HeadersFromEnv,
+    HttpCall,
+    PythonCall,
+    Reminder,
+    Statuses,
+    faults_of_message,
 )
 from cronhare.domain.texts.printable import echo
 from cronhare.domain.texts.words import NAME, hint
@@ -287,8 +290,7 @@ def _reminder(table: TaskTable, tried: set[str], faults: list[Fault]) -> Reminde
     subject, text = table.subject, table.text
     if text is None and "text" not in tried:
         faults.append(Fault("text", "is missing: what is to be said; params may say otherwise"))
-    wrong = faults_of_message("-" if subject is None else subject, "-" if text is None else text)
-    faults += [Fault(field, problem) for field, problem in wrong]
+    faults += faults_of_message("-" if subject is None else subject, "-" if text is None else text)
     return Reminder(
         targets=tuple(dict.fromkeys(table.remind or ())), subject=subject, text=text or "-"
     )

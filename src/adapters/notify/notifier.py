@@ -15,7 +15,6 @@ import attrs
 import msgspec
 
 from cronhare.domain.addresses import WebAddress
-from cronhare.domain.environment import EVENT_VARIABLES
 from cronhare.domain.events.outbox import PING_TRIES, START_WITHIN, OutboxRow, RunEnd, read_ping
 from cronhare.domain.events.targets import (
     NO_MAIL_SERVER,
@@ -30,6 +29,7 @@ from cronhare.domain.events.targets import (
 )
 from cronhare.domain.retries.outcome import Ending, read_retry_after
 from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.domain.schedules.work import EVENT_VARIABLES
 from cronhare.ports.events import MailContent, NotDelivered
 from cronhare.ports.runner import Invocation, TaskRunnerPort
 from cronhare.ports.system import HttpFailed, HttpPort, HttpRefused, HttpRequest

@@ -10,8 +10,9 @@ from cronhare.adapters.coroutine_attempts import CoroutineRunner, failed
 from cronhare.domain.events.events import Event, bounded, id_of
 from cronhare.domain.events.outbox import OutboxRow
 from cronhare.domain.events.targets import Subscribers, Target
+from cronhare.domain.reading import Invalid
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
-from cronhare.domain.schedules.reminder import ReminderInvalid, message_of
+from cronhare.domain.schedules.work import message_of
 from cronhare.domain.texts.words import listed
 from cronhare.ports.events import MailContent, NotDelivered, NotifierPort
 from cronhare.ports.runner import AttemptResult, Captured, Invocation
@@ -43,7 +44,7 @@ class ReminderRunner(CoroutineRunner):
             subject, text = message_of(
                 reminder, invocation.params, schedule=invocation.schedule_name
             )
-        except ReminderInvalid as invalid:
+        except Invalid as invalid:
             return failed(f"params: {invalid}", ErrorClass.PERMANENT)
         found = {name: self._subscribers.current.target(name) for name in reminder.targets}
         if gone := [name for name, target in found.items() if target is None]:

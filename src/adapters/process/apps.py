@@ -16,8 +16,8 @@ import attrs
 import msgspec
 
 from cronhare.domain.retries.outcome import NOT_IMPORTED, Ending, ErrorClass, Outcome, TaskError
-from cronhare.domain.schedules.python_call import Executor, PythonCall
 from cronhare.domain.schedules.task import Task
+from cronhare.domain.schedules.work import Executor, PythonCall
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
 
 from .attempt import STOPPED, Attempt, ended_by_us
@@ -72,7 +72,6 @@ class AppInterpreter(ProcessRunner):
 
     @property
     def is_usable(self) -> bool:
-        """Whether another run may ask for it."""
         if not self.imported.done():
             return True
         result = self.imported.result()

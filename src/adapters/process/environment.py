@@ -9,8 +9,8 @@ from pathlib import Path
 
 import attrs
 
-from cronhare.domain.environment import ATTEMPT_VARIABLES
 from cronhare.domain.retries.outcome import ErrorClass
+from cronhare.domain.schedules.work import ATTEMPT_VARIABLES
 from cronhare.domain.texts.moments import iso_moment
 from cronhare.domain.texts.printable import printable
 from cronhare.ports.runner import Invocation

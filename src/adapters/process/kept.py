@@ -227,7 +227,6 @@ class PoolChild(KeptChild):
         )
 
     def is_late(self, moment: float) -> bool:
-        """Whether it is at a run that began before that *moment*."""
         return bool(self.runs) and self._began_at < moment
 
     def give(self, run: _Run) -> None:

@@ -15,13 +15,12 @@ import time
 from collections.abc import Callable, Collection
 from functools import partial
 
-from cronhare.domain.schedules.python_call import MOST_AGE, MOST_GROWTH
 from cronhare.domain.texts.words import counted
 
 from .attempt import Attempt, resident, say_size
 from .kept import Fork, KeptChild, Suspect
 from .output import AttemptLog, Output
-from .warden import Frame
+from .warden import MOST_AGE, MOST_GROWTH, Frame
 
 #: Seconds between two pings of a loop that has runs, and how many it may leave unanswered.
 EVERY, UNANSWERED = 1.0, 5

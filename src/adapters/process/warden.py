@@ -78,6 +78,9 @@ _PEEK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 Frame = dict[str, Any]
 #: Bytes of a run that a child of a pool is given as one packet; and what tells of a larger one.
 LARGEST_PACKET, LARGE = 8 * 1024, b"-"
+#: Bytes by which a child that is used again may grow before it is renewed, and seconds after which
+#: it is.
+MOST_GROWTH, MOST_AGE = 64 * 1024 * 1024, 3600.0
 #: The last step of a child that is set up: it becomes what the frame asks for.
 Become = Callable[[Frame], NoReturn]
 _Command = tuple[str, str]

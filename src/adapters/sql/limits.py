@@ -11,14 +11,16 @@ import sqlalchemy as sa
 
 from cronhare.application.logs import say
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.catching_up import LATE_RUNS, claimed_late, with_places
 from cronhare.domain.lifecycle.retry_limits import (
+    LATE_RUNS,
     AttemptEnd,
     CatchUp,
     Limited,
     RetryJudge,
+    claimed_late,
     queues_asked,
     tasks_asked,
+    with_places,
 )
 from cronhare.domain.retries.limits import Breaker, Budget, BudgetPolicy, as_asked
 from cronhare.ports.attempts import Deferred

@@ -12,7 +12,7 @@ from typing import Final, Self
 import attrs
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.catching_up import waits_for_its_turn
+from cronhare.domain.lifecycle.retry_limits import waits_for_its_turn
 from cronhare.domain.nodes import has_passed
 from cronhare.domain.retries.policy import Waits
 from cronhare.domain.schedules.planning import (

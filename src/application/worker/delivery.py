@@ -9,8 +9,7 @@ from typing import Final
 import attrs
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.catching_up import LATE_RUNS, waits_for_its_turn
-from cronhare.domain.lifecycle.retry_limits import OUTAGE, CatchUp
+from cronhare.domain.lifecycle.retry_limits import LATE_RUNS, OUTAGE, CatchUp, waits_for_its_turn
 from cronhare.domain.messages import (
     TRACE_HEADER,
     AttemptRef,

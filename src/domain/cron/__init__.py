@@ -6,8 +6,16 @@ follow Debian's cron (see `timeline`). Start reading at `expression`.
 
 from .expression import CronExpression
 from .text import CronExpressionError, CronFault, names_matter
-from .timeline import AS_CRON, ClockChanges, Fold, Gap, clock_changes
-from .zones import UnknownZone, find_zone, resolve_wall_time
+from .timeline import (
+    AS_CRON,
+    ClockChanges,
+    Fold,
+    Gap,
+    UnknownZone,
+    clock_changes,
+    find_zone,
+    resolve_wall_time,
+)
 
 __all__ = [
     "AS_CRON",

@@ -11,18 +11,18 @@ else: see `ClockChanges`.
 """
 
 import enum
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import Final
-from zoneinfo import ZoneInfo
-import attrs
-import re
-from datetime import UTC, datetime
-from difflib import get_close_matches
-from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+import attrs
+
 from ..texts.printable import LONGEST_ECHO, shown
+
 
 class Gap(enum.StrEnum):
     """What becomes of a fixed time that the clock leaps over."""

@@ -5,11 +5,14 @@ asks here.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Final, Protocol
+
 import attrs
 import msgspec
+
 from ..execution import UNFINISHED, Execution, State
 from ..retries.limits import (
     ACTIVATED,
@@ -30,19 +33,14 @@ from ..retries.outcome import Crash, CrashPolicy, Ending, Outcome
 from ..retries.policy import RetryPolicy
 from ..retries.retry import Fail, GiveBack, RetryAfter, Verdict, decide
 from ..schedules.catalog import Catalog
-from ..schedules.task import Task
-from ..texts.moments import say_moment
-from .transitions import defer, overruled
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
-from operator import attrgetter
-from typing import Final
-from ..execution import Execution, State
-from ..retries.limits import Budget
 from ..schedules.keys import Trigger, trigger_of
 from ..schedules.planning import GRACE
+from ..schedules.task import Task
+from ..texts.moments import say_moment
 from ..texts.words import counted
 from .gates import gates_of
+from .transitions import defer, overruled
+
 
 @attrs.frozen(eq=False)
 class RetryPolicies:

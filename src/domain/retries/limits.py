@@ -55,7 +55,7 @@ class BudgetPolicy:
 
 
 def catch_up_policy(most: int) -> BudgetPolicy | None:
-    """Give the budget of *most* late runs in a minute; 0 is for any number (`catching_up.py`)."""
+    """Give the budget of *most* late runs in a minute; 0 is for any number."""
     return BudgetPolicy(most=most, window=timedelta(minutes=1)) if most else None
 
 

@@ -156,7 +156,6 @@ class Every:
         return EPOCH + since if since >= _FIRST - EPOCH else None
 
     def between(self, first: datetime, last: datetime) -> Ticks:
-        """Give the due instants from *first* to *last*, both included."""
         step = self.period // SECOND
         begin, end = -((EPOCH - first) // self.period) * step, (last - EPOCH) // SECOND
         return Ticks(range(begin, end + 1, step))

@@ -22,9 +22,7 @@ from ..reading import whole_number
 from ..retries.outcome import ErrorClass, ErrorRules
 from ..retries.policy import POLICIES, RetryPolicy, Strategy
 from ..texts.words import NAME
-from .http_call import HttpCall
-from .python_call import PythonCall
-from .reminder import Reminder
+from .work import HttpCall, PythonCall, Reminder
 
 #: The most bytes of JSON for a task. A message has them as text within its own JSON, which at
 #: worst doubles them: with this bound no message is too large for our own workers.

@@ -1,19 +1,21 @@
-"""What a task may be besides a command, a request, a function or a reminder; and what it finds."""
+"""What a task may be: a request over HTTP, a function of an app, a reminder (S1.7, C14), a command.
 
+The ids are lines of docs/compatibility.md.
+"""
+
+import enum
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePath, PurePosixPath
 from typing import Annotated, Any, Final
+
 import attrs
 from msgspec import Meta
+
 from ..addresses import WebAddress
 from ..reading import Fault, Invalid, Reads
 from ..retries.outcome import ErrorClass
 from ..texts.printable import echo
-import enum
-from pathlib import PurePath
-from typing import Final
-from collections.abc import Iterator
-from pathlib import PurePosixPath
 
 #: What a request may do; no other method has an answer that we could judge.
 METHODS: Final = ("POST", "GET", "PUT", "PATCH", "DELETE", "HEAD")
@@ -169,11 +171,6 @@ Statuses = Annotated[Any, Reads(_statuses)]
 #: `module:attribute`, as `shop.jobs:app`.
 PLACE: Final = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*\Z"
 
-#: Bytes by which a child that is used again may grow before it is renewed, and seconds after which
-#: it is.
-MOST_GROWTH: Final = 64 * 1024 * 1024
-MOST_AGE: Final = 3600.0
-
 
 class Executor(enum.StrEnum):
     """Where a function runs; each is under a warden."""
@@ -220,35 +217,24 @@ class Reminder:
     subject: str | None = None
 
 
-@attrs.frozen(kw_only=True)
-class ReminderInvalid(ValueError):
-    """A message cannot be sent as it is; *faults* are pairs of its field and what is wrong."""
-
-    faults: tuple[tuple[str, str], ...]
-
-    def __str__(self) -> str:
-        return "; ".join(f"{field}: {problem}" for field, problem in self.faults)
-
-
-def faults_of_message(subject: object, text: object) -> Iterator[tuple[str, str]]:
+def faults_of_message(subject: object, text: object) -> Iterator[Fault]:
     if not isinstance(subject, str) or not 0 < len(subject) <= LONGEST_SUBJECT:
-        yield "subject", f"must be a text of 1 to {LONGEST_SUBJECT} characters"
+        yield Fault("subject", f"must be a text of 1 to {LONGEST_SUBJECT} characters")
     elif not subject.isprintable():
-        yield "subject", "must be one line that can be printed"
+        yield Fault("subject", "must be one line that can be printed")
     if not isinstance(text, str) or not 0 < len(text) <= LONGEST_TEXT:
-        yield "text", f"must be a text of 1 to {LONGEST_TEXT:,} characters"
+        yield Fault("text", f"must be a text of 1 to {LONGEST_TEXT:,} characters")
     elif not all(sign.isprintable() or sign in "\n\t" for sign in text):
-        yield "text", "has a character that cannot be printed"
+        yield Fault("text", "has a character that cannot be printed")
 
 
 def message_of(reminder: Reminder, params: object, *, schedule: str) -> tuple[str, str]:
-    """Give the subject and the text of a run; `ReminderInvalid` if it cannot be sent."""
+    """Give the subject and the text of a run; `Invalid` if it cannot be sent."""
     given = params if isinstance(params, dict) else {}
     usual = (reminder.subject or schedule)[:LONGEST_SUBJECT]
     subject, text = given.get("subject", usual), given.get("text", reminder.text)
-    faults = tuple(faults_of_message(subject, text))
-    if faults:
-        raise ReminderInvalid(faults=faults)
+    if faults := list(faults_of_message(subject, text)):
+        raise Invalid(faults)
     return str(subject), str(text)
 
 

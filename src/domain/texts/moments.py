@@ -134,7 +134,6 @@ def read_iso(text: str) -> datetime:
 
 
 def read_time_of_day(text: str) -> time:
-    """Read a time of the day, as `read_iso` does."""
     return time.fromisoformat(_checked(text, _TIME_OF_DAY))
 
 

@@ -38,11 +38,12 @@ from cronhare.adapters.process.warden import (
     IPC_FD,
     LARGE,
     LARGEST_PACKET,
+    MOST_AGE,
+    MOST_GROWTH,
     Frame,
     Unpacker,
     pack,
 )
-from cronhare.domain.schedules.python_call import MOST_AGE, MOST_GROWTH
 
 from . import calling
 from .app import App

@@ -16,7 +16,7 @@ from typing import Any, Final
 import attrs
 
 from cronhare.adapters.addresses import certificates_beside
-from cronhare.domain.environment import ATTEMPT_VARIABLES, EVENT_VARIABLES
+from cronhare.domain.schedules.work import ATTEMPT_VARIABLES, EVENT_VARIABLES
 
 #: Names the settings file, as `--config` does.
 CONFIG: Final = "CRON_CONFIG"

@@ -9,9 +9,9 @@ from cronhare.domain.addresses import WebAddress
 from cronhare.domain.retries.policy import Backoff, RetryPolicy
 from cronhare.domain.schedules.catalog import NoListener, ref_of_topic
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.http_call import HttpCall
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.task import Task, TaskPolicy, TaskRef, assigned_number
+from cronhare.domain.schedules.work import HttpCall
 
 EXAMPLE = """
 [tasks.refresh-user-token]

@@ -23,8 +23,8 @@ from cronhare.domain.events.targets import (
     untellable,
 )
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.reminder import Reminder
 from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.schedules.work import Reminder
 
 HOOK_SECRET = "c4nary-c4nary-c4nary"
 

@@ -15,9 +15,8 @@ from cronhare.domain.addresses import WebAddress
 from cronhare.domain.events.outbox import OutboxRow, RunEnd
 from cronhare.domain.events.targets import ByEmail, Subscribers, Subscriptions, Target
 from cronhare.domain.retries.outcome import Ending, ErrorClass, TaskError
-from cronhare.domain.schedules.http_call import HttpCall
-from cronhare.domain.schedules.reminder import LONGEST_SUBJECT, Reminder
 from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.domain.schedules.work import LONGEST_SUBJECT, HttpCall, Reminder
 from cronhare.ports.events import MailContent, NotDelivered
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason
 from cronhare.ports.system import HttpAnswer, HttpFailed, HttpRefused, HttpRequest

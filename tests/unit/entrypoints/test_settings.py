@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.domain.environment import ATTEMPT_VARIABLES
 from cronhare.domain.events.rules import AlertPolicy
 from cronhare.domain.retries.limits import BreakerPolicy, BudgetPolicy, OnExhausted, RetryLimits
 from cronhare.domain.retries.outcome import CrashPolicy
 from cronhare.domain.retries.policy import Backoff, RetryPolicy
+from cronhare.domain.schedules.work import ATTEMPT_VARIABLES
 from cronhare.entrypoints.given import Named, as_argument
 from cronhare.entrypoints.settings.forms import queue_texts, served_queues
 from cronhare.entrypoints.settings.settings import Settings, SettingsInvalid

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
-from cronhare.domain.cron.zones import find_zone
+from cronhare.domain.cron.timeline import find_zone
 from cronhare.domain.events.alerts import CLEAR_AFTER
 from cronhare.domain.events.judging import (
     LOOKS_BACK,

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Engine, Select, and_, bindparam, case, func, 
 
 from cronhare.domain.events.outbox import PING, UNTOLD, OutboxState
 from cronhare.domain.execution import WAITING, State
-from cronhare.domain.lifecycle.catching_up import CATCHES_UP
+from cronhare.domain.lifecycle.retry_limits import CATCHES_UP
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.retries.retry import AWAITS_TASK
 from cronhare.ports import LedgerOutdated, LedgerUnavailable

@@ -8,8 +8,8 @@ import attrs
 
 from cronhare.application.starting import keeps_alive
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, Graces, State
-from cronhare.domain.lifecycle.catching_up import waits_for_its_turn
 from cronhare.domain.lifecycle.gates import key_of
+from cronhare.domain.lifecycle.retry_limits import waits_for_its_turn
 from cronhare.domain.retries.retry import task_awaited_until
 from cronhare.domain.schedules.keys import Trigger, is_standalone, trigger_of
 from cronhare.domain.schedules.task import TaskRef

@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 import typer
 
-from cronhare.domain.environment import is_unseen
+from cronhare.domain.schedules.work import is_unseen
 
 from ..errors import Refusal, write_new
 from ..output import print_line
