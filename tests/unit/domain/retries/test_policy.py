@@ -43,7 +43,7 @@ def waits(backoff: Backoff, count: int) -> list[float]:
 @pytest.mark.parametrize(
     ("backoff", "expected"),
     [
-        (Backoff(), [30, 60, 120]),
+        (Backoff(), [30, 60, 120, 240]),
         (Backoff(delay=10_000, multiplier=1.5), [10, 15, 22.5, 33.75, 50.625]),
         (Backoff(delay=60_000, multiplier=3.0), [60, 180]),
         (Backoff(multiplier=1.0), [30, 30, 30]),
@@ -56,8 +56,6 @@ def waits(backoff: Backoff, count: int) -> list[float]:
         (Backoff(delay=2_000), [2, 4, 8, 16, 32]),
         (Backoff(delay=5_000), [5, 10, 20, 40]),
         (Backoff(type=BackoffType.FIXED, delay=60_000), [60, 60, 60]),
-        (Backoff(type=BackoffType.FIXED, delay=10_000), [10, 10]),
-        (Backoff(delay=30_000), [30, 60, 120, 240]),
         (Backoff(type=BackoffType.LINEAR, delay=600_000), [600, 1_200, 1_800]),
         (Backoff(type=BackoffType.LINEAR, delay=0), [0, 0]),
         (Backoff(delay=2_000, max_delay=300_000), [2, 4, 8, 16, 32, 64, 128, 256, 300, 300]),
@@ -133,9 +131,7 @@ def named(backoff: str) -> dict[str, object]:
         ("fast-failing", [10, 20, 40]),
         ("slow-recovering", [60, 90, 135, 202.5, 303.75]),
         ("lease-style", [600, 1_200, 1_800]),
-        (named("standard"), [2, 4, 8, 16, 32]),
         (named("aggressive"), [5, 10, 20, 40, 80]),
-        (named("conservative"), [5, 10, 20, 40, 80]),
         (named("fixed"), [60, 60, 60, 60, 60]),
     ],
 )
@@ -212,7 +208,6 @@ def test_a_refusal_carries_the_original_code() -> None:
         ({"backoff": {"type": "cubic"}}, "backoff.type: 'cubic' is not one of"),
         ({"backoff": {"jitter": "some"}}, "backoff.jitter: 'some' is not one of"),
         ({"backoff": {"multiplier": float("nan")}}, "multiplier: nan is not a number, 1-100"),
-        ({"backoff": {"max_delay": 5}}, "max_delay: 5 is not a whole number of milliseconds"),
         ({"backoff": {"type": "sequence"}}, "backoff.delay: is missing: one or more delays"),
         (
             {"backoff": {"type": "sequence", "delay": [5]}},
@@ -220,7 +215,6 @@ def test_a_refusal_carries_the_original_code() -> None:
         ),
         ({"crashes": 3}, "crashes: 3 is not a table"),
         ({"crashes": {"limit": 0}}, "limit: 0 is not a whole number, 1-100"),
-        ({"crashes": {"window": 999}}, "window: 999 is not a whole number of milliseconds"),
         ({"crashes": {"timeouts": 1}}, "crashes.timeouts: 1 is not true or false"),
         ({"crashes": {"most": 1}}, "crashes.most: is not known here"),
     ],

@@ -31,16 +31,11 @@ def test_a_delivery_becomes_instant(delivery: dict[str, object]) -> None:
     "params",
     [
         {},
-        {"controller": "X"},
-        {"options_interface": {}},
         {"options_interface": {"delivery": None}},
         {"options_interface": {"delivery": "mail"}},
         {"options_interface": [{"delivery": {}}]},
-        {"delivery": {"instant": False}},
         [{"options_interface": {"delivery": {}}}],
         "text",
-        None,
-        7,
     ],
 )
 def test_anything_else_stays_as_it_is(params: object) -> None:
