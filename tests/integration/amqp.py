@@ -70,23 +70,6 @@ def quorum_by_default(url: str, server: Server) -> str:
 
 
 @contextmanager
-def undeclarable(url: str, server: Server, *queues: str) -> Iterator[None]:
-    """Have the broker fail over the declaration of quorum queues: `INTERNAL_ERROR`.
-
-    That closes the connection. The name of each one's member of the cluster is taken, as it is for
-    a moment after a deletion, or for as long as the member does not end.
-    """
-    vhost = urlsplit(url).path[1:]
-    taken = [f"'{vhost}_{queue}'" for queue in queues]
-    sleeping = "spawn(fun() -> timer:sleep(infinity) end)"
-    server.evaluate("".join(f"register({name}, {sleeping})," for name in taken) + "ok")
-    try:
-        yield
-    finally:
-        server.evaluate("".join(f"exit(whereis({name}), kill)," for name in taken) + "ok")
-
-
-@contextmanager
 def leaderless(url: str, queue: str, server: Server) -> Iterator[None]:
     """Have a quorum queue that is there fail over each consumer: it has no leader."""
     member = f"{{'{urlsplit(url).path[1:]}_{queue}', node()}}"
