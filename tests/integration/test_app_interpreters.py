@@ -86,6 +86,27 @@ async def test_what_no_fork_can_share_is_named_once_and_runs_are_processes_then(
     assert "Do that within the tasks" in warning
 
 
+async def test_a_thread_is_told_of_the_module_that_began_it_not_of_one_that_came_later(
+    runner: PythonRunner, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun = """
+        import threading
+        threading.Thread(target=threading.Event().wait, name="m", daemon=True).start()
+        import wave
+    """
+    (tmp_path / "jobs.py").write_text(dedent(begun))
+    body = """
+        app = App("shop", include=["jobs"])
+
+        @app.task
+        def who() -> None: ...
+    """
+
+    await runner.run(who(tmp_path, body))
+
+    assert "jobs began a thread (m)" in caplog.text
+
+
 async def test_threads_that_end_before_a_fork_are_none(
     runner: PythonRunner, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -3,12 +3,13 @@
 import builtins
 import contextlib
 import importlib
+import importlib.util
 import logging
 import os
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -85,10 +86,11 @@ def shortened(error: BaseException) -> str:
 class Watch:
     """Finds what a fork of this process would break, and which import began it."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: str) -> None:
         self._import: Callable[..., Any] = builtins.__import__
         self._sockets = _sockets()  # those that are ours
         self._by: dict[str, str] = {}
+        self._importing = [place.partition(":")[0]]  # each by the one before it
 
     def __enter__(self) -> Self:
         builtins.__import__ = self._watched
@@ -97,22 +99,39 @@ class Watch:
     def __exit__(self, *_: object) -> None:
         builtins.__import__ = self._import
 
-    def faults(self, place: str) -> list[str]:
-        """Say what is there, and by whom: by *place* itself, if by no module that it imports."""
-        module = place.partition(":")[0]
+    def faults(self) -> list[str]:
+        """Say what is there, and by whom: by the app's own module, if by none that it imports."""
         names = ", ".join(each.name for each in threading.enumerate()[1:])  # those of Python
         named = {_THREAD: f"{_THREAD} ({names})"} if names else {}
+        module = self._importing[0]
         return [f"{self._by.get(what, module)} {named.get(what, what)}" for what in self._present()]
 
-    def _watched(self, name: str, *how: Any, **named: Any) -> Any:  # noqa: ANN401 - as `__import__`
-        known = len(sys.modules)
-        module = self._import(name, *how, **named)
+    def _watched(  # as `__import__`
+        self,
+        name: str,
+        globals: Mapping[str, Any] | None = None,  # noqa: A002 - likewise
+        locals: Mapping[str, Any] | None = None,  # noqa: A002 - likewise
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> Any:  # noqa: ANN401 - likewise
+        package = (globals or {}).get("__package__")
+        full = importlib.util.resolve_name("." * level + name, package) if package else name
+        known, is_new = len(sys.modules), full not in sys.modules
+        if is_new:
+            self._blame(self._importing[-1])  # it began that before this import
+            self._importing.append(full)
+        try:
+            module = self._import(name, globals, locals, fromlist, level)
+        finally:
+            if is_new:
+                self._importing.pop()
         if len(sys.modules) != known:  # else it was there
-            # By `import a.b` the package comes, by `from .b import c` the module itself.
-            found = name if name in sys.modules else module.__name__
-            for what in self._present():
-                self._by.setdefault(what, found)
+            self._blame(full)
         return module
+
+    def _blame(self, module: str) -> None:
+        for what in self._present():
+            self._by.setdefault(what, module)
 
     def _present(self) -> Iterator[str]:
         if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208 - pathlib is slow

@@ -55,7 +55,7 @@ def main(inherited: str, folder: str, place: str) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, _OF_SERVICES)
     calling.listen()
     try:
-        with Watch() as watch:
+        with Watch(place) as watch:
             app = load(place)
             _warm(app)
     except ImportFailed as error:
@@ -64,7 +64,7 @@ def main(inherited: str, folder: str, place: str) -> None:
     if (numpy := sys.modules.get("numpy.random")) is not None:
         os.register_at_fork(after_in_child=numpy.seed)  # else all draw the same
     _try_out()
-    if faults := watch.faults(place):
+    if faults := watch.faults():
         _tell(control, {"unsafe": f"{' and '.join(faults)}, {_ADVICE}"})
         return
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, nobody learns of an end
