@@ -76,11 +76,14 @@ class Reads:
     read: Callable[[Any], Any]
 
 
+#: What is told of a value that should be a duration, and is no text.
+A_DURATION: Final = msgspec.Meta(description='a duration such as "30s" or "5m"')
+
 # What is read has another type than what is written, which `Annotated` names.
 if TYPE_CHECKING:
     Duration = timedelta
 else:
-    Duration = Annotated[str, Reads(parse_duration)]
+    Duration = Annotated[str, A_DURATION, Reads(parse_duration)]
 
 
 def written(value: object) -> str:

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from cronhare.domain.cron import resolve_wall_time
 from cronhare.domain.events.rules import LARGEST_FACTOR, LARGEST_OUTPUT, LONGEST_WAIT, Deadline
-from cronhare.domain.reading import Fault, Invalid, Reads, whole_number, written
+from cronhare.domain.reading import A_DURATION, Fault, Invalid, Reads, whole_number, written
 from cronhare.domain.schedules.catalog import ALLOWED, TOPIC
 from cronhare.domain.schedules.task import LARGEST_NUMBER, USER_NAME
 from cronhare.domain.texts.moments import DurationInvalid, parse_duration, read_iso, say_duration
@@ -140,7 +140,7 @@ def _size(value: object) -> int:
 if TYPE_CHECKING:
     SomeTime = timedelta
 else:
-    SomeTime = Annotated[str, Reads(_longer_than_nothing)]
+    SomeTime = Annotated[str, A_DURATION, Reads(_longer_than_nothing)]
 
 Command = Annotated[
     list[str], Meta(min_length=1, description="a list of texts, at least one"), Reads(_command)

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.cron import Fold, Gap, UnknownZone, find_zone
-from cronhare.domain.reading import Duration, Fault, Reads, read_whole, whole_number
+from cronhare.domain.reading import A_DURATION, Duration, Fault, Reads, read_whole, whole_number
 from cronhare.domain.schedules.catalog import NoListener, ref_of_topic
 from cronhare.domain.schedules.conditions import (
     NONE,
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     _Expiry = timedelta
     _Fold = Fold
 else:
-    _Expiry = Annotated[str, Reads(parse_expiry)]
+    _Expiry = Annotated[str, A_DURATION, Reads(parse_expiry)]
     _Fold = Annotated[Literal["first", "second", "both", 0, 1], Reads(_fold)]
 
 QueueName = Annotated[

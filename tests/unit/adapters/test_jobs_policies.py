@@ -145,6 +145,7 @@ def test_a_strategy_is_found_beside_the_file(read: Read, tmp_path: Path) -> None
         ('[defaults]\nstrategy = "../shop:wait"', "strategy: '../shop:wait' is no function"),
         ('[tasks.t]\ncommand = ["x"]\nclass = "emial"', "there is no class 'emial'; did you mean"),
         ('[tasks.t]\ncommand = ["x"]\nclass = 3', "tasks.t: class: 3 is not text"),
+        ('[tasks.t]\ncommand = ["x"]\ntimeout = 5', 'timeout: 5 is not a duration such as "30s"'),
     ],
 )
 def test_what_cannot_be_says_what_is_wrong_and_where(read: Read, content: str, fault: str) -> None:
