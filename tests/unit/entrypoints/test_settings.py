@@ -69,6 +69,17 @@ def set_all(monkeypatch: pytest.MonkeyPatch, variables: str) -> None:
         ),
         ("CATCH_UP_BUDGET=20", "catch_up", None, BudgetPolicy(most=20, window=60 * SECOND)),
         (
+            "CIRCUIT_BREAKER=on",
+            "limits",
+            RetryLimits(budget=BUDGET, breaker=None),
+            RetryLimits(
+                budget=BUDGET,
+                breaker=BreakerPolicy(
+                    error_rate=0.5, least=10, window=300 * SECOND, pause=60 * SECOND
+                ),
+            ),
+        ),
+        (
             BREAKER_SET,
             "limits",
             RetryLimits(budget=BUDGET, breaker=None),
