@@ -82,7 +82,8 @@ class SendingBell:
             self._said_at = now
             latest = Graces().claimed.total_seconds()
             what = f"{counted(len(sendable), 'execution')} ({_named(str(x.id) for x in sendable)})"
-            text = f"A scheduler sends {what} within {latest:g} s: {'; '.join(faults)}"
+            sends = f"A scheduler sends {what} within {latest:g} s, or once the broker takes it"
+            text = f"{sends}: {'; '.join(faults)}"
             say(log, logging.WARNING, "bell.unheard", text)
 
     def close(self) -> None:

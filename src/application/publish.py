@@ -199,7 +199,7 @@ class MissingQueues:
                 who_serves = f"each of its schedules needs a worker: {start}; or {UP_WITH_ITS_TASK}"
             advice = (
                 f"{who_serves}. Or correct `queue` of {listed(schedules, most=MOST_NAMED)}, and "
-                f"let go of what waits: cronhare executions cancel ID, of {ids}"
+                f"let go of what waits: cronhare executions cancel ID, of {ids}, or --schedule NAME"
             )
         text = (
             f"The broker returned {counted(len(returned), 'message')}: there is no queue {queue}. "

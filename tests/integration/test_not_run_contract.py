@@ -43,7 +43,9 @@ def rows(ledger: Ledger) -> list[tuple[str, int]]:
     ]
 
 
-BY_A_BACKFILL = "`cronhare schedules backfill report --since … --until …` runs past instants."
+def by_a_backfill(minute: int) -> str:
+    since, until = f"2026-03-02T12:0{minute}:00Z", f"2026-03-02T12:0{minute}:01Z"
+    return f"`cronhare schedules backfill report --since {since} --until {until}` runs it."
 
 
 def switch(ledger: Ledger, *, on: bool) -> None:
@@ -108,7 +110,7 @@ def test_what_was_due_while_a_schedule_was_off_is_told_meanwhile_and_one_row_aft
     )
     assert meanwhile.because == (
         "`cronhare schedules enable report` switches it on.",
-        BY_A_BACKFILL,
+        by_a_backfill(2),
     )
     assert rows(ledger) == []
 
@@ -146,7 +148,7 @@ def test_what_was_due_after_an_end_or_the_last_run_is_recorded_once_an_edit_lets
     pass_minutes(ledger, 3)
     over = ask(ledger, NOON + 6 * MINUTE)
     assert over.answer == "It did not run: max_runs: it had its 1 run"
-    assert over.because == ("A larger max_runs lets it go on.", BY_A_BACKFILL)
+    assert over.because == ("A larger max_runs lets it go on.", by_a_backfill(6))
     ledger.add(**EVERY_MINUTE)
 
     assert rows(ledger) == [("ended", 2), ("max_runs", 2)]

@@ -8,7 +8,7 @@ import attrs
 
 from cronhare.application.doctor.nodes import LOOK_FOR_HELD
 from cronhare.application.starting import keeps_alive
-from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.lifecycle.claims import left_out, why_not_filled
 from cronhare.domain.lifecycle.gates import ACTIVE, PLACED, key_of, schedule_of
@@ -30,7 +30,7 @@ from cronhare.domain.schedules.keys import (
 from cronhare.domain.schedules.schedule import ByHand, Every, Schedule
 from cronhare.domain.schedules.skips import Circumstances, Pause, remedies
 from cronhare.domain.schedules.task import TaskType
-from cronhare.domain.texts.moments import say_duration, say_moment
+from cronhare.domain.texts.moments import iso_moment, say_duration, say_moment
 from cronhare.domain.texts.words import called, listed
 from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.claims import ReplayStorePort
@@ -264,8 +264,9 @@ class Explanations:
         elif is_due:
             known = self._backfill_with(stored.id, instant)
             if known is None:
-                asks = f"cronhare schedules backfill {stored.name} --since … --until …"
-                yield f"`{asks}` runs past instants."
+                since, until = iso_moment(instant), iso_moment(instant + timedelta(seconds=1))
+                asks = f"cronhare schedules backfill {stored.name} --since {since} --until {until}"
+                yield f"`{asks}` runs it."
             elif known.state is ReplayState.STOPPED:
                 resumed = f"`cronhare replays resume {known.id}`"
                 yield f"Backfill {known.id} has it and is stopped: {resumed}."
@@ -291,7 +292,7 @@ class Explanations:
         if found.execution is None:
             return found
         one, found = found.execution, self._unless_unheard(found.execution, found)
-        more = (*self._before(one, now), *self._limits.about(one), *self._own_worker(one, now))
+        more = (*self._before(one, now), *self._limits.about(one), *self._worker(one, now))
         [named] = self._names.named([one])
         return attrs.evolve(found, because=(*found.because, *more), execution=named)
 
@@ -313,11 +314,15 @@ class Explanations:
     def _alive(self, now: datetime) -> Sequence[NodeReport]:
         return alive(self._nodes.nodes(now=now, limit=MOST_REPORTS).reports, now)
 
-    def _own_worker(self, execution: Execution, now: datetime) -> Iterator[str]:
-        """Say whether the worker is there that alone serves a schedule with `stay_alive`."""
-        if not is_standalone(execution.queue) or execution.state not in UNFINISHED:
+    def _worker(self, execution: Execution, now: datetime) -> Iterator[str]:
+        """Say that nobody serves its queue; of its own queue also who does."""
+        if execution.state not in UNFINISHED:
             return
-        nodes = self._alive(now)
+        nodes, queue = self._alive(now), execution.queue
+        if not is_standalone(queue):
+            if execution.state in STARTABLE and queue not in served(nodes, now):
+                yield f"No worker that is connected serves queue {queue}."
+            return
         own = [node for node in nodes if node.runs_tasks and execution.queue in node.queues]
         if at_work := serving(own, now):
             yield f"The worker of its own is {at_work[0].name}."
@@ -437,11 +442,15 @@ def _never(
 def _not_yet(instant: datetime, last: LastClaim | None) -> Explanation:
     """Distinguish a schedule that is held or refused from schedulers that are not there."""
     if last is None or last.at < instant:
-        answer = "It did not run yet: no scheduler has claimed anything since. Is one running?"
+        answer = "It did not run yet: no scheduler has claimed anything since"
         because = (
-            "If one is, its log says why it cannot: `schedule.held`, say, or a server is away."
+            "One claims within seconds, and within 15 s where the broker does not answer.",
+            (
+                "If not, `cronhare nodes list` shows whether one runs; its log says why it cannot: "
+                "`schedule.held`, say, or a server is away."
+            ),
         )
-        return Explanation(ran=False, answer=answer, because=(because,))
+        return Explanation(ran=False, answer=answer, because=because)
     return Explanation(
         ran=False,
         answer=f"It did not run yet: schedulers claim others, and not this one (the last {last})",

@@ -147,7 +147,8 @@ def silent(seen: Seen) -> Said:
             yield note(
                 f"{node.name} ({node.role}) is silent since {say_moment(node.seen_at)}: it was "
                 "killed, or is cut off from the database",
-                "if it was to go on, its log says why it does not; start it again",
+                "if it was to go on, its log says why it does not; start it again. If it will not "
+                "come back: `cronhare nodes forget NAME`",
             )
 
 

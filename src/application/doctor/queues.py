@@ -60,10 +60,11 @@ def missing_as_nobody_serves_it(seen: Seen) -> Said:
     on = [each for name in names for each in seen.others[name]]
     # A schedule that stays alive names no queue: its own is called as it is.
     named_by = [each for name in names if not is_standalone(name) for each in seen.others[name]]
-    misspelt = f". If the name is wrong, correct `queue` of {_whose(named_by)}" if named_by else ""
+    cancel = "and cancel what waits there: `cronhare executions cancel --schedule NAME`"
+    wrong = f". If the name is wrong, correct `queue` of {_whose(named_by)}, {cancel}"
     yield warning(
         f"Not there, for no process that serves it was started: {named(names)}, of {_whose(on)}",
-        f"{serve(names, seen.options)}: who serves it declares it{misspelt}",
+        f"{serve(names, seen.options)}: who serves it declares it{wrong if named_by else ''}",
     )
 
 

@@ -176,7 +176,7 @@ def of_other_files(seen: Seen) -> Said:
 
 # Runs whose time has come and that no worker begins: an outage, and not a backlog
 
-_OR = ". What is not wanted any more: `cronhare executions cancel ID`"
+_OR = ". What is not wanted any more: `cronhare executions cancel ID`, or all by `--schedule NAME`"
 _HELD = (
     "`cronhare executions list --state running` shows what has the places; a row that another "
     "session holds, or that the ledger refuses, is told by the workers' logs as `attempt.put-off`"
@@ -200,7 +200,7 @@ def _why(seen: Seen, waiting: Waiting) -> _Why:
         is_served = known is None or waiting.queue in known
         return _Why.UP_IS_BUSY_OR_GONE if is_served else _Why.UP_DOES_NOT_SERVE_IT
     if isinstance(seen.broker, Unreachable):
-        return _Why.BROKER_IS_AWAY if waiting.sent else _Why.NOT_SENT
+        return _Why.BROKER_IS_AWAY
     things = seen.broker_facts.things
     consumers = {thing.name: thing.consumers for thing in things if thing.fit is not Fit.MISSING}
     if waiting.queue in consumers and not waiting.sent:
@@ -229,8 +229,8 @@ def _wait(seen: Seen, why: _Why, waiting: Sequence[Waiting]) -> Finding:
             return error(f"{these}, and nobody serves {queues}", cure)
         case _Why.NOT_SENT:
             return error(
-                f"{these} to be handed to the broker, for {queues}: it is away, "
-                "no scheduler runs, it has no such queue, or another session holds their rows",
+                f"{these} to be handed to the broker, for {queues}: no scheduler runs, it cannot "
+                "reach the broker, or another session holds their rows",
                 "start `cronhare scheduler` (or `cronhare up` with the jobs file of that queue); "
                 "if one runs, its log says what keeps it from the broker, and if nothing does, "
                 "`ledger.busy` in docs/reference/log-actions.md says how to find who holds rows. "
@@ -240,7 +240,7 @@ def _wait(seen: Seen, why: _Why, waiting: Sequence[Waiting]) -> Finding:
             cure = f"start more workers, or raise CRON_CONCURRENCY; {_HELD}"
             return warning(f"{these} for a worker that is free, or are put off by all", cure)
         case _Why.BROKER_IS_AWAY:
-            what = f"{these} in {queues}; whether anybody serves it, only the broker can tell"
+            what = f"{these} for {queues}; whether anybody serves it, only the broker can tell"
             return warning(what, "see to the broker, then run doctor once more")
         case _Why.UP_DOES_NOT_SERVE_IT:
             return error(

@@ -15,7 +15,6 @@ import attrs
 
 from ..execution import Execution
 from ..nodes import NodeReport, present
-from ..schedules.keys import is_standalone
 from ..texts.moments import say_duration, say_moment
 from ..texts.words import counted, listed
 from .alerts import CLEAR_AFTER, Alert, key_of
@@ -277,11 +276,9 @@ def judge_system(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
     unsent = {
         name: each for name, each in signs.unsent.items() if signs.is_overdue(each.since, now)
     }
-    # A worker of its own that is not there has made no queue.
+    # Who serves a queue declares it: of one that nobody serves the broker need not know.
     served = {queue for node in there for queue in node.queues}
-    missing = {
-        name: unsent.pop(name) for name in [*unsent] if is_standalone(name) and name not in served
-    }
+    missing = {name: unsent.pop(name) for name in [*unsent] if name not in served}
     if unsent:
         runs = sum(each.runs for each in unsent.values())
         first = min(unsent.values(), key=attrgetter("since"))
@@ -293,9 +290,10 @@ def judge_system(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
         )
         yield raises(Rule.UNSENT, message, value=runs, execution=first.execution)
     for name, queue in sorted({**missing, **signs.unserved}.items()):
+        where, taken = ("for", ", not taken by the broker") if name in missing else ("in", "")
         message = (
-            f"{counted(queue.runs, 'run')} {'for' if name in missing else 'in'} the queue {name} "
-            f"since {say_moment(queue.since)}, and {_who_does_not_serve(name, signs, there, now)}"
+            f"{counted(queue.runs, 'run')} {where} the queue {name} since "
+            f"{say_moment(queue.since)}{taken}, and {_who_does_not_serve(name, signs, there, now)}"
         )
         yield raises(Rule.QUEUE, message, subject=name, value=queue.runs)
     for node in signs.nodes:

@@ -141,7 +141,9 @@ _OPTIONS: Final[Mapping[str, Any]] = {
         "params.customer.id.",
     ),
     "at_once": _option(
-        int, "--at-once", "So many are under way at a time, by default 1; or of one --per."
+        int,
+        "--at-once",
+        "So many are under way at a time, by default 1; of failures, so many of one --per.",
     ),
 }
 

@@ -86,7 +86,10 @@ class Probes:
         try:
             self._server = ProbeServer(address, self._vitals, container.registry())
         except OSError as error:
-            fault = f"{settings.called('probe_address')}: {address}: {error.strerror}"
+            fault = (
+                f"{settings.called('probe_address')}: {address}: {error.strerror}; name another "
+                "one, each process of a host needs its own (CRON_PROBE_ADDRESS)"
+            )
             raise SettingsInvalid((fault,)) from error
 
     def start(self) -> None:

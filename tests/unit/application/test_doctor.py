@@ -246,11 +246,11 @@ RUNS: list[Case] = [
         TASKS_OF_NOBODY,
     ),
     (of_activity(broker=SERVED, waiting=[waiting("served")]), WARNING, "that is free", "CONCURR"),
-    (of_activity(broker=AWAY, waiting=[waiting()]), WARNING, "only the broker can tell", "once mo"),
     *(
-        (of_activity(broker=each, waiting=[waiting(sent=False)]), ERROR, "no scheduler runs", "")
-        for each in (SERVED, AWAY)
+        (of_activity(broker=AWAY, waiting=[one]), WARNING, "only the broker can tell", "once mo")
+        for one in (waiting(), waiting(sent=False))
     ),
+    (of_activity(broker=SERVED, waiting=[waiting(sent=False)]), ERROR, "no scheduler runs", ""),
     (
         of_activity(broker=InMemory(), waiting=[waiting(), waiting(sent=False)]),
         ERROR,

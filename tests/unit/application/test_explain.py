@@ -116,10 +116,13 @@ def test_a_reason_is_found_where_there_is_no_record(
 
     assert not told.ran
     assert answer in told.answer
-    assert (told.because == (RUNS_PAST_INSTANTS,)) is ("before an edit" in answer)
+    assert (told.because == (BY_A_BACKFILL,)) is ("before an edit" in answer)
 
 
-RUNS_PAST_INSTANTS = "`cronhare schedules backfill report --since … --until …` runs past instants."
+BY_A_BACKFILL = (
+    "`cronhare schedules backfill report --since 2026-03-02T11:59:00Z "
+    "--until 2026-03-02T11:59:01Z` runs it."
+)
 
 
 @pytest.mark.parametrize("is_recorded", [False, True])
@@ -157,7 +160,7 @@ def test_what_keeps_a_day_off_keeps_a_backfill_off_too() -> None:
     recorded, before_an_edit = ask(house), ask(house, NOON)
 
     for told in (recorded, before_an_edit):
-        assert RUNS_PAST_INSTANTS not in told.because
+        assert not any("schedules backfill" in each for each in told.because)
         assert told.because[-1].startswith("A backfill leaves it out as well")
         assert "`cronhare run report` runs it now" in told.because[-1]
 
@@ -280,6 +283,18 @@ def test_a_run_of_what_stays_alive_says_how_its_own_worker_stands(
     because = explanations(house).of_execution(house.only.id).because
 
     assert because[-1].startswith(told)
+
+
+def test_a_run_on_a_queue_that_nobody_serves_says_so() -> None:
+    house = House()
+    house.add(queue="misspelt")
+    house.administrator.run_now("report", params=None, actor=ADA)
+    nobody = "No worker that is connected serves queue misspelt."
+    assert nobody in explanations(house).of_execution(house.only.id).because
+
+    house.report(queues=["misspelt"], consumed_at=house.now)
+
+    assert nobody not in explanations(house).of_execution(house.only.id).because
 
 
 async def test_an_event_that_nobody_heard_is_not_said_to_have_run() -> None:

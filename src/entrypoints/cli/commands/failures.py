@@ -313,7 +313,7 @@ def replay(
         _replay_named(container, ids, REPLAY, attempts=attempts, dry_run=dry_run, json=json)
         return
     if "at_once" in given and "key" not in given:
-        raise Refusal("--at-once: it is for --per, which says what they have in common")
+        raise Refusal("--at-once: it counts those with one --per: add that, such as --per schedule")
     which = asked.filter(FailureFilter, now=container.ledger_time().now())
     order = {"which": which, **pacing(rules)}
     _replay_filtered(

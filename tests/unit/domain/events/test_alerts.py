@@ -132,8 +132,11 @@ def test_what_is_due_and_not_claimed_alerts_whether_or_not_a_scheduler_reports()
 def test_what_waits_for_the_broker_or_for_a_worker_alerts() -> None:
     signs = QueueSigns(runs=3, since=NOON - 5 * MINUTE, execution=106)
     older = attrs.evolve(signs, since=NOON - 9 * MINUTE, execution=105)
+    nodes = [node(queues=("a", "b"))]
 
-    said = messages(unsent={"a": signs, "b": older}, unserved={"cron_scheduler.mail": signs})
+    said = messages(
+        unsent={"a": signs, "b": older}, unserved={"cron_scheduler.mail": signs}, nodes=nodes
+    )
 
     assert said["unsent:"].startswith(
         "6 runs (execution 105) for a, b could not be handed to the broker since 2026"
@@ -141,15 +144,15 @@ def test_what_waits_for_the_broker_or_for_a_worker_alerts() -> None:
     assert "in the queue cron_scheduler.mail since" in said["queue:cron_scheduler.mail"]
 
 
-def test_what_stays_alive_and_has_no_worker_waits_for_that_and_not_for_the_broker() -> None:
+@pytest.mark.parametrize("queue", ["cron_scheduler.misspelt", "cron_standalone.pump"])
+def test_what_has_no_worker_waits_for_that_and_hides_no_outage_of_the_broker(queue: str) -> None:
     signs = QueueSigns(runs=1, since=NOON - 5 * MINUTE, execution=106)
-    own = "cron_standalone.pump"
 
-    [alone] = messages(unsent={own: signs}).items()
-    [served_] = messages(unsent={own: signs}, nodes=[node(queues=(own,))])
+    [alone] = messages(unsent={queue: signs}).items()
+    [served_] = messages(unsent={queue: signs}, nodes=[node(queues=(queue,))])
 
-    assert alone[0] == f"queue:{own}"
-    assert alone[1].startswith(f"1 run for the queue {own} since ")
+    assert alone[0] == f"queue:{queue}"
+    assert alone[1].startswith(f"1 run for the queue {queue} since ")
     assert alone[1].endswith("and no worker serves it")
     assert served_ == "unsent:"
 
@@ -185,7 +188,8 @@ def test_while_the_ledger_was_away_nobody_could_claim_or_send_anything() -> None
 
     def judged(since: timedelta) -> list[str]:
         watched = {"watched_since": NOON - since}
-        return [*messages(earliest_due=long_ago, unsent={"a": late}, **watched)]
+        nodes = [node(queues=("a",))]
+        return [*messages(earliest_due=long_ago, unsent={"a": late}, nodes=nodes, **watched)]
 
     assert judged(ALERTED_AFTER) == []
     assert judged(ALERTED_AFTER + timedelta(seconds=1)) == ["scheduler:", "unsent:"]
