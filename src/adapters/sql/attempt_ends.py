@@ -5,11 +5,12 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
+import attrs
 import msgspec
 from sqlalchemy import Connection, Row, Select, bindparam, select, update
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.archive import archive, self_pause
+from cronhare.domain.lifecycle.archive import Archived, archive, self_pause
 from cronhare.domain.lifecycle.retry_limits import AttemptEnd, Limited
 from cronhare.domain.lifecycle.transitions import (
     Standing,
@@ -19,19 +20,24 @@ from cronhare.domain.lifecycle.transitions import (
     overruled,
     state_after,
 )
+from cronhare.domain.reading import Invalid
 from cronhare.domain.retries.limits import UNLIMITED, LimitChange
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.retries.retry import Complete, Fail, Quarantine, RetryAfter, Verdict
+from cronhare.domain.schedules.conditions import read_conditions
+from cronhare.domain.schedules.skips import paused_by_failures
 from cronhare.ports.attempts import Busy, Finish, Recorded, Superseded
 from cronhare.ports.runner import AttemptResult
 
 from .database import StorePart, repeatable_unless_locked
 from .dialect import Dialect, Locked
-from .failing_schedules import archive_all
 from .limits import rule_on_retries
-from .tables.executions import SUCCESS, keep_outputs, output_values
-from .tables.tables import IDS, attempts, by_id, executions
-from .writing import REFUSED, Written, set_apart, write_changes, write_each
+from .tables.executions import SUCCESS, in_states, keep_outputs, output_values
+from .tables.schedule_columns import LONG_AGO, decoded
+from .tables.schedules import PAUSE_OF, SET_PAUSE, pause_values, read_pause
+from .tables.tables import IDS, attempts, by_id, executions, schedulers
+from .tables.types import moment_of
+from .writing import ARCHIVE, REFUSED, Written, archive_values, set_apart, write_changes, write_each
 
 _RUN: Final = executions.c
 
@@ -245,7 +251,7 @@ def _write_ended(
         for one, ran, verdict in ended
         if isinstance(verdict, Fail | Quarantine)
     ]
-    paused = archive_all(connection, failed, now=now) if failed else ()
+    paused = _archive_all(connection, failed, now=now) if failed else ()
     return [after.state for _, after in changed], {
         one.execution_id: [self_pause(one)] for one in paused if one.paused_after is not None
     }
@@ -314,3 +320,73 @@ def _as_it_stands(connection: Connection, execution: Execution, row: Row[Any]) -
         cancel_requested=bool(row.cancel_requested),
         last_error=error,
     )
+
+
+# Schedules that pause themselves after so many failures in a row: `pause_after`. It is decided in
+# the transaction that records a bad end for good, and costs nothing before. The plan is locked, so
+# that of failures that end together none is overlooked.
+
+#: What has no such word is not parsed.
+_PAUSING: Final = (
+    select(schedulers.c.id, schedulers.c.conditions)
+    .where(schedulers.c.id.in_(IDS), schedulers.c.conditions.like("%pause_after%"))
+    .order_by(schedulers.c.id)
+)
+#: A range of the index (scheduler_id, finished_at), read from its end.
+_ENDS: Final = (
+    select(_RUN.state)
+    .where(
+        _RUN.scheduler_id == bindparam("scheduler"),
+        _RUN.finished_at > moment_of("since"),
+        in_states({State.SUCCEEDED, State.FAILED, State.QUARANTINED}),
+    )
+    .order_by(_RUN.finished_at.desc(), _RUN.id.desc())
+    .limit(bindparam("most"))
+    .with_hint(executions, "FORCE INDEX (ix_execution_open)", "mysql")
+)
+
+
+def _archive_all(
+    connection: Connection, archived: Sequence[Archived], *, now: datetime
+) -> Sequence[Archived]:
+    """Write rows of the archive, whose executions have ended, and pause what fails again and again.
+
+    The last row of a schedule that is paused with it says so.
+
+    Raises:
+        Locked: somebody holds the plan of such a schedule.
+    """
+    last = {one.scheduler_id: place for place, one in enumerate(archived)}
+    written = list(archived)
+    for scheduler_id, text in connection.execute(_PAUSING, {"ids": sorted(last)}).all():
+        one = written[last[scheduler_id]]
+        try:
+            conditions = read_conditions(decoded(text))
+        except (Invalid, ValueError):  # a row that is broken pauses nothing
+            continue
+        most = conditions and conditions.pause_after
+        if most and _pause(connection, one, most, now):
+            written[last[scheduler_id]] = attrs.evolve(one, paused_after=most)
+    connection.execute(ARCHIVE, list(map(archive_values, written)))
+    return written
+
+
+def _pause(connection: Connection, one: Archived, most: int, now: datetime) -> bool:
+    """Pause a schedule if its last *most* ends are failures, since its last pause was over."""
+    this = {"planned_id": one.scheduler_id}
+    plan = connection.execute(PAUSE_OF.with_for_update(skip_locked=True), this).first()
+    if plan is None:
+        if connection.execute(PAUSE_OF, this).first() is not None:
+            why = f"the plan of schedule {one.schedule_name} is locked"
+            raise Locked(why, changed_nothing=True)
+        return False
+    before = read_pause(plan)
+    if before is not None and before.is_on(now):
+        return False
+    since = (before and before.until) or LONG_AGO
+    asked = {"scheduler": one.scheduler_id, "since": since, "most": most}
+    failed = [state != State.SUCCEEDED for state in connection.scalars(_ENDS, asked)]
+    pause = paused_by_failures(failed, most, error=one.failed_reason, now=now)
+    if pause is not None:
+        connection.execute(SET_PAUSE, {**pause_values(pause), **this})
+    return pause is not None

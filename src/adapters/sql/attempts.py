@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from sqlalchemy import bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.lifecycle import transitions
@@ -24,14 +24,12 @@ from .dialect import Locked
 from .gates import GatedStarts, MissingGates, make_gates, pass_gates
 from .limits import SpreadStarts
 from .tables.executions import (
-    IS_LAST_ATTEMPT,
-    IS_LAST_OUTPUT,
     OWNED_BY_IDS,
     find_executions,
     keep_outputs,
     output_values,
 )
-from .tables.tables import THESE, attempts, by_id, executions, outputs, topic_tallies
+from .tables.tables import THESE, attempts, by_id, executions, topic_tallies
 from .tables.types import moment_of
 from .writing import Change, Written, set_apart, write_changes, write_each
 
@@ -41,20 +39,8 @@ _NOW = moment_of("now")
 
 _RECORD = insert(attempts).from_select(
     ["execution_id", "attempt", "node", "started_at"],
-    select(_RUN.id, _RUN.attempt, _RUN.owner, _NOW).where(THESE, ~exists().where(IS_LAST_ATTEMPT)),
+    select(_RUN.id, _RUN.attempt, _RUN.owner, _NOW).where(THESE),
 )
-#: A person put an execution back whose attempt has a row, and perhaps output: both begin anew. A
-#: second row would be a duplicate key, and refuse the whole batch.
-_RECORD_ANEW = (
-    update(attempts)
-    .where(exists().where(IS_LAST_ATTEMPT, THESE))
-    .values(
-        node=bindparam("owner"),
-        started_at=_NOW,
-        **{column.name: None for column in attempts.c if column.nullable},
-    )
-)
-_FORGET_OUTPUT = delete(outputs).where(exists().where(IS_LAST_OUTPUT, THESE))
 
 _UNLOCKED = OWNED_BY_IDS.with_for_update(skip_locked=True)
 
@@ -123,11 +109,7 @@ class SqlAttemptStore(Store, AttemptEnds):
                 kept_back = [*gated.held, *spread.deferred]
                 write_changes(connection, dialect, [*gated.started, *others, *kept_back])
                 if started := [before.id for before, _ in gated.started]:
-                    recorded = connection.execute(_RECORD, {"ids": started, "now": now}).rowcount
-                    if recorded < len(started):
-                        anew = {"ids": started, "owner": node, "now": now}
-                        connection.execute(_RECORD_ANEW, anew)
-                        connection.execute(_FORGET_OUTPUT, {"ids": started})
+                    connection.execute(_RECORD, {"ids": started, "now": now})
                 instead: dict[int, StartAnswer] = {**spread.instead, **gated.instead}
                 answers = [
                     instead.get(one.id, one) if isinstance(one, Execution) else one

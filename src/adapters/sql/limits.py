@@ -162,7 +162,6 @@ _successes: Final = (
 )
 _COUNT: Final[sa.Select[Any]] = sa.select(sa.func.count()).select_from(_successes)
 _STATE: Final = sa.select(executions.c.state).where(executions.c.id == sa.bindparam("probe"))
-_STATES: Final = frozenset(State)
 
 
 @attrs.define
@@ -185,7 +184,7 @@ class SqlEvidence:
     def state_of(self, execution_id: int) -> State | None:
         if execution_id not in self._states:
             found = self._connection.scalar(_STATE, {"probe": execution_id})
-            self._states[execution_id] = State(found) if found in _STATES else None
+            self._states[execution_id] = State(found) if found else None
         return self._states[execution_id]
 
 

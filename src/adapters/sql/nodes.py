@@ -43,12 +43,7 @@ _DRAIN: Final = _UPDATE.values(
 #: Between the names of queues.
 _SEPARATOR: Final = "\n"
 
-#: No clock is further off, and such an offset can be subtracted from any moment.
-_MOST_OFF_MS: Final = 10**13
-
-NODE: Final = OwnTable(
-    nodes, consuming=whole(0, 1) | None, clock_offset_ms=whole(-_MOST_OFF_MS, _MOST_OFF_MS)
-)
+NODE: Final = OwnTable(nodes, consuming=whole(0, 1) | None)
 
 
 class SqlNodeStore(Store):

@@ -24,13 +24,14 @@ from cronhare.ports.schedules import (
 )
 
 from .database import Store, repeatable
-from .schedules import PLAN_OF, STORED, WITH_ID, edited_at, stored
+from .schedules import STORED, WITH_ID, edited_at, stored
 from .tables.executions import display_name, exactly, id_of_display_name, in_states, known_id
 from .tables.schedule_columns import TASK_COLUMNS, read_task
 from .tables.schedules import (
     HAS_NO_NAME,
     IS_ON,
     IS_USERS,
+    PAUSE_OF,
     STAMP,
     STAYS,
     moment_or_long_ago,
@@ -299,7 +300,7 @@ class SqlScheduleEdits(Store):
 def _locked(connection: sa.Connection, scheduler_id: int) -> sa.Row[Any] | None:
     scheduler_id = known_id(scheduler_id)
     # In this order, as schedulers have it: a plan is theirs while they claim.
-    connection.execute(PLAN_OF, {"planned_id": scheduler_id}).all()
+    connection.execute(PAUSE_OF.with_for_update(), {"planned_id": scheduler_id}).all()
     return connection.execute(_EDITED_ROW, {"scheduler_id": scheduler_id}).first()
 
 

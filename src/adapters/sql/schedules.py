@@ -27,11 +27,14 @@ from .tables.schedules import (
     IS_ON,
     IS_USERS,
     PAUSE_COLUMNS,
+    PAUSE_OF,
     READ,
+    SET_PAUSE,
     STAMP,
     STAYS,
     draft_of,
     moment_or_long_ago,
+    pause_values,
     read_drafts,
     read_idle,
     read_pause,
@@ -74,14 +77,6 @@ _MADE_BY = sa.select(schedulers.c.id).where(
 )
 
 _CALENDARS = sa.select(calendars.c.name, calendars.c.source)
-
-#: What whoever plans a schedule has locked meanwhile.
-PLAN_OF = (
-    sa.select(*(plans.c[name] for name in PAUSE_COLUMNS))
-    .where(plans.c.scheduler_id == sa.bindparam("planned_id"))
-    .with_for_update()
-)
-_PAUSE = sa.update(plans).where(plans.c.scheduler_id == sa.bindparam("planned_id"))
 
 _LISTED = sa.select(schedulers.c.name, schedulers.c.id).where(IS_USERS, schedulers.c.name > "")
 _NAMELESS = sa.select(schedulers.c.id).where(IS_USERS, HAS_NO_NAME).order_by(schedulers.c.id)
@@ -309,16 +304,15 @@ def _set_pause(
 ) -> Pause | None:
     """Change a schedule's pause. Only its plan is locked: nobody waits for who edits its row."""
     for row in _find(connection, _USERS, [name]):
-        plan = connection.execute(PLAN_OF, {"planned_id": row.id}).first()
+        plan = connection.execute(PAUSE_OF.with_for_update(), {"planned_id": row.id}).first()
         pause = changed(None if plan is None else read_pause(plan))
         if pause is not None:
-            said = (pause.since, pause.until, pause.by, pause.reason)
-            values = dict(zip(PAUSE_COLUMNS, said, strict=True))
+            values = pause_values(pause)
             if plan is None:  # it differs from the row's updated_at: it is planned yet
                 values |= {"scheduler_id": row.id, "planned_at": LONG_AGO}
                 connection.execute(sa.insert(plans), values)
             else:
-                connection.execute(_PAUSE, {**values, "planned_id": row.id})
+                connection.execute(SET_PAUSE, {**values, "planned_id": row.id})
         return pause
     return None
 

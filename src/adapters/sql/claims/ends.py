@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Connection, and_, bindparam, case, or_, select, update
+from sqlalchemy import bindparam, case, or_, select, update
 
 from cronhare.application.logs import say
 from cronhare.domain.execution import WAITING, Execution, Graces, State
@@ -29,7 +29,7 @@ from cronhare.ports import LedgerUnavailable
 
 from ..database import Database, StorePart, repeatable, repeatable_unless_locked
 from ..dialect import Cooldown, excluding
-from ..tables.executions import BY_IDS, executions_of, is_in
+from ..tables.executions import BY_IDS, executions_of, in_states, is_in
 from ..tables.tables import IDS, by_id, executions, failed_tasks
 from ..tables.types import moment_of
 from ..writing import Written, read_archived, write_changes, write_each, write_executions
@@ -39,36 +39,23 @@ _RUN: Final = executions.c
 
 log = logging.getLogger(__name__)
 
-#: A state, and the last row of it that was looked at, by the index of states.
-_Place: TypeAlias = tuple[str, datetime | None, int]
-
 #: Cancelled in one transaction.
 _AT_ONCE: Final = 1_000
 
-_STATES: Final = sorted(state.value for state in WAITING)
-_CHECK_AT: Final = moment_of("check_at")
-_ROWS: Final = (
-    select(*_RUN["id", "check_at", "cancel_requested", "expires_at"])
-    .where(_RUN.state == bindparam("state"))
-    .order_by(_RUN.check_at, _RUN.id)
+#: There is no index of the flag, nor of the time, which each new row would pay for.
+_UNWANTED: Final = (
+    select(_RUN.id)
+    .where(
+        in_states(WAITING),
+        or_(_RUN.cancel_requested == 1, _RUN.expires_at < moment_of("now")),
+    )
     .limit(bindparam("limit"))
-)
-_ROWS_AFTER: Final = _ROWS.where(
-    and_(_RUN.check_at >= _CHECK_AT, or_(_RUN.check_at > _CHECK_AT, _RUN.id > bindparam("after")))
 )
 _ASKED: Final = BY_IDS.with_for_update(skip_locked=True)
 
 
 class AskedEnds(StorePart):
-    """The part of `ClaimStorePort` that cancels what waits, or lets it expire.
-
-    There is no index of the flag, nor of the time, which each new row would pay for: the waiting
-    rows are looked at in turns, a page with each call.
-    """
-
-    def __init__(self, database: Database) -> None:
-        super().__init__(database)
-        self._place: _Place = (_STATES[0], None, 0)
+    """The part of `ClaimStorePort` that cancels what waits, or lets it expire."""
 
     def end_waiting(self, *, now: datetime, limit: int) -> Sequence[Execution]:
         asked = self._look(limit, now)
@@ -76,36 +63,9 @@ class AskedEnds(StorePart):
         return [one for part in parts for one in self._cancel(part, now)]
 
     @repeatable
-    def _look(self, limit: int, now: datetime) -> list[int]:
-        asked: list[int] = []
-        left = limit
+    def _look(self, limit: int, now: datetime) -> Sequence[int]:
         with self._database.read("looking for what waits no more") as connection:
-            # All, and if it begins within the first one, that one's beginning too.
-            for _ in range(len(_STATES) + (self._place[1] is not None)):
-                rows = self._next_rows(connection, left)
-                asked += [
-                    row.id
-                    for row in rows
-                    if row.cancel_requested or (row.expires_at and row.expires_at < now)
-                ]
-                left -= len(rows)
-                if not left:
-                    break
-        return [*dict.fromkeys(asked)]
-
-    def _next_rows(self, connection: Connection, limit: int) -> Sequence[Any]:
-        state, check_at, after = self._place
-        if check_at is None:
-            rows = connection.execute(_ROWS, {"state": state, "limit": limit}).all()
-        else:
-            place = {"state": state, "check_at": check_at, "after": after, "limit": limit}
-            rows = connection.execute(_ROWS_AFTER, place).all()
-        last = rows[-1] if rows else None
-        if last is not None and len(rows) == limit and last.check_at is not None:
-            self._place = (state, last.check_at, last.id)
-        else:
-            self._place = (_STATES[(_STATES.index(state) + 1) % len(_STATES)], None, 0)
-        return rows
+            return connection.scalars(_UNWANTED, {"now": now, "limit": limit}).all()
 
     def _cancel(self, ids: Sequence[int], now: datetime) -> Sequence[Execution]:
         @repeatable_unless_locked

@@ -19,13 +19,13 @@ from cronhare.ports.system import ClockPort
 
 from ..database import Database, repeatable, repeatable_unless_locked
 from ..dialect import Cooldown, Locked, excluding
+from ..gates import LettingGo
 from ..tables.executions import display_name
 from ..tables.schedules import STAMP, select_schedules
 from ..tables.tables import FOUND_BY_KEY, IDS, plans, schedulers
 from ..tables.types import HandWritten, UtcDateTime, moment_of
 from ..writing import REFUSED, Written, write_each
 from .ends import AskedEnds, PublishedMarks, UnconfirmedEnds
-from .letting_go import LettingGo
 from .plans import apply_plans
 from .reconciliation import ReconcilerQueries
 

@@ -18,7 +18,6 @@ from sqlalchemy.types import NullType, String, TypeEngine
 from cronhare.adapters.addresses import LedgerServer
 from cronhare.domain.addresses import Host
 from cronhare.domain.execution import Execution
-from cronhare.domain.messages import LARGEST_ID
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.inspection import DatabaseFacts, Link, Requirements
 
@@ -35,7 +34,7 @@ from ..tables.executions import (
 from ..tables.tables import FOUND_BY_KEY, by_id, executions, metadata
 from ..tables.types import IsOneOf, UtcDateTime, row_maker
 from .batches import FRESH, PLAN_COLUMNS, ColumnTypes, Rows, rows_of, type_name, with_columns
-from .mysql_sessions import NUMBERS_END, MysqlSessions, read_moment
+from .mysql_sessions import MysqlSessions, read_moment
 from .servers import MIGRATION_SECONDS, REQUIREMENTS, ServerDialect
 
 # Tables
@@ -367,8 +366,6 @@ class MysqlDialect(ServerDialect):
         transaction is repeated.
         """
         before = connection.scalars(_NEWEST).one()
-        if before >= LARGEST_ID:  # MySQL gives it again, to be taken for a key that others claimed
-            raise LedgerUnavailable(NUMBERS_END, changed_nothing=True)
         hurry = _HURRY if self.hurries else ""
         inserted = sum(
             connection.exec_driver_sql(hurry + statement, parameters).rowcount

@@ -33,7 +33,6 @@ LOCK_WAIT_TIMEOUT: Final = 1205
 CHANGED_SINCE_READ: Final = 1020
 DUPLICATE: Final = 1062
 NO_NUMBER: Final = 1467
-NO_NUMBER_LEFT: Final = 167
 NOT_READY: Final = 1047  # a Galera node without the majority of its cluster, or not yet in it
 REFUSED_BY_THE_GROUP: Final = 3101  # group replication has certified another's transaction
 
@@ -52,7 +51,7 @@ _MEANINGS: Final = {
     # A disk, a memory or a table that is full, the last number given away, a COMMIT that failed; a
     # statement that took too long, or that somebody stopped.
     **dict.fromkeys(
-        (3, NO_NUMBER_LEFT, 1021, 1026, 1037, 1038, 1041, 1114, 1135, 1180, 1317, 1969, 3024),
+        (3, 167, 1021, 1026, 1037, 1038, 1041, 1114, 1135, 1180, 1317, 1969, 3024),
         Meaning.OUTAGE,
     ),
     # Values that the driver files elsewhere: SIGNAL of a trigger, a number that is too large, a
@@ -73,14 +72,8 @@ _CAUSES: Final = {
 #: A user in a sentence of the server's: a mistyped URL may have a password there.
 _USER: Final = re.compile(r"(?:user )?'.*'@'[^']*'", re.DOTALL)
 
-NUMBERS_END: Final = (
-    "a table has given away its last number: delete the row that has it if somebody wrote it, then "
-    "`ALTER TABLE name AUTO_INCREMENT = 1`"
-)
-
 _ADVICE: Final = {
-    NO_NUMBER_LEFT: NUMBERS_END,
-    NO_NUMBER: f"somebody keeps others from inserting into a table, or {NUMBERS_END}",
+    NO_NUMBER: "somebody keeps others from inserting into a table",
     DEADLOCK: "it met others again and again: look at SHOW ENGINE INNODB STATUS",
     LOCK_WAIT_TIMEOUT: "somebody keeps rows or a table locked: look in SHOW PROCESSLIST for a "
     "transaction that was left open",

@@ -42,7 +42,6 @@ DEADLOCK: Final = "40P01"
 LOCK_NOT_AVAILABLE: Final = "55P03"
 UNIQUE_VIOLATION: Final = "23505"
 READ_ONLY: Final = "25006"
-NO_NUMBER_LEFT: Final = "2200H"
 
 #: What a state means, by how it begins. The transaction is rolled back by the server, or by us
 #: after any error.
@@ -54,7 +53,7 @@ _MEANINGS: Final = {
     **dict.fromkeys(("08", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"), Meaning.LOST),
     READ_ONLY: Meaning.NO_WRITES,
     "53": Meaning.OUTAGE,  # a disk or a memory is full, or there are too many sessions
-    NO_NUMBER_LEFT: Meaning.OUTAGE,
+    "2200H": Meaning.OUTAGE,  # a table has given away its last number
     "57014": Meaning.OUTAGE,  # it took too long, or somebody cancelled it: no row is to blame
     **dict.fromkeys(("42P01", "42703"), Meaning.MISSING),  # no such table, no such column
     **dict.fromkeys(("22", "23", "P0001"), Meaning.REFUSED),  # the last is a trigger's RAISE
@@ -66,7 +65,6 @@ _ADVICE: Final = {
     DEADLOCK: "it met others again and again: look at the server's log",
     LOCK_NOT_AVAILABLE: "somebody keeps rows or a table locked: look in pg_stat_activity for a "
     "transaction that was left open",
-    NO_NUMBER_LEFT: "a table has given away its last number: set its sequence back by setval",
     READ_ONLY: "the server only reads: name the primary in the URL",
     "28": "the server refuses this user or password: look at the URL, and at pg_hba.conf",
     "3D000": "there is no such database: CREATE DATABASE it",

@@ -95,8 +95,7 @@ _ADVICE: Final = {
     "SQLITE_BUSY": "another process has kept the file locked for "
     f"{BUSY_SECONDS:.0f} s: look for a transaction that somebody left open on it",
     "SQLITE_LOCKED": "another connection keeps a table locked: look for an open transaction",
-    "SQLITE_FULL": "the disk is full: make room, and it goes on by itself; or a table has given "
-    "away its last number, which is in sqlite_sequence",
+    "SQLITE_FULL": "the disk is full: make room, and it goes on by itself",
     "SQLITE_READONLY": "the file is read-only: let this user write to it and to its folder",
     "SQLITE_CANTOPEN": "the file cannot be opened: its folder must exist, and this user must be "
     "allowed to write to both",

@@ -325,6 +325,15 @@ def read_idle(row: sa.Row[Any]) -> Idle | None:
 
 
 PAUSE_COLUMNS: Final = ("paused_at", "paused_until", "paused_by", "pause_reason")
+_PLANNED: Final = plans.c.scheduler_id == sa.bindparam("planned_id")
+#: The pause of a schedule; whoever plans it has that row locked meanwhile.
+PAUSE_OF: Final = sa.select(*(plans.c[name] for name in PAUSE_COLUMNS)).where(_PLANNED)
+SET_PAUSE: Final = sa.update(plans).where(_PLANNED)
+
+
+def pause_values(pause: Pause) -> dict[str, object]:
+    said = (pause.since, pause.until, pause.by, pause.reason)
+    return dict(zip(PAUSE_COLUMNS, said, strict=True))
 
 
 def read_pause(row: sa.Row[Any]) -> Pause | None:

@@ -18,8 +18,8 @@ from sqlalchemy.types import TypeEngine
 
 from cronhare.adapters.sql.dialect import Columns, dialect_of
 from cronhare.adapters.sql.dialects import columns_in
-from cronhare.adapters.sql.tables.tables import IX_LEASE, metadata
-from cronhare.adapters.sql.tables.types import UtcDateTime, read_moment, to_text
+from cronhare.adapters.sql.tables.tables import IX_LEASE, executions, metadata, schedulers
+from cronhare.adapters.sql.tables.types import moment_of, read_moment
 
 revision = "0040"
 down_revision = None
@@ -34,15 +34,14 @@ def upgrade() -> None:
     connection = op.get_bind()
     dialect = dialect_of(connection.engine)
     made = tables_in(columns_in(connection.dialect.name))
-    schedulers, executions = made.tables["Scheduler"], made.tables["SchedulerExecution"]
+    adopted = made.tables[schedulers.name], made.tables[executions.name]
 
     dialect.prepare_adoption(connection)
-    had_schedulers = make_or_complete(connection, schedulers)
-    had_executions = make_or_complete(connection, executions)
-    refer_to(executions, dialect.execution_id_type(connection))
-    ours = [table for table in made.sorted_tables if table not in {schedulers, executions}]
-    for table in ours:
-        make(connection, table)
+    had_schedulers, had_executions = (make_or_complete(connection, each) for each in adopted)
+    refer_to(adopted[1], dialect.execution_id_type(connection))
+    for table in made.sorted_tables:
+        if table not in adopted:
+            make(connection, table)
     if had_schedulers:
         adopt_schedulers(connection, now)
     if had_executions:
@@ -63,13 +62,12 @@ def _insert_cleanup(connection: sa.Connection, now: datetime) -> None:
         "params": "{}",
         "system_id": 1,
         "description": "deletes history that is older than its retention",
-        "created_at": to_text(now),
-        "updated_at": to_text(now),
+        "created_at": now,
+        "updated_at": now,
     }
-    row = sa.table("Scheduler", *map(sa.column, values))
-    is_there = sa.select(row.c.name).where(row.c.name == values["name"])
+    is_there = sa.select(schedulers.c.id).where(schedulers.c.name == values["name"])
     if connection.execute(is_there).first() is None:
-        connection.execute(sa.insert(row), values)
+        connection.execute(sa.insert(schedulers), values)
 
 
 # Tables as one database makes them: its types, its keys, and the checks that it needs
@@ -108,11 +106,11 @@ def tables_in(columns: Columns) -> sa.MetaData:
     return made
 
 
-def refer_to(executions: sa.Table, kind: TypeEngine[Any]) -> None:
+def refer_to(made: sa.Table, kind: TypeEngine[Any]) -> None:
     """Let all that refers to executions have the type of their ids."""
-    for each in executions.metadata.sorted_tables:
+    for each in made.metadata.sorted_tables:
         for key in each.foreign_keys:
-            if key.references(executions):
+            if key.references(made):
                 key.parent.type = kind
 
 
@@ -204,42 +202,28 @@ _PAGE = 1_000
 
 _KEY = re.compile(r"(?:cron|once)-(\d{4})-(\d{1,2})-(\d{1,2})-(\d{1,2})-(\d{1,2})")
 
-_schedulers = sa.table(
-    "Scheduler",
-    *map(sa.column, ("id", "report_id", "worker_id", "reminder_id")),
-    sa.column("created_at", UtcDateTime),
-    sa.column("updated_at", UtcDateTime),
-)
-_executions = sa.table(
-    "SchedulerExecution",
-    *map(sa.column, ("id", "scheduler_id", "execution_key", "executed_at", "container_id")),
-    *map(sa.column, ("state", "task_type", "task_id")),
-    sa.column("due_at", UtcDateTime),
-    sa.column("finished_at", UtcDateTime),
-)
-
 _ADOPT = (
-    sa.update(_executions)
-    .where(_executions.c.id == sa.bindparam("row_id"))
+    sa.update(executions)
+    .where(executions.c.id == sa.bindparam("row_id"))
     .values(
         state="succeeded",
         execution_key=sa.bindparam("key"),
         container_id=sa.bindparam("node"),
-        executed_at=sa.bindparam("at", type_=UtcDateTime),
-        finished_at=sa.bindparam("at", type_=UtcDateTime),
-        due_at=sa.bindparam("due", type_=UtcDateTime),
+        executed_at=moment_of("at"),
+        finished_at=moment_of("at"),
+        due_at=moment_of("due"),
     )
 )
 _RENAME = (
-    sa.update(_executions)
-    .where(_executions.c.id == sa.bindparam("row_id"))
+    sa.update(executions)
+    .where(executions.c.id == sa.bindparam("row_id"))
     .values(execution_key=sa.bindparam("key"))
 )
 
 
 def adopt_schedulers(connection: sa.Connection, now: datetime) -> None:
     """Let all schedules count as edited now, so that none of them runs an older instant."""
-    connection.execute(sa.update(_schedulers).values(created_at=now, updated_at=now))
+    connection.execute(sa.update(schedulers).values(created_at=now, updated_at=now))
 
 
 def adopt_executions(connection: sa.Connection, now: datetime) -> None:
@@ -257,9 +241,11 @@ def adopt_executions(connection: sa.Connection, now: datetime) -> None:
 
 def _pages(connection: sa.Connection) -> Iterator[list[sa.Row[Any]]]:
     statement = (
-        sa.select(_executions)
-        .where(_executions.c.id > sa.bindparam("last"))
-        .order_by(_executions.c.id)
+        sa.select(
+            *executions.c["id", "scheduler_id", "execution_key", "executed_at", "container_id"]
+        )
+        .where(executions.c.id > sa.bindparam("last"))
+        .order_by(executions.c.id)
         .limit(_PAGE)
     )
     last = 0
@@ -301,24 +287,22 @@ def _harmless(row: sa.Row[Any], named: datetime | None, now: datetime) -> str:
 
 def _tell_twins_apart(connection: sa.Connection) -> None:
     """Where nothing kept keys unique until now, the first of each keeps its own."""
-    key = (_executions.c.scheduler_id, _executions.c.execution_key)
-    first = sa.func.min(_executions.c.id).label("first")
+    key = (executions.c.scheduler_id, executions.c.execution_key)
+    first = sa.func.min(executions.c.id).label("first")
     twice = sa.select(*key, first).group_by(*key).having(sa.func.count() > 1)
     for scheduler_id, text, first_id in connection.execute(twice).all():
-        others = sa.select(_executions.c.id).where(
-            _executions.c.scheduler_id == scheduler_id,
-            _executions.c.execution_key == text,
-            _executions.c.id > first_id,
+        others = sa.select(executions.c.id).where(
+            executions.c.scheduler_id == scheduler_id,
+            executions.c.execution_key == text,
+            executions.c.id > first_id,
         )
         renamed = [{"row_id": id_, "key": f"{text}#{id_}"} for id_ in connection.scalars(others)]
         connection.execute(_RENAME, renamed)
 
 
 def _name_task(connection: sa.Connection, kind: str) -> None:
-    column = _schedulers.c[f"{kind}_id"]
-    of_schedule = _schedulers.c.id == _executions.c.scheduler_id
+    column = schedulers.c[f"{kind}_id"]
+    of_schedule = schedulers.c.id == executions.c.scheduler_id
     task = sa.select(column).where(of_schedule).scalar_subquery()
     having_one = sa.exists().where(of_schedule, column.is_not(None))
-    connection.execute(
-        sa.update(_executions).where(having_one).values(task_type=kind, task_id=task)
-    )
+    connection.execute(sa.update(executions).where(having_one).values(task_type=kind, task_id=task))
