@@ -1,6 +1,6 @@
 """The ledgers under test, behind their ports, with hands to work them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -38,6 +38,8 @@ from cronhare.application.administration.reading.limits import LimitViews
 from cronhare.domain.execution import Execution, Graces, State
 from cronhare.domain.lifecycle.archive import UNRESOLVED, Archived
 from cronhare.domain.lifecycle.orders import ReplayOrder
+from cronhare.domain.lifecycle.retry_limits import CatchUp
+from cronhare.domain.retries.limits import UNLIMITED, RetryLimits
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.retries.retry import Complete, Fail, Quarantine, RetryAfter, Verdict
@@ -101,6 +103,7 @@ MICROSECOND = timedelta(microseconds=1)
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
 LEASE = timedelta(seconds=30)
 GRACES = Graces()
 
@@ -244,9 +247,20 @@ class Ledger:
         return self.started(self.claimed(name), node=node)
 
     def start(self, execution: Execution, *, node: str = "ant") -> StartAnswer:
-        request = StartRequest(execution_id=execution.id, attempt=execution.attempt, nacks=NO_NACKS)
-        (answer,) = self.attempts.start([request], now=self.now, node=node, lease=LEASE)
+        (answer,) = self.start_all([execution], node=node)
         return answer
+
+    def start_all(
+        self, executions: Iterable[Execution], *, node: str = "ant", catch_up: CatchUp | None = None
+    ) -> list[StartAnswer]:
+        requests = [
+            StartRequest(execution_id=one.id, attempt=one.attempt, nacks=NO_NACKS)
+            for one in executions
+        ]
+        found = self.attempts.start(
+            requests, now=self.now, node=node, lease=LEASE, catch_up=catch_up
+        )
+        return [*found]
 
     def started(self, execution: Execution, *, node: str = "ant") -> Execution:
         """Start the attempt that an execution waits for, when its time has come."""
@@ -263,9 +277,22 @@ class Ledger:
         *,
         node: str = "ant",
     ) -> Recorded | Busy:
-        finish = Finish(execution=execution, ran=ran, verdict=verdict)
-        (answer,) = self.attempts.finish([finish], now=self.now, node=node)
+        (answer,) = self.finish_all([execution], verdict, ran, node=node)
         return answer
+
+    def finish_all(
+        self,
+        executions: Iterable[Execution],
+        verdict: Verdict,
+        ran: AttemptResult = FAILURE,
+        *,
+        node: str = "ant",
+        limits: RetryLimits = UNLIMITED,
+    ) -> list[Recorded | Busy]:
+        finishes = [
+            Finish(execution=one, ran=ran, verdict=verdict, limits=limits) for one in executions
+        ]
+        return [*self.attempts.finish(finishes, now=self.now, node=node)]
 
     def finished(
         self, execution: Execution, verdict: Verdict, ran: AttemptResult = FAILURE
@@ -335,11 +362,7 @@ def all_running(ledger: Ledger, how_many: int) -> list[Execution]:
     ledger.save(*(draft(f"r-{n}", schedule=None, date_time=at) for n in range(how_many)))
     ledger.plan_edited()
     ledger.clock.advance(MINUTE)
-    requests = [
-        StartRequest(execution_id=row.id, attempt=row.attempt, nacks=NO_NACKS)
-        for row in ledger.claim_due().claimed
-    ]
-    started = ledger.attempts.start(requests, now=ledger.now, node="ant", lease=LEASE)
+    started = ledger.start_all(ledger.claim_due().claimed)
     return [one for one in started if isinstance(one, Execution)]
 
 

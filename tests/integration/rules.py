@@ -7,11 +7,9 @@ from typing import TypeAlias
 from sqlalchemy import URL
 
 from cronhare.domain.execution import Execution, State
-from cronhare.ports.attempts import StartAnswer, StartRequest
-from tests.ports import NO_NACKS
 from tests.services.databases import connect
 
-from .ledgers import LEASE, MINUTE, Ledger, Shell
+from .ledgers import MINUTE, Ledger, Shell
 
 SAYS = "nobody writes this"
 
@@ -84,15 +82,8 @@ def claim_all(ledger: Ledger) -> list[Execution]:
     return sorted(claimed, key=lambda one: one.scheduler_id)
 
 
-def start_all(ledger: Ledger, found: list[Execution]) -> list[StartAnswer]:
-    requests = [
-        StartRequest(execution_id=one.id, attempt=one.attempt, nacks=NO_NACKS) for one in found
-    ]
-    return list(ledger.attempts.start(requests, now=ledger.now, node="ant", lease=LEASE))
-
-
 def all_started(ledger: Ledger, found: list[Execution]) -> list[Execution]:
-    return [one for one in start_all(ledger, found) if isinstance(one, Execution)]
+    return [one for one in ledger.start_all(found) if isinstance(one, Execution)]
 
 
 def states(ledger: Ledger, found: list[Execution]) -> list[State]:

@@ -27,7 +27,6 @@ from cronhare.ports.attempts import (
     Finish,
     Recorded,
     Refused,
-    Renewal,
     StartAnswer,
     StartRequest,
     Superseded,
@@ -49,7 +48,6 @@ from tests.integration.ledgers import (
     Ledger,
     at_once,
 )
-from tests.ports import NO_NACKS
 
 IN_QUARANTINE = Quarantine("crashed 3 times within 300 s")
 BACK = GiveBack("interrupted: the worker shuts down, which costs no attempt")
@@ -78,17 +76,6 @@ def test_the_winner_runs_and_owns_its_attempt_until_its_lease_ends(ledger: Ledge
     (attempt,) = ledger.records.attempts(execution.id)
     assert (attempt.execution_id, attempt.attempt, attempt.node) == (execution.id, 1, "ant")
     assert (attempt.started_at, attempt.finished_at, attempt.ending) == (ledger.now, None, None)
-
-
-@pytest.mark.parametrize("state", ["claimed", "published", "retrying"])
-def test_an_attempt_starts_from_every_state_that_waits_for_it(ledger: Ledger, state: str) -> None:
-    execution = ledger.published() if state == "published" else ledger.claimed()
-    if state == "retrying":
-        execution = ledger.finished(execution, IN_30_S)
-
-    started = ledger.started(execution)
-
-    assert (execution.state, started.state) == (State(state), State.RUNNING)
 
 
 def test_whoever_starts_an_attempt_is_told_whose_its_schedule_is(ledger: Ledger) -> None:
@@ -120,62 +107,24 @@ def test_of_sixteen_nodes_that_wish_to_start_an_attempt_one_does(ledger: Ledger)
     assert len(ledger.records.attempts(execution.id)) == 1
 
 
-def test_a_running_attempt_does_not_start_elsewhere_after_its_lease(ledger: Ledger) -> None:
-    execution = ledger.running(node="ant")
-    ledger.clock.advance(LEASE * 2)
-
-    answer = ledger.start(execution, node="bee")
-
-    assert isinstance(answer, Refused)
-
-
-def test_a_start_that_is_repeated_by_its_holder_begins_the_lease_anew(ledger: Ledger) -> None:
-    execution = ledger.claimed()
-    first = ledger.started(execution, node="ant")
-    ledger.clock.advance(LEASE * 2)
-
-    again = ledger.started(execution, node="ant")
-
-    assert (again.lease_until, again.version) == (ledger.now + LEASE, first.version + 1)
-    assert again.started_at == first.started_at
-    assert ledger.seen(execution) == again
-    assert ledger.lapsed() == []
-
-
 def test_a_repeated_start_beside_a_fresh_one_leaves_each_its_own(ledger: Ledger) -> None:
     held, fresh = ledger.running("held", node="ant"), ledger.claimed("fresh")
-    requests = [
-        StartRequest(execution_id=one.id, attempt=1, nacks=NO_NACKS) for one in (held, fresh)
-    ]
 
-    answers = ledger.attempts.start(requests, now=ledger.now, node="ant", lease=LEASE)
+    answers = ledger.start_all([held, fresh])
 
-    assert list(answers) == [ledger.seen(held), ledger.seen(fresh)]
+    assert answers == [ledger.seen(held), ledger.seen(fresh)]
     assert [ledger.seen(one).lease_until for one in (held, fresh)] == [ledger.now + LEASE] * 2
     assert len(ledger.records.attempts(held.id)) == len(ledger.records.attempts(fresh.id)) == 1
 
 
 def test_a_wish_that_is_said_twice_at_once_starts_one_attempt(ledger: Ledger) -> None:
     execution = ledger.claimed()
-    request = StartRequest(execution_id=execution.id, attempt=1, nacks=NO_NACKS)
 
-    first, again = ledger.attempts.start(
-        [request, request], now=ledger.now, node="ant", lease=LEASE
-    )
+    first, again = ledger.start_all([execution, execution])
 
     assert isinstance(first, Execution)
     assert again == first
     assert len(ledger.records.attempts(execution.id)) == 1
-
-
-@pytest.mark.parametrize("wrong", [0, 2])
-def test_an_attempt_that_is_not_the_next_one_is_refused(ledger: Ledger, wrong: int) -> None:
-    execution = ledger.claimed()
-
-    answer = ledger.start(msgspec.structs.replace(execution, attempt=wrong))
-
-    assert isinstance(answer, Refused)
-    assert ledger.seen(execution) == execution
 
 
 @pytest.mark.parametrize(("verdict", "state"), VERDICTS)
@@ -240,12 +189,9 @@ def test_the_system_starts_its_own_and_no_message_does(ledger: Ledger) -> None:
 
 def test_the_answers_come_in_the_order_of_the_requests(ledger: Ledger) -> None:
     first, second = ledger.claimed("first"), ledger.claimed("second")
-    requests = [
-        StartRequest(execution_id=execution_id, attempt=1, nacks=NO_NACKS)
-        for execution_id in (second.id, 4_711, first.id)
-    ]
+    unknown = msgspec.structs.replace(first, id=4_711)
 
-    answers = ledger.attempts.start(requests, now=ledger.now, node="ant", lease=LEASE)
+    answers = ledger.start_all([second, unknown, first])
 
     assert [getattr(answer, "id", None) for answer in answers] == [second.id, None, first.id]
 
@@ -370,25 +316,6 @@ def test_a_repeated_finish_says_that_a_cancel_has_won(ledger: Ledger) -> None:
     assert ledger.finish(execution, FOR_GOOD) is State.CANCELLED
 
 
-def test_the_result_of_another_node_is_superseded(ledger: Ledger) -> None:
-    execution = ledger.running(node="ant")
-
-    answer = ledger.finish(execution, Complete(), SUCCESS, node="bee")
-
-    assert (answer, ledger.seen(execution)) == (Superseded(), execution)
-    ledger.finish(execution, FOR_GOOD, node="ant")
-    assert ledger.finish(execution, FOR_GOOD, node="bee") == Superseded()
-
-
-def test_a_lapsed_lease_that_nobody_gave_up_can_still_be_finished(ledger: Ledger) -> None:
-    execution = ledger.running()
-    ledger.clock.advance(LEASE * 2)
-
-    answer = ledger.finish(execution, Complete(), SUCCESS)
-
-    assert answer is State.SUCCEEDED
-
-
 @pytest.mark.parametrize("verdict", [Complete(), FOR_GOOD])
 def test_a_requested_cancel_wins_over_every_verdict(ledger: Ledger, verdict: Verdict) -> None:
     execution = ledger.running()
@@ -401,19 +328,6 @@ def test_a_requested_cancel_wins_over_every_verdict(ledger: Ledger, verdict: Ver
     assert (answer, seen.state, seen.finished_at) == (State.CANCELLED, State.CANCELLED, ledger.now)
     assert (attempt.ending, attempt.exit_code) == ("succeeded", 0)
     assert list(ledger.records.archive(EVERY_FAILURE)) == []
-
-
-def test_the_answers_come_in_the_order_of_the_finishes(ledger: Ledger) -> None:
-    first, second = ledger.claimed("first"), ledger.claimed("second")
-    finishes = [
-        Finish(execution=ledger.started(first), ran=SUCCESS, verdict=Complete()),
-        Finish(execution=msgspec.structs.replace(first, id=4_711), ran=SUCCESS, verdict=Complete()),
-        Finish(execution=ledger.started(second), ran=FAILURE, verdict=IN_30_S),
-    ]
-
-    answers = ledger.attempts.finish(finishes, now=ledger.now, node="ant")
-
-    assert list(answers) == [State.SUCCEEDED, Superseded(), State.RETRYING]
 
 
 def test_what_is_finished_together_is_kept_apart(ledger: Ledger) -> None:
@@ -503,17 +417,6 @@ def test_a_renewal_at_the_very_instant_of_the_first_one_counts_as_well(ledger: L
     assert (answer, ledger.seen(execution).state) == (Superseded(), State.RUNNING)
 
 
-def test_an_owner_that_finished_in_the_meantime_has_finished(ledger: Ledger) -> None:
-    execution = ledger.running(node="ant")
-    ledger.clock.advance(LEASE)
-    (found,) = ledger.claims.lapsed(now=ledger.now, limit=9)
-    ledger.finish(execution, Complete(), SUCCESS, node="ant")
-
-    answer = give_up(ledger, found)
-
-    assert (answer, ledger.seen(execution).state) == (Superseded(), State.SUCCEEDED)
-
-
 def test_a_zombies_result_is_superseded_once_its_attempt_was_given_up(ledger: Ledger) -> None:
     execution = ledger.running(node="ant")
     ledger.clock.advance(LEASE)
@@ -522,17 +425,6 @@ def test_a_zombies_result_is_superseded_once_its_attempt_was_given_up(ledger: Le
     answer = ledger.finish(execution, Complete(), SUCCESS, node="ant")
 
     assert (answer, ledger.seen(execution).state) == (Superseded(), State.RETRYING)
-
-
-def test_of_many_who_give_up_an_attempt_one_does(ledger: Ledger) -> None:
-    ledger.running()
-    ledger.clock.advance(LEASE)
-    (found,) = ledger.claims.lapsed(now=ledger.now, limit=9)
-
-    answers = at_once(8, lambda _: give_up(ledger, found, FOR_GOOD))
-
-    assert answers.count(State.FAILED) == 1
-    assert len(ledger.records.archive()) == 1
 
 
 # Renewing
@@ -546,26 +438,6 @@ def test_the_end_of_an_execution_as_it_was_claimed_leaves_it_to_nobody(ledger: L
 
     ended = ledger.seen(claimed)
     assert (ended.state, ended.owner, ended.lease_until) == (State.SUCCEEDED, None, None)
-
-
-def test_a_renewed_attempt_is_held_for_another_lease(ledger: Ledger) -> None:
-    execution = ledger.running(node="ant")
-    ledger.clock.advance(LEASE - MICROSECOND)
-
-    answer = ledger.attempts.renew([execution.id], now=ledger.now, node="ant", lease=LEASE)
-
-    assert answer == Renewal(held=frozenset({execution.id}), cancel_requested=frozenset())
-    assert ledger.seen(execution).lease_until == ledger.now + LEASE
-
-
-def test_what_another_node_owns_is_not_renewed(ledger: Ledger) -> None:
-    execution = ledger.running(node="bee")
-    ledger.clock.advance(SECOND)
-
-    answer = ledger.attempts.renew([execution.id, 4_711], now=ledger.now, node="ant", lease=LEASE)
-
-    assert answer == Renewal(held=frozenset(), cancel_requested=frozenset())
-    assert ledger.seen(execution) == execution
 
 
 def test_a_renewal_tells_what_somebody_wants_cancelled(ledger: Ledger) -> None:
@@ -613,19 +485,6 @@ def test_a_foreign_message_gets_a_row_that_waits_for_its_first_attempt(ledger: L
     assert (adopted.timeout, ledger.seen(adopted)) == (timedelta(minutes=5), adopted)
 
 
-def test_a_foreign_message_that_comes_twice_is_answered_the_row_that_is_there(
-    ledger: Ledger,
-) -> None:
-    scheduler_id = ledger.add()
-    adopted = adopt(ledger, scheduler_id, node="ant")
-    assert isinstance(adopted, Execution)
-    running = ledger.started(adopted, node="ant")
-
-    again = adopt(ledger, scheduler_id, deaths=1, node="bee")
-
-    assert again == running
-
-
 def test_one_foreign_message_is_adopted_once_by_many(ledger: Ledger) -> None:
     scheduler_id = ledger.add()
 
@@ -654,18 +513,6 @@ def wrote(execution: Execution, text: str) -> Written:
         attempt=execution.attempt,
         stdout=Captured(head=text, bytes=len(text)),
     )
-
-
-def test_what_running_attempts_have_written_is_kept_with_its_time(ledger: Ledger) -> None:
-    one, other = ledger.running("one"), ledger.running("other")
-    written = [wrote(one, "so far"), wrote(other, "as well")]
-
-    ledger.attempts.keep_written(written, now=ledger.now, node="ant")
-
-    for execution, text in ((one, "so far"), (other, "as well")):
-        [output] = ledger.records.output(execution.id)
-        assert (output.attempt, output.stdout.head, output.as_of) == (1, text, ledger.now)
-        assert ledger.seen(execution) == execution
 
 
 def test_the_finish_replaces_what_was_kept_while_the_attempt_ran(ledger: Ledger) -> None:

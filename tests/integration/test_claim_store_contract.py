@@ -1,7 +1,6 @@
 """What every claim store promises."""
 
-import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -9,38 +8,35 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.domain.execution import FIRST_WAIT, LOST_WAIT, Execution, State
+from cronhare.application.administration.explain import newest_instant
+from cronhare.domain.execution import FARTHEST, LOST_WAIT, Execution, State
+from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.transitions import hand_over
+from cronhare.domain.retries.outcome import Crash, Ending, PoisonPill
 from cronhare.domain.retries.policy import Backoff, RetryPolicy
+from cronhare.domain.retries.retry import Quarantine, RetryAfter
 from cronhare.domain.schedules.planning import Plan, Planned, Planner
-from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy
 from cronhare.ports.attempts import Refused
 from cronhare.ports.claims import Batch
 from tests.integration.ledgers import (
+    CRASH,
+    DAY,
     EVERY_MINUTE,
+    FOR_GOOD,
     GRACES,
     IN_30_S,
     LEASE,
     MICROSECOND,
     MINUTE,
     NOON,
+    ON_ONE,
     SECOND,
     Ledger,
     at_once,
     draft,
 )
 from tests.ports import ids_of
-
-
-def test_the_ledgers_time_is_in_utc(ledger: Ledger) -> None:
-    assert ledger.claims.now().utcoffset() == timedelta(0)
-
-
-def test_a_ledger_on_this_host_has_no_clock_of_its_own(sqlite: Ledger) -> None:
-    sqlite.clock.advance(MINUTE)
-
-    assert sqlite.claims.now() == sqlite.now
-
 
 # Claiming what is due
 
@@ -98,17 +94,6 @@ def test_of_sixteen_callers_one_is_answered_the_claim(ledger: Ledger) -> None:
     assert ledger.seen(winner).container_id == winner.container_id
 
 
-def test_concurrent_callers_share_the_plans_without_meeting(ledger: Ledger) -> None:
-    ledger.save(*(draft(f"job-{n}") for n in range(60)))
-    ledger.plan_edited()
-    ledger.clock.advance(MINUTE)
-
-    batches = at_once(6, lambda n: ledger.claim_due(node=f"node-{n}", limit=10))
-
-    claimed = [execution.schedule_name for batch in batches for execution in batch.claimed]
-    assert sorted(claimed) == sorted(f"job-{n}" for n in range(60))
-
-
 def test_no_more_than_the_limit_is_taken_and_the_earliest_first(ledger: Ledger) -> None:
     for minute in (3, 1, 2):
         ledger.add(f"at-{minute}", schedule=f"{minute} * * * *")
@@ -132,25 +117,6 @@ def test_a_key_that_is_taken_is_not_claimed_and_the_cursor_moves_on(ledger: Ledg
     assert ledger.claims.next_due() == NOON + 2 * MINUTE
 
 
-def test_one_look_claims_every_instant_that_the_planner_lets_run(ledger: Ledger) -> None:
-    ledger.add(misfire=Misfire(policy=MisfirePolicy.ALL))
-    ledger.clock.advance(10 * MINUTE)
-
-    batch = ledger.claim_due()
-
-    assert [row.due_at for row in batch.claimed] == [NOON + n * MINUTE for n in range(1, 11)]
-
-
-def test_a_spread_run_is_claimed_now_and_due_for_its_message_later(ledger: Ledger) -> None:
-    ledger.add(jitter=timedelta(minutes=10))
-    ledger.clock.advance(MINUTE)
-
-    (execution,) = ledger.claim_due().claimed
-
-    assert execution.next_attempt_at is not None
-    assert ledger.now < execution.next_attempt_at < ledger.now + timedelta(minutes=10)
-
-
 def test_a_schedule_that_was_edited_while_due_reaches_the_planner_marked_so(
     ledger: Ledger,
 ) -> None:
@@ -169,17 +135,6 @@ def test_a_schedule_that_was_edited_while_due_reaches_the_planner_marked_so(
     assert (asked["edited"].edited, asked["untouched"].edited) == (True, False)
     assert asked["edited"].next_due == NOON + MINUTE
     assert [execution.schedule_name for execution in batch.claimed] == ["untouched"]
-
-
-def test_an_unfinished_execution_is_looked_up_where_overlap_is_forbidden(ledger: Ledger) -> None:
-    first = ledger.claimed(overlap=OverlapPolicy.SKIP, **EVERY_MINUTE)
-    ledger.clock.advance(MINUTE)
-
-    batch = ledger.claim_due()
-
-    (skipped,) = ledger.executions(State.SKIPPED)
-    assert (batch.claimed, batch.skipped) == ((), 1)
-    assert f"execution {first.id} has not ended" in (skipped.last_error or "")
 
 
 def test_a_schedule_that_cannot_be_planned_does_not_stop_the_others(ledger: Ledger) -> None:
@@ -205,11 +160,6 @@ def test_a_schedule_that_cannot_be_planned_does_not_stop_the_others(ledger: Ledg
 def cannot(_: Planned) -> Plan:
     """Plan as a replica with old zone data does."""
     return Plan(problem="no such zone")
-
-
-def fails(_: Planned) -> Plan:
-    """Plan as a replica does that has no memory left."""
-    raise MemoryError("by chance")
 
 
 def claim_in_vain(ledger: Ledger) -> Batch:
@@ -266,24 +216,6 @@ def test_what_nobody_can_plan_is_set_aside_and_caught_up_once_somebody_can(
     assert plan_problems(ledger, ledger.planner) == (Batch(), 0)
 
 
-def test_an_edit_that_cannot_be_planned_is_looked_at_with_the_problems(ledger: Ledger) -> None:
-    ledger.save(draft())
-
-    def plan_edited(planner: Planner) -> Batch:
-        return ledger.claims.plan_edited(
-            now=ledger.now, since=None, limit=9, node="ant", planner=planner
-        )
-
-    told, left_alone = plan_edited(cannot), plan_edited(ledger.planner)
-    ledger.clock.advance(MINUTE)
-    found, _ = plan_problems(ledger, ledger.planner)
-    (execution,) = ledger.claim_due().claimed
-
-    assert (told.problems, left_alone) == ((("report", "no such zone"),), Batch())
-    assert found.looked == 1
-    assert execution.due_at == NOON + MINUTE
-
-
 def test_of_late_edits_those_are_looked_at_that_are_due_for_nobody(ledger: Ledger) -> None:
     ledger.save(draft("old"))
     ledger.add("due")
@@ -304,24 +236,6 @@ def test_of_late_edits_those_are_looked_at_that_are_due_for_nobody(ledger: Ledge
     assert {row.name for row in ledger.schedules.schedules() if row.problem} == {"old", "due"}
 
 
-def test_problems_are_looked_at_in_pages(ledger: Ledger) -> None:
-    for number in range(5):
-        ledger.add(f"job-{number}")
-    ledger.clock.advance(MINUTE)
-    claim_in_vain(ledger)
-
-    after, looked = 0, []
-    more = True
-    while more:
-        batch, after = ledger.claims.plan_problems(
-            now=ledger.now, since=None, after=after, limit=2, node="ant", planner=cannot
-        )
-        looked.append(batch.looked)
-        more = batch.more
-
-    assert looked == [2, 2, 1]
-
-
 # Very many instants
 
 
@@ -338,29 +252,19 @@ def test_a_transaction_ends_once_it_has_looked_at_very_many_instants(ledger: Led
     }
 
 
-def test_what_has_just_become_due_can_be_left_to_others(ledger: Ledger) -> None:
-    ledger.add("before", schedule="1 12 * * *")
-    ledger.add("just", schedule="2 12 * * *")
-    ledger.clock.advance(2 * MINUTE + SECOND)
+def test_what_has_just_become_due_or_was_long_ago_can_be_left_for_others_or_later(
+    ledger: Ledger,
+) -> None:
+    for name, minute in (("behind", 1), ("due", 30), ("just", 31)):
+        ledger.add(name, schedule=f"{minute} 12 * * *")
+    ledger.clock.advance(31 * MINUTE + SECOND)
 
-    batch = ledger.claim_due(until=ledger.now - 2 * SECOND)
-    rest = ledger.claim_due()
-
-    [before], [just] = batch.claimed, rest.claimed
-    assert (before.schedule_name, just.schedule_name) == ("before", "just")
-    assert before.executed_at == ledger.now
-
-
-def test_what_was_due_long_ago_can_be_left_for_later(ledger: Ledger) -> None:
-    ledger.add("behind", schedule="1 12 * * *")
-    ledger.add("due", schedule="30 12 * * *")
-    ledger.clock.advance(30 * MINUTE)
-
-    fresh = ledger.claim_due(since=ledger.now - MINUTE)
+    fresh = ledger.claim_due(since=ledger.now - 2 * MINUTE, until=ledger.now - 2 * SECOND)
     rest = ledger.claim_due()
 
     assert [one.schedule_name for one in fresh.claimed] == ["due"]
-    assert [one.schedule_name for one in rest.claimed] == ["behind"]
+    assert {one.schedule_name for one in rest.claimed} == {"behind", "just"}
+    assert fresh.claimed[0].executed_at == ledger.now
 
 
 def test_the_next_due_instant_can_be_asked_for_behind_a_moment(ledger: Ledger) -> None:
@@ -400,19 +304,6 @@ def test_a_bounded_search_sees_rows_that_changed_after_its_bound(ledger: Ledger)
     assert (batch.looked, planned) == (1, {"new"})
 
 
-def test_an_edit_gives_up_what_was_due_before_it_and_says_so(ledger: Ledger) -> None:
-    ledger.add()
-    ledger.clock.advance(MINUTE + SECOND)
-    ledger.save(draft(params='{"v":2}'))
-
-    batch = ledger.plan_edited()
-
-    (skipped,) = ledger.executions(State.SKIPPED)
-    assert (batch.claimed, batch.skipped) == ((), 1)
-    assert "edited" in (skipped.last_error or "")
-    assert ledger.claims.next_due() == NOON + 2 * MINUTE
-
-
 def test_two_edits_at_one_instant_are_both_noticed(ledger: Ledger) -> None:
     ledger.add()
 
@@ -423,46 +314,7 @@ def test_two_edits_at_one_instant_are_both_noticed(ledger: Ledger) -> None:
     assert ledger.claims.next_due() == NOON + 30 * MINUTE
 
 
-def test_a_disabled_schedule_is_not_due(ledger: Ledger) -> None:
-    ledger.add()
-    ledger.disable("report")
-    ledger.plan_edited()
-
-    ledger.clock.advance(10 * MINUTE)
-
-    assert ledger.claim_due() == Batch()
-
-
-def test_concurrent_planners_give_each_schedule_one_plan(ledger: Ledger) -> None:
-    ledger.save(*(draft(f"job-{n}") for n in range(20)))
-
-    at_once(4, lambda _: ledger.plan_edited())
-    ledger.clock.advance(MINUTE)
-    batches = at_once(4, lambda n: ledger.claim_due(node=f"node-{n}"))
-
-    claimed = [execution.schedule_name for batch in batches for execution in batch.claimed]
-    assert sorted(claimed) == sorted(f"job-{n}" for n in range(20))
-
-
 # Marking what was published
-
-
-def test_a_published_claim_is_marked_so(ledger: Ledger) -> None:
-    execution = ledger.claimed()
-
-    ledger.claims.mark_published([execution], now=ledger.now)
-
-    seen = ledger.seen(execution)
-    assert (seen.state, seen.published_at) == (State.PUBLISHED, ledger.now)
-
-
-def test_what_started_before_it_was_marked_is_left_running(ledger: Ledger) -> None:
-    execution = ledger.claimed()
-    running = ledger.started(execution)
-
-    ledger.claims.mark_published([execution], now=ledger.now)
-
-    assert ledger.seen(execution) == running
 
 
 def test_the_mark_of_an_attempt_says_nothing_of_a_later_one(ledger: Ledger) -> None:
@@ -480,6 +332,7 @@ def test_a_mark_can_be_repeated_and_the_first_one_counts(ledger: Ledger) -> None
     claimed = ledger.claimed()
     ledger.claims.mark_published([claimed], now=ledger.now)
     published = ledger.seen(claimed)
+    assert (published.state, published.published_at) == (State.PUBLISHED, ledger.now)
     ledger.clock.advance(SECOND)
 
     ledger.claims.mark_published([claimed], now=ledger.now)
@@ -543,35 +396,6 @@ def test_what_was_found_overdue_is_found_again_after_one_more_grace(
     assert (before, ledger.overdue()) == ([], [execution.id])
 
 
-def test_each_copy_that_is_confirmed_doubles_the_wait_for_the_next(ledger: Ledger) -> None:
-    ledger.published()
-    found: list[datetime] = []
-
-    while len(found) < 6:
-        ledger.clock.advance(timedelta(minutes=1))
-        if late := ledger.claims.overdue(now=ledger.now, graces=GRACES, limit=1):
-            ledger.claims.mark_published(late, now=ledger.now)
-            found.append(ledger.now)
-
-    waits = [(after - before) // MINUTE for before, after in itertools.pairwise(found)]
-    assert waits == [5, 10, 20, 40, 80]
-
-
-def test_a_broker_that_is_doubted_is_sent_all_that_is_published(ledger: Ledger) -> None:
-    published = ledger.published()
-    retrying = ledger.finished(ledger.claimed("retried"), IN_30_S)
-    ledger.clock.advance(6 * MINUTE)
-    late = ledger.claims.overdue(now=ledger.now, graces=GRACES, limit=9)
-    ledger.claims.mark_published(late, now=ledger.now)
-    ledger.clock.advance(MINUTE)
-    before = ledger.overdue()
-
-    place = ledger.claims.doubt(since=ledger.now, now=ledger.now, after=0, limit=9)
-
-    assert place is None
-    assert (before, ledger.overdue()) == ([], [published.id, retrying.id])
-
-
 def test_a_broker_is_doubted_page_by_page(ledger: Ledger) -> None:
     first, second, third = [ledger.published(f"report-{number}") for number in range(3)]
     ledger.clock.advance(MINUTE)
@@ -623,28 +447,6 @@ def test_what_waits_for_its_own_time_is_doubted_from_then_on(ledger: Ledger) -> 
     assert (before, ledger.overdue()) == ([], [execution.id])
 
 
-def test_what_is_found_overdue_is_answered_as_it_is_and_stays_so(ledger: Ledger) -> None:
-    execution = ledger.finished(ledger.claimed(), IN_30_S)
-    ledger.clock.advance(MINUTE)
-
-    (found,) = ledger.claims.overdue(now=ledger.now, graces=GRACES, limit=1)
-    ledger.claims.mark_published([found], now=ledger.now)
-
-    check_at = ledger.now + FIRST_WAIT
-    resent = msgspec.structs.replace(execution, resends=1, check_at=check_at)
-    assert (found, ledger.seen(execution)) == (execution, resent)
-
-
-def test_no_more_overdue_ones_than_the_limit_are_found(ledger: Ledger) -> None:
-    ids = {ledger.claimed(f"job-{n}").id for n in range(3)}
-    ledger.clock.advance(timedelta(hours=1))
-
-    found = [ledger.overdue(limit=2), ledger.overdue(limit=2), ledger.overdue(limit=2)]
-
-    assert [len(part) for part in found] == [2, 1, 0]
-    assert ids == {*found[0], *found[1]}
-
-
 def test_concurrent_callers_find_different_overdue_ones(ledger: Ledger) -> None:
     ledger.save(*(draft(f"job-{n}") for n in range(40)))
     ledger.plan_edited()
@@ -660,19 +462,6 @@ def test_concurrent_callers_find_different_overdue_ones(ledger: Ledger) -> None:
 
 
 # Starting beside a broker that remembers nothing
-
-
-def test_what_waits_is_listed_by_id_from_a_mark_on(ledger: Ledger) -> None:
-    claimed = ledger.claimed("claimed")
-    published = ledger.published("published")
-    retrying = ledger.finished(ledger.claimed("retrying"), IN_30_S)
-
-    first = ledger.claims.unfinished(after=0, limit=2)
-    rest = ledger.claims.unfinished(after=first[-1].id, limit=1_000)
-
-    waiting = [row for row in (*first, *rest) if row.id in {claimed.id, published.id, retrying.id}]
-    assert waiting == [ledger.seen(row) for row in (claimed, published, retrying)]
-    assert [row.id for row in (*first, *rest)] == sorted(row.id for row in (*first, *rest))
 
 
 def test_what_runs_or_has_ended_is_neither_listed_nor_overdue(ledger: Ledger) -> None:
@@ -758,3 +547,206 @@ def test_what_went_on_in_the_meantime_is_not_handed_over(ledger: Ledger) -> None
 
     assert (state, retrying) == (State.RUNNING, State.RETRYING)
     assert ledger.seen(execution).state is State.RETRYING
+
+
+# The messages that follow ends for good
+
+
+def overdue(ledger: Ledger, *, limit: int = 1_000) -> Sequence[Archived]:
+    return ledger.claims.overdue_ends(now=ledger.now, graces=GRACES, limit=limit)
+
+
+def ids(ends: Sequence[Archived]) -> list[int]:
+    return [ended.id for ended in ends]
+
+
+def test_what_is_quarantined_is_found_with_its_crashes(ledger: Ledger) -> None:
+    began = ledger.now
+    crashes = tuple(Crash(began + n * SECOND, Ending.CRASHED, "ant") for n in range(3))
+    execution = ledger.claimed()
+    ledger.finished(execution, Quarantine("crashed 3 times within 300 s", crashes), CRASH)
+    ledger.clock.advance(GRACES.ended)
+
+    (ended,) = overdue(ledger)
+
+    assert ended.kind == State.QUARANTINED
+    assert ended.pill == PoisonPill(3, began, ended.failed_at)
+
+
+def test_an_end_whose_message_is_in_a_queue_is_overdue_no_more(ledger: Ledger) -> None:
+    first, second = ledger.failed("first"), ledger.failed("second")
+    ledger.clock.advance(GRACES.ended)
+    found = {ended.id: ended for ended in overdue(ledger)}
+
+    ledger.claims.mark_ends_published([found[first.id].ticket])
+    ledger.clock.advance(GRACES.ended)
+
+    assert ids(overdue(ledger)) == [second.id]
+
+
+def test_the_mark_of_an_end_says_nothing_of_a_later_one(ledger: Ledger) -> None:
+    first = ledger.failed()
+    old = first.ticket
+    [again] = ledger.records.replay([first.id], now=ledger.now)
+    ledger.finished(again, FOR_GOOD)
+
+    ledger.claims.mark_ends_published([old])
+    ledger.clock.advance(GRACES.ended)
+
+    [ended] = overdue(ledger)
+    assert (ended.ticket.attempt, old.attempt) == (2, 1)
+
+
+def test_an_end_is_overdue_when_its_grace_is_over_and_again_after_one_more(ledger: Ledger) -> None:
+    archived = ledger.failed()
+    ledger.clock.advance(GRACES.ended - MICROSECOND)
+    assert list(overdue(ledger)) == []
+    ledger.clock.advance(MICROSECOND)
+    first = ids(overdue(ledger))
+    ledger.clock.advance(GRACES.ended - MICROSECOND)
+    soon = ids(overdue(ledger))
+
+    ledger.clock.advance(MICROSECOND)
+
+    assert (first, soon, ids(overdue(ledger))) == ([archived.id], [], [archived.id])
+
+
+def test_what_somebody_has_resolved_needs_no_message(ledger: Ledger) -> None:
+    replayed, discarded = ledger.failed("replayed"), ledger.failed("discarded")
+    ledger.records.replay([replayed.id], now=ledger.now)
+    ledger.records.discard([discarded.id], note="known", now=ledger.now)
+
+    ledger.clock.advance(GRACES.ended)
+
+    assert list(overdue(ledger)) == []
+
+
+def test_concurrent_callers_find_different_ends(ledger: Ledger) -> None:
+    archived = [ledger.failed(f"job-{n}").id for n in range(12)]
+    ledger.clock.advance(GRACES.ended)
+
+    answers = at_once(4, lambda _: ids(overdue(ledger, limit=3)))
+    answers.append(ids(overdue(ledger)))  # what one was taking, the others passed over
+
+    assert sorted(id_ for answer in answers for id_ in answer) == archived
+
+
+# Once a clock that was far ahead is set right, no wait is as long
+
+
+FAR = FARTHEST + DAY
+
+
+def set_right(ledger: Ledger, ahead: timedelta) -> None:
+    """Let a clock that was ahead be set right; nearly no time has passed meanwhile."""
+    ledger.clock.move_to(ledger.now - ahead + SECOND)
+
+
+def regained(ledger: Ledger) -> int:
+    return ledger.claims.regain(now=ledger.now, limit=100)
+
+
+def test_a_retry_begins_then(ledger: Ledger) -> None:
+    running = ledger.started(ledger.published())
+    ledger.clock.advance(FAR)
+    ledger.finish(running, IN_30_S)
+    set_right(ledger, FAR)
+
+    first, again = regained(ledger), regained(ledger)
+
+    retrying = ledger.seen(running)
+    assert (first, again) == (1, 0)
+    assert retrying.state is State.RETRYING
+    assert retrying.next_attempt_at == retrying.check_at == ledger.now
+    assert isinstance(ledger.start(retrying), Execution)
+
+
+def test_a_lease_lapses_then_unless_it_is_renewed(ledger: Ledger) -> None:
+    lost, renewed = ledger.published("lost"), ledger.published("renewed")
+    ledger.clock.advance(FAR)
+    ledger.started(lost)
+    ledger.started(renewed)
+    set_right(ledger, FAR)
+
+    assert regained(ledger) == 2
+    ledger.attempts.renew([renewed.id], now=ledger.now, node="ant", lease=LEASE)
+
+    assert ledger.lapsed() == [lost.id]
+
+
+@ON_ONE
+@pytest.mark.parametrize(
+    ("ahead", "wait"), [(timedelta(0), DAY), (10 * MINUTE, DAY), (DAY, 2 * DAY)], ids=str
+)
+def test_a_retry_that_was_to_wait_for_long_waits_on(
+    ledger: Ledger, ahead: timedelta, wait: timedelta
+) -> None:
+    running = ledger.started(ledger.published())
+    ledger.clock.advance(ahead)
+    ledger.finish(running, RetryAfter(wait, "retry 1/3: the server asks for it"))
+    begins = ledger.now + wait
+    set_right(ledger, ahead)
+
+    assert regained(ledger) == 0
+
+    assert ledger.seen(running).next_attempt_at == begins
+
+
+def test_a_spread_ends_then_of_what_was_claimed_meanwhile_alone(ledger: Ledger) -> None:
+    long = [ledger.claimed(f"long-{number}", jitter=10 * FAR) for number in range(5)]
+    waiting = [one for one in long if (one.check_at or ledger.now) > ledger.now + FARTHEST + FAR]
+    ledger.clock.advance(FAR)
+    claimed = ledger.claimed("meanwhile", jitter=MINUTE)
+    set_right(ledger, FAR)
+
+    regained(ledger)
+
+    assert ledger.seen(claimed).check_at == ledger.now
+    assert waiting
+    assert [ledger.seen(one).check_at for one in waiting] == [one.check_at for one in waiting]
+
+
+@pytest.mark.parametrize("ahead", [10 * MINUTE, DAY], ids=str)
+def test_what_was_claimed_by_a_clock_that_was_ahead_is_looked_for(
+    ledger: Ledger, ahead: timedelta
+) -> None:
+    ledger.clock.advance(ahead)
+    claimed, published = ledger.claimed("one"), ledger.published("other")
+    set_right(ledger, ahead)
+
+    ledger.claims.regain(now=ledger.now, limit=100)
+    ledger.clock.advance(10 * MINUTE)
+
+    assert set(ledger.overdue()) == {claimed.id, published.id}
+
+
+def test_instants_that_were_decided_meanwhile_stay_so_until_an_edit(ledger: Ledger) -> None:
+    ledger.add("report", **EVERY_MINUTE)
+    ledger.clock.advance(MINUTE)
+    ledger.claim_due()
+    ledger.clock.advance(DAY)
+    ledger.claim_due()
+    set_right(ledger, DAY)
+
+    ledger.clock.advance(MINUTE)
+    claimed = ledger.claim_due().claimed
+    told = said_of_report(ledger)
+    ledger.disable("report")
+    ledger.plan_edited()
+    ledger.clock.advance(SECOND)
+    ledger.save(draft("report"))
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+    [anew] = ledger.claim_due().claimed
+
+    assert claimed == ()
+    assert "nothing of it is due before 2026-03-03 12:02:00Z" in told
+    assert "`cronhare schedules disable report`" in told
+    assert anew.due_at <= ledger.now
+    assert "nothing of it is due" not in said_of_report(ledger)
+
+
+def said_of_report(ledger: Ledger) -> str:
+    [stored] = ledger.schedules.schedules(["report"])
+    instant = newest_instant(stored, now=ledger.now)
+    return " ".join(ledger.explanations.explain(stored, instant).because)

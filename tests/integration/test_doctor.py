@@ -62,7 +62,7 @@ from tests.integration.ledgers import (
     server_ledger,
 )
 from tests.integration.shell import Said, Shell
-from tests.integration.test_catching_up_contract import with_budget
+from tests.integration.test_limit_store_contract import with_budget
 from tests.services import mariadb as mariadb_service
 from tests.services import rabbitmq as rabbitmq_service
 from tests.services.finding import free_port

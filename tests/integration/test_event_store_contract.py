@@ -27,8 +27,10 @@ from cronhare.ports.events import Expired, Page
 from cronhare.ports.runner import Captured
 from tests.integration.ledgers import (
     CRASH,
+    DAY,
     FAILURE,
     FOR_GOOD,
+    HOUR,
     MINUTE,
     SECOND,
     SUCCESS,
@@ -40,8 +42,6 @@ from tests.trial_event import trial
 
 SHOP = "shop"
 LEASE = timedelta(seconds=90)
-DAY = timedelta(days=1)
-HOUR = timedelta(hours=1)
 
 
 def bad_ends(ledger: Ledger, *, limit: int = 100) -> list[Archived]:
@@ -403,23 +403,6 @@ def test_a_late_start_that_ended_while_nobody_looked_is_found_and_no_start_in_ti
     assert (first.found, first.next) == ([], runs[0].id)
     assert [one.id for one in second.found] == [runs[1].id]
     assert list(forgotten.found) == []
-
-
-def test_a_bad_end_is_told_to_one_target_and_kept_for_another(ledger: Ledger) -> None:
-    ledger.failed()
-    [ended] = bad_ends(ledger)
-    hook, mail = told(ledger, ended, "hook", "mail")
-
-    ledger.events.announce({ended.id: [hook]}, now=ledger.now, until=ledger.now + MINUTE)
-    meanwhile = bad_ends(ledger)
-    [heard] = take(ledger, "hook")
-    ledger.clock.advance(MINUTE)
-    [again] = bad_ends(ledger)
-    ledger.events.announce({again.id: [hook, mail]}, now=ledger.now, until=None)
-
-    assert (meanwhile, heard.execution_id, again.id) == ([], ended.execution_id, ended.id)
-    assert [row.target for row in ledger.events.rows(limit=9)] == ["mail", "hook"]
-    assert bad_ends(ledger) == []
 
 
 def test_what_is_due_is_counted_and_taken_by_its_kind(ledger: Ledger) -> None:

@@ -13,7 +13,6 @@ from cronhare.ports.attempts import (
     Finish,
     Refused,
     StartAnswer,
-    StartRequest,
 )
 from cronhare.ports.claims import LetGo
 from tests.integration.ledgers import (
@@ -30,7 +29,6 @@ from tests.integration.ledgers import (
     draft,
 )
 from tests.integration.rules import Holding
-from tests.ports import NO_NACKS
 
 KEY = "customer-42"
 GATE = key_gate(KEY)
@@ -96,10 +94,7 @@ def test_eight_threads_that_start_at_once_never_exceed_a_limit(ledger: Ledger) -
     runs = [run_now(ledger, id_, number) for number in range(24)]
 
     def start_some(number: int) -> list[StartAnswer]:
-        mine = [
-            StartRequest(execution_id=one.id, attempt=1, nacks=NO_NACKS) for one in runs[number::8]
-        ]
-        return [*ledger.attempts.start(mine, now=ledger.now, node=f"ant-{number}", lease=LEASE)]
+        return ledger.start_all(runs[number::8], node=f"ant-{number}")
 
     answers = [answer for _ in range(3) for each in at_once(8, start_some) for answer in each]
 

@@ -9,28 +9,20 @@ from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.gauges import overdue
 from cronhare.application.doctor.finding import Finding, Seen
 from cronhare.application.doctor.nodes import NODES
-from cronhare.application.scheduling.lapses import GracePeriod, LockedLeases
-from cronhare.domain.execution import Execution, State
+from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import UNRESOLVED
 from cronhare.domain.lifecycle.orders import ReplayOrder
-from cronhare.domain.retries.retry import Complete
-from cronhare.ports.attempts import Finish
 from cronhare.ports.inspection import Activity, DatabaseFacts, LedgerFacts
 from tests.integration.ledgers import (
     GRACES,
-    IN_30_S,
-    LEASE,
-    LOSS,
     MINUTE,
     SECOND,
-    SUCCESS,
     Ledger,
     Shell,
     draft,
 )
 from tests.integration.rules import (
     Holding,
-    all_started,
     claim_all,
     holding_in,
     some,
@@ -79,24 +71,6 @@ def row_of(execution: Execution) -> str:
     return f"SELECT id FROM SchedulerExecution WHERE id = {execution.id} FOR UPDATE"
 
 
-def test_an_end_that_waited_for_its_row_for_longer_than_a_lease_is_heard(
-    ledger: Ledger, holding: Holding
-) -> None:
-    found = all_started(ledger, some(ledger))
-    locked = LockedLeases(ledger.attempts, LEASE, GracePeriod(LEASE, owners=list))
-    ledger.clock.advance(LEASE)
-    with holding(row_of(found[1])):
-        losses = [Finish(execution=found[1], ran=LOSS, verdict=IN_30_S)]
-        locked.note(found[1:2], ledger.attempts.give_up(losses, now=ledger.now))
-
-    left = locked.renew_unlocked(ledger.claims.lapsed(now=ledger.now, limit=9), ledger.now)
-
-    assert {each.id for each in left} == {each.id for each in found} - {found[1].id}
-    assert found[1].id not in {each.id for each in ledger.claims.lapsed(now=ledger.now, limit=9)}
-    end = Finish(execution=found[1], ran=SUCCESS, verdict=Complete())
-    assert ledger.attempts.finish([end], now=ledger.now, node="ant") == [State.SUCCEEDED]
-
-
 def gaps_of(schedule_id: int) -> str:
     """Keep executions of one schedule from being inserted, as any UPDATE of its rows does.
 
@@ -121,24 +95,6 @@ def with_a_run_each(ledger: Ledger, count: int = 9) -> list[int]:
 def claimed_now(ledger: Ledger) -> list[int]:
     """Claim what is due; gives the ids of the schedules."""
     return [one.scheduler_id for one in claim_all(ledger)]
-
-
-@having_gaps
-@pytest.mark.parametrize("place", [0, 4, 8], ids=["first", "in the middle", "last"])
-def test_of_due_schedules_those_whose_executions_cannot_be_inserted_for_a_gap_wait(
-    ledger: Ledger, holding: Holding, place: int
-) -> None:
-    ids = with_a_run_each(ledger)
-
-    with holding(gaps_of(ids[place])):
-        beside = claimed_now(ledger)
-        ledger.clock.advance(SECOND)
-        again = claimed_now(ledger)
-    ledger.clock.advance(MINUTE)
-
-    assert beside == [id_ for id_ in ids if id_ not in {ids[place] - 1, ids[place]}]
-    assert again == []
-    assert claimed_now(ledger) == ids
 
 
 @having_gaps

@@ -1,19 +1,30 @@
-"""One row that the database refuses, or that somebody keeps locked: the others go on at once."""
+"""One row that the database refuses, that somebody keeps locked or has spoilt: the others go on."""
 
+import sqlite3
 from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
+from pathlib import Path
 
 import attrs
 import pytest
 from sqlalchemy import URL
 
+from cronhare.adapters.sql.dialects import open_engine
+from cronhare.adapters.sql.records.inspection import SqlInspection
 from cronhare.domain.execution import Execution, Graces, State
+from cronhare.domain.lifecycle.archive import FailureFilter
+from cronhare.domain.lifecycle.orders import ReplayOrder, ReplayState
 from cronhare.domain.lifecycle.retry_limits import Limited
+from cronhare.domain.messages import TaskMessage
 from cronhare.domain.retries.retry import Complete, Quarantine
-from cronhare.ports import LedgerUnavailable
+from cronhare.ports import LedgerOutdated, LedgerRefused, LedgerUnavailable
 from cronhare.ports.attempts import Finish, Refused
+from cronhare.ports.inspection import LedgerFacts
 from cronhare.ports.runner import Captured
 from tests.integration.ledgers import (
+    DAY,
     FOR_GOOD,
+    GRACES,
     HOUR,
     LEASE,
     LOSS,
@@ -28,11 +39,12 @@ from tests.integration.rules import (
     Refusing,
     all_started,
     apart,
+    claim_all,
     holding_in,
     some,
-    start_all,
     states,
 )
+from tests.integration.shell import Shell as Commands
 
 Ids = Collection[int]
 
@@ -55,8 +67,7 @@ def ids_in(ledger: Ledger, found: Sequence[Execution], state: State) -> Ids:
 
 
 def finish(ledger: Ledger, found: Sequence[Execution]) -> Ids:
-    finishes = [Finish(execution=one, ran=SUCCESS, verdict=Complete()) for one in found]
-    ledger.attempts.finish(finishes, now=ledger.now, node="ant")
+    ledger.finish_all(found, Complete(), SUCCESS)
     return ids_in(ledger, found, State.SUCCEEDED)
 
 
@@ -191,19 +202,6 @@ def test_a_statement_that_fails_for_all_is_an_outage_and_sets_none_apart(
     assert states(ledger, found) == [one.state for one in found]
 
 
-def test_a_start_that_is_refused_is_answered_with_the_reason(
-    ledger: Ledger, refusing: Refusing
-) -> None:
-    found = some(ledger)
-
-    with refusing("ExecutionAttempt", "INSERT", f"NEW.execution_id = {found[2].id}"):
-        answers = start_all(ledger, found)
-
-    assert [type(one) for one in answers] == [Execution, Execution, Refused, Execution, Execution]
-    assert SAYS in str(answers[2])
-    assert SAYS in apart(ledger, found[2])
-
-
 @pytest.mark.parametrize(
     ("table", "event"), [("AttemptOutput", "INSERT"), ("ExecutionAttempt", "UPDATE")]
 )
@@ -212,10 +210,9 @@ def test_an_end_that_is_refused_is_recorded_as_a_quarantine_that_says_how_it_end
 ) -> None:
     started = all_started(ledger, some(ledger))
     ran = attrs.evolve(SUCCESS, stdout=Captured(head="said", bytes=4))
-    finishes = [Finish(execution=one, ran=ran, verdict=Complete()) for one in started]
 
     with refusing(table, event, f"NEW.execution_id = {started[3].id}"):
-        answers = ledger.attempts.finish(finishes, now=ledger.now, node="ant")
+        answers = ledger.finish_all(started, Complete(), ran)
 
     refused = answers[3]
     assert answers.count(State.SUCCEEDED) == 4
@@ -243,3 +240,326 @@ def test_on_mariadb_locked_gaps_delay_the_claims_of_others_by_seconds(
         claimed = mysql.claim_due().claimed
 
     assert len(claimed) >= 70  # the gap before a locked row is locked as well
+
+
+# What else may be refused
+
+
+def test_of_schedules_the_one_whose_runs_are_refused_is_left_out(
+    ledger: Ledger, refusing: Refusing, caplog: pytest.LogCaptureFixture
+) -> None:
+    ids = [ledger.add(f"report-{number}") for number in range(5)]
+    ledger.clock.advance(MINUTE)
+
+    with refusing("SchedulerExecution", "INSERT", f"NEW.scheduler_id = {ids[2]}"):
+        claimed = [one.scheduler_id for one in claim_all(ledger)]
+
+    assert claimed == [id_ for id_ in ids if id_ != ids[2]]
+    [said] = caplog.messages
+    assert said.startswith("Schedule report-2 is passed over for a minute")
+    assert SAYS in said
+    ledger.clock.advance(MINUTE)
+    assert ids[2] in {one.scheduler_id for one in ledger.claim_due().claimed}
+
+
+def test_a_message_whose_row_is_refused_is_refused(ledger: Ledger, refusing: Refusing) -> None:
+    id_ = ledger.add()
+    message = TaskMessage(scheduler_id=id_, type="report", id=25, params_scheduler="{}")
+
+    with refusing("SchedulerExecution", "INSERT", f"NEW.scheduler_id = {id_}"):
+        answer = ledger.attempts.adopt(
+            message, key="manual-x", queue="cron_scheduler", deaths=0, now=ledger.now, node="ant"
+        )
+
+    assert isinstance(answer, Refused)
+    assert SAYS in answer.reason
+
+
+def test_of_edits_none_is_made_where_one_is_refused(ledger: Ledger, refusing: Refusing) -> None:
+    ledger.save(draft("changed"), draft("gone"))
+    before = ledger.schedules.schedules()
+    wanted = [draft("changed", params='{"v":2}'), draft("new")]
+
+    with (
+        refusing("Scheduler", "UPDATE", "NEW.status = 0"),
+        pytest.raises(LedgerRefused, match=SAYS),
+    ):
+        ledger.schedules.save(
+            wanted,
+            source=None,
+            now=ledger.now + MINUTE,
+            disabled=["gone"],
+        )
+
+    assert ledger.schedules.schedules() == before
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_of_plans_one_that_cannot_be_written_at_all_stops_no_other(
+    ledger: Ledger, refusing: Refusing, *, edited: bool
+) -> None:
+    ids = [ledger.add(f"report-{number}") for number in range(5)]
+    ledger.clock.advance(MINUTE)
+    if edited:
+        ledger.save(*(draft(f"report-{number}", schedule="*/1 * * * *") for number in range(5)))
+    claimed: list[int] = []
+
+    with refusing("SchedulerPlan", "UPDATE", f"NEW.scheduler_id = {ids[2]}"):
+        if edited:
+            while ledger.plan_edited().more:
+                pass
+            ledger.clock.advance(MINUTE)
+        for _ in range(5):
+            claimed += [one.scheduler_id for one in ledger.claim_due().claimed]
+
+    assert sorted(claimed) == [id_ for id_ in ids if id_ != ids[2]]
+
+
+def test_a_column_of_ours_that_is_gone_is_an_old_schema_and_no_fault_of_a_row(
+    ledger: Ledger, shell: Shell
+) -> None:
+    started = all_started(ledger, some(ledger, 2))
+    shell("ALTER TABLE ExecutionAttempt RENAME COLUMN cpu_seconds TO cpu")
+    try:
+        with pytest.raises(LedgerOutdated, match=r"cpu_seconds.*run `cronhare db upgrade`"):
+            ledger.finish_all(started, Complete(), SUCCESS)
+        with pytest.raises(LedgerOutdated, match=r"cpu_seconds.*run `cronhare db upgrade`"):
+            ledger.records.attempts(started[0].id)
+    finally:
+        shell("ALTER TABLE ExecutionAttempt RENAME COLUMN cpu TO cpu_seconds")
+
+    assert states(ledger, started) == [State.RUNNING] * 2
+
+
+@pytest.mark.parametrize(
+    ("table", "event", "when"),
+    [
+        ("ReplayItem", "INSERT", "NEW.archived_id = {broken.id}"),
+        ("SchedulerExecution", "UPDATE", "NEW.id = {broken.execution_id}"),
+    ],
+)
+def test_a_replay_of_which_something_is_refused_stops_alone_and_can_go_on(
+    ledger: Ledger, refusing: Refusing, table: str, event: str, when: str
+) -> None:
+    broken, innocent = ledger.failed("broken"), ledger.failed("innocent")
+    refused, _ = (
+        ledger.replays.order(
+            ReplayOrder(which=FailureFilter(schedule=one.schedule_name)), now=ledger.now
+        )
+        for one in (broken, innocent)
+    )
+
+    with refusing(table, event, when.format(broken=broken)):
+        stopped = ledger.advanced()
+        [begun] = ledger.advanced().executions
+    ledger.replays.resume(refused.id, now=ledger.now)
+    [resumed] = ledger.advanced().executions
+
+    assert (stopped.replay.id, stopped.replay.state) == (refused.id, ReplayState.STOPPED)
+    assert SAYS in str(stopped.replay.reason)
+    assert list(stopped.executions) == []
+    assert (begun.id, resumed.id) == (innocent.execution_id, broken.execution_id)
+
+
+# Rows of our own tables that somebody spoilt
+
+
+SQLITE = "sqlite"
+
+
+IN_SQLITE = [
+    (f"retry = '{'[' * 4000}'", "retry: not JSON"),
+    ("attempt = 2147483647", "attempt: 2147483647: Expected `int` <= 1000000"),
+    (f"due_at = '{'z' * 26}'", "due_at: 'zzz"),
+    ("params = zeroblob(4000000)", "params: 4,000,000 bytes: Expected"),
+]
+IN_MYSQL = [  # whose texts are compared without the blanks at their ends
+    ("state = RPAD(state, 16, ' ')", "  ': Invalid enum value"),
+    ("due_at = '0000-00-00'", "due_at: '0000-00-00 00:00:00.000000': Invalid"),
+]
+SPOILT = pytest.mark.parametrize(
+    ("database", "change", "problem"),
+    [
+        *((SQLITE, *each) for each in IN_SQLITE),
+        *(pytest.param("mysql", *each, marks=pytest.mark.integration) for each in IN_MYSQL),
+    ],
+)
+
+
+def spoil(shell: Shell, execution: Execution, change: str) -> None:
+    shell(f"UPDATE SchedulerExecution SET {change} WHERE id = {execution.id}")
+
+
+@SPOILT
+def test_what_waits_and_is_broken_is_quarantined_and_the_others_are_sent(
+    ledger: Ledger, shell: Shell, change: str, problem: str
+) -> None:
+    broken, sound = ledger.published("broken"), ledger.published("sound")
+    spoil(shell, broken, change)
+    ledger.clock.advance(DAY)
+
+    refused = ledger.start(broken)
+    found = ledger.claims.overdue(now=ledger.now, graces=Graces(), limit=2)
+
+    assert isinstance(refused, Refused)
+    [told] = (one for one in found if one.problem is not None)
+    assert [one.id for one in found if one.problem is None] == [sound.id]
+    assert told.problem is not None
+    assert problem in told.problem
+    assert len(told.problem) < 500
+    assert ledger.overdue() == []
+    ledger.clock.advance(DAY)
+    assert ledger.overdue() == [sound.id]
+    [row] = ledger.records.archive()
+    assert (row.execution_id, row.kind) == (told.id, "quarantined")
+    assert row.failed_reason == told.problem
+    assert {one.id: one.state for one in ledger.executions()} == {
+        told.id: State.QUARANTINED,
+        sound.id: State.PUBLISHED,
+    }
+    assert ledger.started(sound).state is State.RUNNING
+
+
+@SPOILT
+def test_what_runs_and_is_broken_is_quarantined_once_its_lease_has_lapsed(
+    ledger: Ledger, shell: Shell, change: str, problem: str
+) -> None:
+    broken, sound = ledger.running("broken"), ledger.running("sound")
+    spoil(shell, broken, change)
+    ledger.clock.advance(LEASE)
+
+    found = ledger.claims.lapsed(now=ledger.now, limit=2)
+
+    told = {one.id: one.problem for one in found}
+    assert told.pop(sound.id) is None
+    [said] = told.values()
+    assert said is not None
+    assert problem in said
+    assert ledger.lapsed() == [sound.id]
+    assert [row.kind for row in ledger.records.archive()] == ["quarantined"]
+
+
+def test_a_broken_row_that_was_mended_can_be_replayed(ledger: Ledger, shell: Shell) -> None:
+    broken = ledger.published()
+    spoil(shell, broken, "retry = 'nonsense'")
+    ledger.clock.advance(DAY)
+    assert ledger.overdue() == [broken.id]
+    [archived] = ledger.records.archive()
+
+    refused = ledger.records.replay([archived.id], now=ledger.now)
+    spoil(shell, broken, "retry = NULL")
+    [replayed] = ledger.records.replay([archived.id], now=ledger.now)
+
+    assert refused == []
+    assert (replayed.id, replayed.state, replayed.problem) == (broken.id, State.CLAIMED, None)
+    assert ledger.started(replayed).attempt == 2
+
+
+@pytest.mark.parametrize("time", ["NULL", "'9999-12-31 23:59:59.000000'"])
+def test_what_has_no_time_to_look_for_it_is_found_again(
+    ledger: Ledger, shell: Shell, time: str
+) -> None:
+    waiting, running = ledger.published("waiting"), ledger.running("running")
+    spoil(shell, waiting, f"check_at = {time}")
+    spoil(shell, running, f"lease_until = {time}")
+    ledger.clock.advance(DAY)
+    assert (ledger.overdue(), ledger.lapsed()) == ([], [])
+
+    regained = ledger.claims.regain(now=ledger.now, limit=1_000)
+
+    assert regained == 2
+    assert ledger.lapsed() == [running.id]
+    ledger.clock.advance(DAY)
+    assert ledger.overdue() == [waiting.id]
+    assert ledger.claims.regain(now=ledger.now, limit=1_000) == 0
+
+
+ROWS = [
+    ("ExecutionAttempt", "exit_code = 'none'", "exit_code: 'none': Expected `int"),
+    ("FailedTask", "failed_reason = x'00'", "failed_reason: 1 bytes: Expected `str`"),
+    ("AttemptOutput", "stdout_bytes = 'many'", "stdout_bytes: 'many': Expected `int`"),
+]
+
+
+@pytest.mark.parametrize("spoilt", ROWS)
+def test_another_row_that_does_not_fit_is_told_with_its_column_and_the_others_are_read(
+    sqlite: Ledger,
+    sqlite_shell: Shell,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    spoilt: tuple[str, str, str],
+) -> None:
+    table, change, why = spoilt
+    engine = open_engine(f"sqlite:///{tmp_path / 'ledger.db'}")
+    sqlite.plan_edited()
+    archived, sound = sqlite.failed("broken"), sqlite.failed("sound")
+    sqlite_shell(
+        "INSERT INTO AttemptOutput (execution_id, attempt, stdout_head, stdout_tail,"
+        " stdout_bytes, stderr_head, stderr_tail, stderr_bytes)"
+        " SELECT execution_id, 1, '', '', 0, '', '', 0 FROM ExecutionAttempt"
+    )
+    sqlite_shell(f"UPDATE {table} SET {change} WHERE execution_id = {archived.execution_id}")
+
+    read = (
+        sqlite.records.attempts(archived.execution_id),
+        sqlite.records.output(archived.execution_id),
+        [one for one in sqlite.records.archive() if one.id != sound.id],
+    )
+    told = caplog.messages[-1]
+    facts = SqlInspection(lambda: engine, sqlite.clock).inspect()
+    engine.dispose()
+
+    assert sorted(map(len, read)) == [0, 1, 1]
+    assert told.startswith(f"A row cannot be read: {table} ")
+    assert why in told
+    assert isinstance(facts, LedgerFacts)
+    assert facts.activity is not None
+    [named] = facts.activity.broken_rows
+    assert told.endswith(named)
+    assert len(sqlite.records.attempts(sound.execution_id)) == 1
+    assert sqlite.records.discard([sound.id], note="", now=sqlite.now) == 1
+
+
+def test_of_a_broken_failure_no_message_is_made_and_the_others_have_theirs(
+    sqlite: Ledger, sqlite_shell: Shell
+) -> None:
+    sqlite.plan_edited()
+    broken, sound = sqlite.failed("broken"), sqlite.failed("sound")
+    sqlite_shell(f"UPDATE FailedTask SET params = x'ff' WHERE id = {broken.id}")
+    sqlite.clock.advance(GRACES.ended)
+
+    found = sqlite.claims.overdue_ends(now=sqlite.now, graces=GRACES, limit=9)
+    sqlite.claims.mark_ends_published([one.ticket for one in found])
+    sqlite.clock.advance(GRACES.ended)
+    again = sqlite.claims.overdue_ends(now=sqlite.now, graces=GRACES, limit=9)
+
+    assert ([one.id for one in found], list(again)) == ([sound.id], [])
+
+
+def test_a_replay_says_what_keeps_each_row_from_it(sqlite: Ledger, tmp_path: Path) -> None:
+    sqlite.plan_edited()
+    broken, twice, gone = (sqlite.failed(name) for name in ("broken", "twice", "gone"))
+    sqlite.records.replay([twice.id], now=sqlite.now)
+    with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as connection:
+        connection.execute(
+            f"UPDATE SchedulerExecution SET retry = 'nonsense' WHERE id = {broken.execution_id}"
+        )
+        connection.execute(f"UPDATE FailedTask SET resolution = NULL WHERE id = {twice.id}")
+        connection.execute(f"DELETE FROM SchedulerExecution WHERE id = {gone.execution_id}")
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    cronhare = Commands(tmp_path)
+
+    ids = [str(one.id) for one in (broken, twice, gone)]
+    ended = cronhare("failed", "replay", *ids, CRON_DATABASE_URL=url)
+    replayed = ended.out
+    shown = cronhare("executions", "show", str(broken.execution_id), CRON_DATABASE_URL=url).out
+
+    said = dict(line.split(" cannot be replayed: ") for line in replayed.splitlines()[1:])
+    row = f"execution {broken.execution_id}: its row is broken: SchedulerExecution: retry: not JSON"
+    assert ended.status == 2  # nothing of it was replayed
+    assert said[str(broken.id)].startswith(row)
+    assert said[str(broken.id)].endswith("Mend it by hand, then replay it.")
+    assert said[str(twice.id)] == f"execution {twice.execution_id}: it is claimed."
+    assert said[str(gone.id)] == f"execution {gone.execution_id} is no more in the ledger."
+    assert "problem" in shown
+    assert "retry: not JSON" in shown

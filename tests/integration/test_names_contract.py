@@ -1,10 +1,24 @@
-"""What every ledger promises of the names of tasks and queues."""
+"""What every ledger promises of the names of tasks, sources, queues and topics."""
+
+from typing import Any
 
 import pytest
 
-from cronhare.domain.schedules.catalog import ref_of_topic
+from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.archive import Archived, Failure
+from cronhare.domain.messages import (
+    FailedMessage,
+    Signer,
+    TaskMessage,
+    read,
+    task_body,
+)
+from cronhare.domain.schedules.catalog import NoListener, ref_of_topic
+from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import TaskRef
-from tests.integration.ledgers import MINUTE, Ledger, draft
+from cronhare.ports.records import Unheard
+from tests.integration.ledgers import EVERY_MINUTE, FOR_GOOD, MINUTE, NOON, SECOND, Ledger, draft
+from tests.ports import ids_of
 
 BACKUP = TaskRef("worker", 7)
 IMPORT = TaskRef("import", 3)
@@ -98,3 +112,163 @@ def test_tasks_are_suggested_that_come_near(ledger: Ledger) -> None:
 
     assert [*ledger.names.tasks_near("bet", limit=100)] == ["alpha", "beta", "delta", "gamma"]
     assert [*ledger.names.tasks_near("bet", limit=2)] == ["alpha", "beta"]
+
+
+# Whose task a run is of
+
+
+REPORT_25 = TaskRef("report", 25)
+
+
+def add(ledger: Ledger, name: str = "nightly", **changes: Any) -> int:  # noqa: ANN401
+    """Write a schedule as the file `shop` has it, plan it, and give its id."""
+    wanted = draft(name, **{"task_name": "backup", **changes})
+    ledger.schedules.save([wanted], source="shop", now=ledger.now)
+    ledger.plan_edited()
+    return ids_of(ledger.schedules, [name])[name]
+
+
+def claimed(ledger: Ledger, **changes: Any) -> Execution:  # noqa: ANN401
+    add(ledger, **changes)
+    ledger.clock.advance(MINUTE)
+    (execution,) = ledger.claim_due().claimed
+    return execution
+
+
+def adopted(ledger: Ledger, scheduler_id: int, task: TaskRef) -> Execution:
+    message = TaskMessage(
+        type=task.type, id=task.id, scheduler_id=scheduler_id, params_scheduler="{}"
+    )
+    answer = ledger.attempts.adopt(
+        message, key=f"theirs-{task}", queue="q", deaths=0, now=ledger.now, node="ant"
+    )
+    assert isinstance(answer, Execution)
+    return answer
+
+
+def test_an_execution_keeps_whose_task_it_runs(ledger: Ledger) -> None:
+    execution = claimed(ledger)
+
+    assert (execution.source, execution.task_name) == ("shop", "backup")
+    assert ledger.seen(execution) == execution
+    assert ledger.started(execution).task_name == "backup"
+
+
+def test_what_was_skipped_a_manual_run_and_a_failure_are_named_too(ledger: Ledger) -> None:
+    scheduler_id = add(ledger, **EVERY_MINUTE)
+    by_hand = ledger.run_now(scheduler_id, "manual-1")
+
+    ledger.finished(by_hand, FOR_GOOD)
+
+    (archived,) = ledger.records.archive()
+    assert (by_hand.source, by_hand.task_name) == ("shop", "backup")
+    assert (archived.source, archived.task_name) == ("shop", "backup")
+    (again,) = ledger.records.replay([archived.id], now=ledger.now)
+    assert (again.source, again.task_name) == ("shop", "backup")
+
+
+@pytest.mark.parametrize(
+    ("task", "name"),
+    [(REPORT_25, "backup"), (TaskRef("report", 26), None), (TaskRef("worker", 25), None)],
+)
+def test_a_message_with_another_number_stays_within_the_source_of_its_schedule(
+    ledger: Ledger, task: TaskRef, name: str | None
+) -> None:
+    answer = adopted(ledger, add(ledger), task)
+
+    assert (answer.source, answer.task_name, answer.task) == ("shop", name, task)
+    assert ledger.seen(answer) == answer
+
+
+def test_a_failure_that_is_reported_with_another_number_has_no_name(ledger: Ledger) -> None:
+    message = FailedMessage(
+        type="worker",
+        id=7,
+        scheduler_id=add(ledger),
+        params_scheduler="{}",
+        failed_at="2026-03-02T12:00:00.000Z",
+        failed_reason="the server did not answer",
+        retry_count=3,
+    )
+    failure = Failure(message=message, failed_at=NOON, key="reported-1", ticket=None)
+
+    archived = ledger.records.keep_failure(failure, now=ledger.now, node="ant")
+
+    assert isinstance(archived, Archived)
+    assert (archived.source, archived.task_name) == ("shop", None)
+
+
+def test_a_task_may_have_a_type_of_ones_own(ledger: Ledger) -> None:
+    execution = claimed(ledger, task=TaskRef("data-import", 7))
+
+    assert execution.task == TaskRef("data-import", 7)
+    assert ledger.started(execution).task == TaskRef("data-import", 7)
+    assert read(task_body(execution), {}, Signer()) == TaskMessage(
+        type="data-import", id=7, scheduler_id=execution.scheduler_id, params_scheduler="{}"
+    )
+
+
+def test_a_type_of_ones_own_can_become_one_of_the_four(ledger: Ledger) -> None:
+    add(ledger, task=TaskRef("data-import", 7))
+    add(ledger, task=TaskRef("worker", 7))
+
+    [stored] = ledger.schedules.schedules()
+    assert (stored.problem, stored.draft and stored.draft.task) == (None, TaskRef("worker", 7))
+
+
+# Event topics (S3.2, S3.3, C27 in docs/compatibility.md)
+
+
+TOPIC = "payments.charge-reminder"
+REF = ref_of_topic(TOPIC)
+
+
+def of_topic(**changes: Any) -> ScheduleDraft:  # noqa: ANN401
+    return draft("charge", **{"task": REF, "topic": TOPIC, "params": '{"order":7}', **changes})
+
+
+@pytest.mark.parametrize("no_listener", NoListener)
+def test_a_run_keeps_its_topic_and_what_becomes_of_it_unheard(
+    ledger: Ledger, no_listener: NoListener
+) -> None:
+    ledger.save(of_topic(no_listener=no_listener))
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+    (execution,) = ledger.claim_due().claimed
+
+    assert (execution.topic, execution.no_listener) == (TOPIC, no_listener)
+    assert (execution.task, execution.params) == (REF, '{"order":7}')
+    assert ledger.seen(execution) == execution
+    assert ledger.started(execution).topic == TOPIC
+
+
+def test_a_schedule_keeps_its_topic(ledger: Ledger) -> None:
+    ledger.save(of_topic(no_listener=NoListener.FAIL))
+
+    [stored] = ledger.schedules.schedules()
+    assert stored.draft == of_topic(no_listener=NoListener.FAIL)
+
+    ledger.save(draft("charge", task=TaskRef("worker", 3)))
+    [stored] = ledger.schedules.schedules()
+    assert stored.draft == draft("charge", task=TaskRef("worker", 3))
+
+
+def test_a_message_is_of_the_topic_if_it_has_its_number(ledger: Ledger) -> None:
+    ledger.save(of_topic())
+    id_ = ids_of(ledger.schedules, ["charge"])["charge"]
+
+    topics = [adopted(ledger, id_, ref).topic for ref in (REF, TaskRef("report", 1))]
+    assert topics == [TOPIC, None]
+
+
+def test_events_that_nobody_heard_are_counted_by_topic(ledger: Ledger) -> None:
+    first = ledger.now
+    for topic in (TOPIC, "event 7", TOPIC):
+        ledger.clock.advance(SECOND)
+        ledger.attempts.count_unheard(topic, now=ledger.now)
+
+    assert list(ledger.records.unheard(limit=9)) == [
+        Unheard(topic="event 7", count=1, last_at=first + 2 * SECOND),
+        Unheard(topic=TOPIC, count=2, last_at=first + 3 * SECOND),
+    ]
+    assert len(ledger.records.unheard(limit=1)) == 1

@@ -1,4 +1,4 @@
-"""What every ledger promises to keep of the nodes that work on it."""
+"""What every ledger promises of nodes, and of who holds a message that came again."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -13,10 +13,9 @@ from cronhare.domain.nodes import (
     NodeReport,
     served,
 )
-from cronhare.domain.topology import LONGEST_QUEUE_NAME, MOST_QUEUES
-from tests.integration.ledgers import MINUTE, NOON, ON_ONE, SECOND, Ledger
-
-HOUR = timedelta(hours=1)
+from cronhare.domain.retries.retry import KEPT_FOR, Hold, Holder
+from cronhare.ports.records import Retention
+from tests.integration.ledgers import HOUR, MINUTE, NOON, ON_ONE, SECOND, Ledger, at_once
 
 ANT = NodeReport(
     name="ant-1-0a1b2c3d4e5f6071",
@@ -56,27 +55,12 @@ def listed(ledger: Ledger) -> list[NodeReport]:
     return sorted(found.reports, key=lambda each: each.name)
 
 
-def test_a_report_is_read_as_it_was_written(ledger: Ledger) -> None:
-    report(ledger, BEE, ANT)
-
-    assert listed(ledger) == [ANT, BEE]
-
-
 def test_a_report_replaces_the_last_one_of_its_node_alone(ledger: Ledger) -> None:
     later = attrs.evolve(ANT, seen_at=NOON + SECOND, running=None, queues=())
 
     report(ledger, ANT, BEE, later)
 
     assert listed(ledger) == [later, BEE]
-
-
-def test_a_report_that_is_removed_is_gone_and_no_other(ledger: Ledger) -> None:
-    report(ledger, ANT, BEE)
-
-    ledger.nodes.remove(ANT.name)
-    ledger.nodes.remove(ANT.name)
-
-    assert listed(ledger) == [BEE]
 
 
 def test_who_was_silent_for_long_is_forgotten_when_another_begins(ledger: Ledger) -> None:
@@ -115,6 +99,7 @@ def test_a_node_is_told_with_its_reports_that_it_is_to_be_drained(ledger: Ledger
     assert told(ledger, ANT, ANT, BEE) == [False, False, False]
 
     assert ledger.nodes.drain(ANT.name, asked_at=NOON)
+    assert ledger.nodes.drain(ANT.name, asked_at=NOON + MINUTE)  # it is since the first time
     assert told(ledger, ANT, ANT, BEE) == [True, True, False]
     assert listed(ledger) == [attrs.evolve(ANT, drain_asked_at=NOON), BEE]
 
@@ -123,28 +108,10 @@ def test_a_node_is_told_with_its_reports_that_it_is_to_be_drained(ledger: Ledger
     assert listed(ledger) == [ANT, BEE]
 
 
-def test_asked_again_a_node_is_drained_since_the_first_time(ledger: Ledger) -> None:
-    report(ledger, ANT)
-
-    assert ledger.nodes.drain(ANT.name, asked_at=NOON)
-    assert ledger.nodes.drain(ANT.name, asked_at=NOON + MINUTE)
-
-    assert listed(ledger) == [attrs.evolve(ANT, drain_asked_at=NOON)]
-
-
 def test_a_node_that_is_not_there_cannot_be_drained(ledger: Ledger) -> None:
     assert not ledger.nodes.drain(ANT.name, asked_at=NOON)
 
     assert told(ledger, ANT) == [False]
-
-
-def test_all_queues_that_a_process_may_have_are_read(ledger: Ledger) -> None:
-    queues = tuple(f"{number:0{LONGEST_QUEUE_NAME}}" for number in range(MOST_QUEUES))
-    many = attrs.evolve(ANT, queues=queues)
-
-    report(ledger, many)
-
-    assert listed(ledger) == [many]
 
 
 def heartbeat_of_ant(
@@ -243,3 +210,71 @@ class BeatingClock:
 
     def measure(self) -> timedelta:
         return timedelta(0)
+
+
+# Messages that came again
+
+
+def holder(node: str) -> Holder:
+    return Holder(node=node, host="ant", boot="first")
+
+
+def hold(ledger: Ledger, node: str, message: str = "7-1") -> list[str]:
+    found = ledger.redeliveries.hold(message, holder=holder(node), now=ledger.now)
+    return [each.holder.node for each in found]
+
+
+def test_who_takes_a_message_is_told_who_took_it_and_never_let_go(ledger: Ledger) -> None:
+    first = hold(ledger, "a")
+    ledger.clock.advance(SECOND)
+    second = hold(ledger, "b")
+    ledger.redeliveries.let_go("7-1", node="b")
+    ledger.redeliveries.let_go("7-1", node="nobody")
+    third = hold(ledger, "c")
+    other = hold(ledger, "d", message="8-1")
+
+    [note] = ledger.redeliveries.hold("7-1", holder=holder("c"), now=ledger.now)
+
+    assert (first, second, third, other) == ([], ["a"], ["a"], [])
+    assert note == Hold(holder=holder("a"), at=ledger.now - SECOND)
+
+
+def test_each_note_tells_when_its_node_was_seen_last(ledger: Ledger) -> None:
+    hold(ledger, ANT.name)
+    hold(ledger, "b")
+    ledger.nodes.report(attrs.evolve(ANT, seen_at=ledger.now + SECOND), kept_for=MINUTE)
+    ledger.nodes.report(attrs.evolve(ANT, name="c", seen_at=ledger.now), kept_for=MINUTE)
+
+    found = ledger.redeliveries.hold("7-1", holder=holder("c"), now=ledger.now)
+
+    seen = {each.holder.node: each.seen_at for each in found}
+    assert seen == {ANT.name: ledger.now + SECOND, "b": None}
+
+
+def test_a_node_that_ends_in_good_order_leaves_no_note(ledger: Ledger) -> None:
+    hold(ledger, "a")
+    hold(ledger, "b")
+
+    ledger.nodes.remove("a")
+
+    assert hold(ledger, "c") == ["b"]
+
+
+def test_of_many_at_once_each_has_its_note(ledger: Ledger) -> None:
+    at_once(4, lambda number: hold(ledger, f"node-{number}"))
+
+    assert sorted(hold(ledger, "z")) == [f"node-{number}" for number in range(4)]
+
+
+def test_old_notes_are_forgotten(ledger: Ledger) -> None:
+    hold(ledger, "a")
+    hold(ledger, "a", message="8-1")
+    ledger.clock.advance(KEPT_FOR + MINUTE)
+
+    found = hold(ledger, "b")
+    ledger.records.clean_up(now=ledger.now, retention=Retention())
+    ledger.clock.move_to(ledger.now - MINUTE)  # as of then those notes are not too old
+
+    assert found == []
+    assert hold(ledger, "b", message="8-1") == []
+    assert hold(ledger, "c") == ["b"]

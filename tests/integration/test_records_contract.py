@@ -5,7 +5,6 @@ from typing import Any
 from uuid import UUID
 
 import attrs
-import msgspec
 import pytest
 
 from cronhare.domain.execution import Execution, State
@@ -31,9 +30,9 @@ from cronhare.ports.records import ExecutionFilter, QueueLoad, Retention
 from cronhare.ports.runner import AttemptResult, Captured
 from tests.integration.ledgers import (
     CRASH,
+    DAY,
     EVERY_MINUTE,
     FOR_GOOD,
-    GRACES,
     IN_30_S,
     MICROSECOND,
     MINUTE,
@@ -44,9 +43,6 @@ from tests.integration.ledgers import (
     at_once,
     draft,
 )
-
-DAY = timedelta(days=1)
-
 
 # Looking
 
@@ -146,18 +142,6 @@ def test_an_unknown_execution_is_none(ledger: Ledger, number: int) -> None:
     assert ledger.records.cancel(number, now=ledger.now) is None
 
 
-def test_attempts_are_listed_oldest_first(ledger: Ledger) -> None:
-    first = ledger.finished(ledger.claimed(), IN_30_S)
-    second = ledger.finished(first, IN_30_S, CRASH)
-    ledger.started(second)
-
-    listed = ledger.records.attempts(second.id)
-
-    assert [attempt.attempt for attempt in listed] == [1, 2, 3]
-    assert [attempt.ending for attempt in listed] == ["failed", "crashed", None]
-    assert [attempt.signal for attempt in listed] == [None, 9, None]
-
-
 def test_the_last_run_of_a_schedule_is_the_newest_that_was_not_skipped(ledger: Ledger) -> None:
     first = ledger.succeeded(ledger.claimed("twice"))
     second = ledger.finished(ledger.claimed("twice"), FOR_GOOD)
@@ -200,31 +184,6 @@ def test_what_has_not_ended_is_counted_by_queue_and_state(ledger: Ledger) -> Non
 
 
 # Explaining
-
-
-def test_an_instant_is_covered_by_its_execution(ledger: Ledger) -> None:
-    execution = ledger.claimed(**EVERY_MINUTE)
-
-    found = ledger.records.covering(
-        execution.scheduler_id, key=execution.key, instant=execution.due_at
-    )
-
-    assert found == execution
-    other = ledger.add("other")
-    assert ledger.records.covering(other, key=execution.key, instant=execution.due_at) is None
-
-
-def test_an_instant_is_covered_by_the_row_of_skipped_ones(ledger: Ledger) -> None:
-    scheduler_id = ledger.add(misfire=Misfire(policy=MisfirePolicy.SKIP))
-    ledger.clock.advance(10 * MINUTE)
-    ledger.claim_due()
-
-    def covered(minute: int) -> bool:
-        instant = NOON + minute * MINUTE
-        found = ledger.records.covering(scheduler_id, key="none", instant=instant)
-        return found is not None and found.state is State.SKIPPED
-
-    assert [covered(minute) for minute in (0, 1, 5, 8, 9)] == [False, True, True, True, False]
 
 
 def test_the_newest_claim_is_one_of_what_was_due_by_itself(ledger: Ledger) -> None:
@@ -355,7 +314,9 @@ def keep(ledger: Ledger, failure: Failure, *, node: str = "ant") -> Archived | N
     return kept
 
 
-def test_a_foreign_failure_is_archived_with_an_execution_of_its_own(ledger: Ledger) -> None:
+def test_a_foreign_failure_is_archived_once_with_an_execution_of_its_own_and_replayed(
+    ledger: Ledger,
+) -> None:
     scheduler_id = ledger.add()
     failure = reported(scheduler_id, failed_at=NOON - DAY)
 
@@ -374,19 +335,10 @@ def test_a_foreign_failure_is_archived_with_an_execution_of_its_own(ledger: Ledg
     ledger.clock.advance(DAY)
     assert not ledger.overdue()
     assert not ledger.claims.unfinished(after=0, limit=9)
-
-
-def test_a_foreign_failure_is_archived_once_and_can_be_replayed_and_run(ledger: Ledger) -> None:
-    failure = reported(ledger.add())
-    kept = keep(ledger, failure)
-    assert kept is not None
-
-    (replayed,) = ledger.records.replay([kept.id], now=ledger.now)
-
+    (replayed,) = ledger.records.replay([row.id], now=ledger.now)
     assert keep(ledger, failure, node="bee") is None
     assert len(ledger.records.archive(EVERY_FAILURE)) == len(ledger.executions()) == 1
-    assert (replayed.id, replayed.attempt, replayed.deaths) == (kept.execution_id, 5, 0)
-    assert replayed.params == '{"theirs":1}'
+    assert (replayed.id, replayed.attempt, replayed.deaths) == (row.execution_id, 5, 0)
     assert ledger.succeeded(replayed).state is State.SUCCEEDED
 
 
@@ -482,15 +434,6 @@ def test_a_failure_that_is_not_proven_changes_nothing(ledger: Ledger) -> None:
     assert ledger.executions() == [execution]
 
 
-def test_no_failure_is_an_execution_of_the_systems_own_schedule(ledger: Ledger) -> None:
-    cleanup = ledger.systems_own()
-
-    kept = keep(ledger, reported(cleanup.scheduler_id))
-
-    assert kept is not None
-    assert (kept.execution_id, ledger.executions()) == (0, [])
-
-
 @pytest.mark.parametrize(("of_other", "later"), [(True, 0), (False, 1)])
 def test_of_a_forgotten_execution_only_what_the_archive_says_is_known(
     ledger: Ledger, of_other: bool, later: int
@@ -507,17 +450,6 @@ def test_of_a_forgotten_execution_only_what_the_archive_says_is_known(
 
 
 # Running by hand
-
-
-def test_a_manual_run_is_claimed_and_found_by_the_next_reconciler(ledger: Ledger) -> None:
-    scheduler_id = ledger.add(params='{"v":1}')
-
-    execution = ledger.run_now(scheduler_id, "manual-1", node="shell")
-
-    assert (execution.state, execution.attempt) == (State.CLAIMED, 1)
-    assert (execution.key, execution.params) == ("manual-1", '{"v":1}')
-    assert (execution.due_at, execution.container_id) == (ledger.now, "shell")
-    assert (ledger.seen(execution), ledger.overdue()) == (execution, [execution.id])
 
 
 def test_what_its_caller_publishes_is_left_to_him_for_a_head_start(ledger: Ledger) -> None:
@@ -588,44 +520,6 @@ def waiting(ledger: Ledger, state: State) -> Execution:
     return ledger.finished(execution, IN_30_S) if state is State.RETRYING else execution
 
 
-@pytest.mark.parametrize("state", [State.CLAIMED, State.PUBLISHED, State.RETRYING])
-def test_what_waits_is_cancelled_at_once(ledger: Ledger, state: State) -> None:
-    execution = waiting(ledger, state)
-
-    answer = ledger.records.cancel(execution.id, now=ledger.now)
-
-    seen = ledger.seen(execution)
-    assert (execution.state, answer, seen.state) == (state, State.CANCELLED, State.CANCELLED)
-    assert seen.finished_at == ledger.now
-    ledger.clock.advance(DAY)
-    assert not ledger.overdue()
-    assert not ledger.claims.unfinished(after=0, limit=9)
-
-
-@pytest.mark.parametrize(
-    ("verdict", "state"),
-    [
-        (Complete(), State.SUCCEEDED),
-        (FOR_GOOD, State.FAILED),
-        (Quarantine("crashed"), State.QUARANTINED),
-    ],
-)
-def test_what_has_ended_stays_as_it_is(
-    ledger: Ledger, verdict: Complete | Quarantine, state: State
-) -> None:
-    execution = ledger.finished(ledger.claimed(), verdict)
-
-    answer = ledger.records.cancel(execution.id, now=ledger.now)
-    after = ledger.seen(execution)
-
-    # Of what failed the wish is kept, for a replay of many that has not come to it yet.
-    assert after.cancel_requested is (state is not State.SUCCEEDED)
-    assert answer is state
-    assert execution == msgspec.structs.replace(
-        after, cancel_requested=False, version=execution.version
-    )
-
-
 # Replaying
 
 
@@ -672,22 +566,6 @@ def test_of_many_who_replay_a_row_one_does(ledger: Ledger) -> None:
     answers = at_once(8, lambda _: ledger.records.replay([archived.id], now=ledger.now))
 
     assert sorted(map(len, answers)) == [0, 0, 0, 0, 0, 0, 0, 1]
-
-
-def test_a_replayed_message_waits_no_longer_than_a_fresh_one(ledger: Ledger) -> None:
-    published = ledger.published()
-    failed = ledger.finished(published, FOR_GOOD)
-    ledger.clock.advance(DAY)
-    (archived,) = ledger.records.archive()
-    replayed = ledger.records.replay([archived.id], now=ledger.now)
-    ledger.overdue()
-    ledger.claims.mark_published(replayed, now=ledger.now)
-
-    ledger.clock.advance(GRACES.published)
-    first = ledger.overdue()
-    ledger.clock.advance(2 * GRACES.published)
-
-    assert (first, ledger.overdue()) == ([failed.id], [failed.id])
 
 
 # Discarding
@@ -752,16 +630,6 @@ def test_what_has_ended_is_kept_for_the_retention_of_its_state(
 def resolve_all(ledger: Ledger) -> None:
     ids = [row.id for row in ledger.records.archive()]
     ledger.records.discard(ids, note="seen", now=ledger.now)
-
-
-def test_what_awaits_a_person_can_be_replayed_after_any_time(ledger: Ledger) -> None:
-    archived = ledger.failed()
-    ledger.clock.advance(400 * DAY)
-    ledger.records.clean_up(now=ledger.now, retention=Retention())
-
-    replayed = ledger.records.replay([archived.id], now=ledger.now)
-
-    assert [row.id for row in replayed] == [archived.execution_id]
 
 
 def test_the_attempts_and_the_output_go_with_their_execution(ledger: Ledger) -> None:

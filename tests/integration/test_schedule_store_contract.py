@@ -1,16 +1,39 @@
-"""What every schedule store promises."""
+"""What every ledger promises of schedules: stored, edited, listed, timed, and kept alive."""
 
 from datetime import timedelta
 from functools import partial
 
+import attrs
+import pytest
+
+from cronhare.adapters.sql import schedule_lists
 from cronhare.domain.cron import Fold, Gap
+from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.lifecycle.claims import RunsAlready
+from cronhare.domain.messages import TaskMessage
 from cronhare.domain.retries.policy import Backoff, BackoffType, Jitter, RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.keys import standalone_queue
-from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.schedules.schedule import (
+    Every,
+    Misfire,
+    MisfirePolicy,
+    Once,
+    OverlapPolicy,
+    Recurring,
+)
+from cronhare.domain.schedules.skips import Pause
 from cronhare.domain.schedules.task import ClassRetention, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
-from tests.integration.ledgers import MINUTE, NOON, SECOND, Ledger, at_once, draft
+from cronhare.ports import schedules
+from cronhare.ports.records import ExecutionFilter
+from cronhare.ports.schedules import (
+    KeptByRuns,
+    Outdated,
+    ScheduleFilter,
+    StoredSchedule,
+)
+from tests.integration.ledgers import HOUR, MINUTE, NOON, SECOND, Ledger, at_once, draft
 from tests.ports import ids_of
 
 
@@ -74,27 +97,6 @@ def test_only_the_named_schedules_are_listed_and_unknown_names_left_out(ledger: 
     assert list(ledger.schedules.schedules(["c ", "A"])) == []
 
 
-def test_a_schedule_shows_its_plan(ledger: Ledger) -> None:
-    ledger.add()
-
-    (stored,) = ledger.schedules.schedules()
-
-    assert (stored.next_due_at, stored.planned) == (NOON + MINUTE, True)
-
-
-def test_a_schedule_of_the_same_name_is_replaced(ledger: Ledger) -> None:
-    ledger.save(draft(description="old", timeout=MINUTE))
-    before = ids_of(ledger.schedules, ["report"])
-    ledger.clock.advance(SECOND)
-
-    ledger.schedules.save([draft(params='{"v":2}')], source="other.toml", now=ledger.now)
-
-    (stored,) = ledger.schedules.schedules()
-    assert stored.draft == draft(params='{"v":2}')
-    assert (stored.source, ids_of(ledger.schedules, ["report"])) == ("other.toml", before)
-    assert (stored.created_at, stored.updated_at) == (NOON, NOON + SECOND)
-
-
 def test_an_owner_of_whom_an_edit_says_nothing_stays(ledger: Ledger) -> None:
     ledger.save(draft(user_id=7, group_id=3))
 
@@ -122,16 +124,6 @@ def test_a_switch_is_an_edit_of_what_changes_and_of_nothing_else(ledger: Ledger)
     assert set(ledger.schedules.switch(["off", "on"], on=False, now=ledger.now)) == {"off", "on"}
 
 
-def test_to_disable_what_is_off_already_is_no_edit(ledger: Ledger) -> None:
-    ledger.save(draft("off", status=False))
-    before = ledger.schedules.schedules()
-    ledger.clock.advance(SECOND)
-
-    ledger.disable("off")
-
-    assert ledger.schedules.schedules() == before
-
-
 def test_schedules_are_saved_and_disabled_at_once(ledger: Ledger) -> None:
     before = [draft("changed"), draft("gone")]
     ledger.schedules.save(before, source="shop", now=ledger.now)
@@ -153,21 +145,6 @@ def test_schedules_are_saved_and_disabled_at_once(ledger: Ledger) -> None:
     ]
     assert [row.source for row in (changed, gone, new)] == ["garden", "shop", "garden"]
     assert {row.updated_at for row in (changed, gone, new)} == {NOON + SECOND}
-
-
-def test_who_watches_is_told_of_schedules_as_they_are_written(ledger: Ledger) -> None:
-    told: list[tuple[int, int]] = []
-    ledger.save(draft("b"))
-
-    ledger.schedules.save(
-        [draft(name) for name in "abc"],
-        source="shop",
-        now=ledger.now,
-        on_progress=lambda *counts: told.append(counts),
-    )
-
-    assert (told[0], told[-1]) == ((0, 3), (3, 3))
-    assert told == sorted(told)
 
 
 def test_many_writers_of_one_name_make_one_schedule(ledger: Ledger) -> None:
@@ -224,15 +201,6 @@ def _numbered(number: int) -> ScheduleDraft:
     return draft("new", description=f"of {number}")
 
 
-def test_a_name_that_a_file_has_is_taken(ledger: Ledger) -> None:
-    ledger.schedules.save([draft("nightly")], source="jobs.toml", now=ledger.now)
-
-    assert ledger.schedules.create(draft("nightly", timeout=MINUTE), now=ledger.now) is None
-
-    [stored] = ledger.schedules.schedules()
-    assert (stored.draft, stored.source) == (draft("nightly"), "jobs.toml")
-
-
 def test_no_schedule_has_an_id_that_none_was_given(ledger: Ledger) -> None:
     own = ledger.systems_own()
 
@@ -281,3 +249,323 @@ def test_names_differ_by_every_letter_and_any_letter_comes_back_as_it_was_writte
     assert found["report"] is not None
     assert found["report"].params == letters
     assert ledger.seen(ledger.claimed("other", params=letters)).params == letters
+
+
+# Edited and deleted one by one
+
+
+def test_an_edit_says_all_and_keeps_name_source_and_id(ledger: Ledger) -> None:
+    written = draft("nightly", user_id=7, group_id=8, task_name="report", description="a")
+    ledger.schedules.save([written], source="jobs.toml", now=ledger.now)
+    [before] = ledger.schedules.schedules()
+    new = attrs.evolve(
+        written, schedule="0 3 * * *", user_id=None, task=TaskRef("worker", 3), timeout=MINUTE
+    )
+    ledger.clock.advance(MINUTE)
+
+    edited = ledger.edits.edit(before.id, new, seen=before.updated_at, now=ledger.now)
+
+    assert isinstance(edited, StoredSchedule)
+    assert edited == ledger.schedules.with_id(before.id)
+    assert (edited.draft, edited.source, edited.name) == (new, "jobs.toml", "nightly")
+    assert (edited.created_at, edited.updated_at) == (before.created_at, ledger.now)
+    assert edited.planned is False
+
+
+def test_of_many_who_have_seen_the_same_one_edits(ledger: Ledger) -> None:
+    id_ = ledger.add("contested")
+    seen = found(ledger, id_)
+
+    answers = at_once(
+        4,
+        lambda number: ledger.edits.edit(
+            id_,
+            draft("contested", params=f'{{"a":{number}}}'),
+            seen=seen.updated_at,
+            now=ledger.now,
+        ),
+    )
+
+    now = found(ledger, id_)
+    assert answers.count(now) == 1
+    assert answers.count(Outdated(now)) == 3
+    assert now.updated_at > seen.updated_at
+    whatever = draft("contested", params='{"a":9}')
+    assert isinstance(ledger.edits.edit(id_, whatever, seen=None, now=ledger.now), StoredSchedule)
+
+
+def test_what_has_no_run_is_deleted_with_its_plan_and_pause(ledger: Ledger) -> None:
+    id_, other = ledger.add("gone"), ledger.add("stays")
+    ledger.schedules.pause("gone", Pause(since=ledger.now), now=ledger.now)
+    before = found(ledger, id_)
+    ledger.clock.advance(timedelta(seconds=1))
+
+    assert ledger.edits.delete(id_, seen=before.updated_at - HOUR) == Outdated(before)
+    assert ledger.edits.delete(id_, seen=before.updated_at) == before
+
+    assert ledger.edits.delete(id_, seen=None) is None
+    assert [each.id for each in ledger.schedules.schedules()] == [other]
+    ledger.clock.advance(HOUR)
+    assert [row.schedule_name for row in ledger.claim_due().claimed] == ["stays"]
+    again = ledger.add("gone")
+    assert found(ledger, again).pause is None
+
+
+def test_what_has_a_run_is_kept(ledger: Ledger) -> None:
+    execution = ledger.claimed("ran")
+
+    answer = ledger.edits.delete(execution.scheduler_id, seen=None)
+
+    assert answer == KeptByRuns(1)
+    assert found(ledger, execution.scheduler_id).name == "ran"
+
+
+def test_history_is_deleted_on_request_while_nothing_of_it_may_run_again(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule_lists, "STEP", 1)  # so that this takes several steps
+    failed = ledger.failed("ran")
+    done = ledger.succeeded(ledger.claimed("ran"))
+    other = ledger.succeeded(ledger.claimed("stays"))
+    id_ = done.scheduler_id
+
+    waits = ledger.edits.delete(id_, seen=None, with_history=True)
+    ledger.records.discard([failed.id], note="known", now=ledger.now)
+    gone = ledger.edits.delete(id_, seen=None, with_history=True)
+
+    assert waits == KeptByRuns(1)
+    assert (isinstance(gone, StoredSchedule), ledger.schedules.with_id(id_)) == (True, None)
+    assert ledger.records.execution(done.id) is None
+    assert ledger.records.execution(other.id) == other
+    assert [row.id for row in ledger.records.archived([failed.id])] == [failed.id]
+
+
+@pytest.mark.parametrize("id_", [0, -1, 999_999, 2**63 - 1, 2**63])
+def test_what_there_is_not_is_neither_edited_nor_deleted(ledger: Ledger, id_: int) -> None:
+    assert ledger.edits.edit(id_, draft(), seen=None, now=ledger.now) is None
+    assert ledger.edits.delete(id_, seen=None) is None
+
+
+def test_the_systems_own_is_not_there(ledger: Ledger) -> None:
+    cleanup = ledger.systems_own().scheduler_id
+
+    assert ledger.edits.edit(cleanup, draft(), seen=None, now=ledger.now) is None
+    assert ledger.edits.delete(cleanup, seen=None) is None
+
+
+def found(ledger: Ledger, id_: int) -> StoredSchedule:
+    stored = ledger.schedules.with_id(id_)
+    assert stored is not None
+    return stored
+
+
+# Lists
+
+
+ALL = ScheduleFilter()
+
+
+def names(ledger: Ledger, which: ScheduleFilter = ALL, *, after: str | None = None) -> list[str]:
+    page = ledger.lists.page(which, after=after, limit=2, now=ledger.now)
+    return [stored.name for stored in page]
+
+
+def test_schedules_are_listed_by_name_a_page_at_a_time(ledger: Ledger) -> None:
+    ledger.save(*map(draft, ["cleanup", "backup", "report", "archive", "Mail"]))
+
+    assert names(ledger) == ["Mail", "archive"]
+    assert names(ledger, after="archive") == ["backup", "cleanup"]
+    assert names(ledger, after="by-now-deleted") == ["cleanup", "report"]
+    assert names(ledger, after="report") == []
+
+
+def test_a_page_has_what_its_filter_takes(ledger: Ledger) -> None:
+    ledger.save(draft("a"), draft("b", status=False), draft("c"), draft("d", description="Weekly"))
+    ledger.schedules.pause("c", Pause(since=ledger.now), now=ledger.now)
+
+    assert names(ledger, ScheduleFilter(enabled=False)) == ["b"]
+    assert names(ledger, ScheduleFilter(paused=True)) == ["c"]
+    assert names(ledger, ScheduleFilter(paused=False, enabled=True)) == ["a", "d"]
+    assert names(ledger, ScheduleFilter(search="week")) == ["d"]
+
+
+def test_a_search_is_for_letters_and_for_no_pattern(ledger: Ledger) -> None:
+    ledger.save(draft("off_1"), draft("off-2", description="A 100% Ü"))
+    ledger.schedules.save([draft("of-a-file")], source="jobs.toml", now=ledger.now)
+
+    assert names(ledger, ScheduleFilter(search="OFF")) == ["off-2", "off_1"]
+    assert names(ledger, ScheduleFilter(search="f_")) == ["off_1"]
+    assert names(ledger, ScheduleFilter(search="100% Ü")) == ["off-2"]
+    assert names(ledger, ScheduleFilter(search="100%%")) == []
+    assert names(ledger, ScheduleFilter(source="jobs.toml")) == ["of-a-file"]
+    assert names(ledger, ScheduleFilter(source="jobs.toml ")) == []
+
+
+def test_many_schedules_are_counted_up_to_a_bound(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = type(ledger.lists).__module__
+    monkeypatch.setattr(f"{module}.MOST_COUNTED", 2)
+    assert schedules.MOST_COUNTED > 2
+    ledger.save(draft("a"), draft("b", status=False))
+    assert ledger.lists.count(ALL, now=ledger.now) == 2
+
+    ledger.save(*(draft(name) for name in "cdef"))
+
+    assert ledger.lists.count(ALL, now=ledger.now) == 3
+    assert ledger.lists.count(ScheduleFilter(enabled=False), now=ledger.now) == 1
+
+
+# When schedules are due
+
+
+def counted(ledger: Ledger) -> dict[str, int]:
+    found = ledger.timings.timings()
+    assert found.broken == 0
+    return {each.text: each.number for each in found.groups}
+
+
+def test_schedules_of_one_text_and_zone_are_counted_together(ledger: Ledger) -> None:
+    ledger.save(
+        draft("a", schedule="0 8 * * *"),
+        draft("b", schedule="0 8 * * *", params='{"a": 1}'),
+        draft("c", schedule="0 8 * * *", timezone="Asia/Tokyo"),
+        draft("d", schedule="0 8 * * THU"),
+    )
+
+    assert counted(ledger) == {
+        "0 8 * * * UTC": 2,
+        "0 8 * * * Asia/Tokyo": 1,
+        "0 8 * * THU UTC": 1,
+    }
+
+
+def test_only_enabled_schedules_are_counted_that_time_makes_due(ledger: Ledger) -> None:
+    ledger.save(draft("a"), draft("off"), draft("by-hand", schedule=None))
+    ledger.disable("off")
+
+    assert counted(ledger) == {"* * * * * UTC": 1}
+
+
+def test_a_text_with_an_h_is_read_with_each_name(ledger: Ledger) -> None:
+    ledger.save(*(draft(name, schedule="H 3 * * *") for name in ("nightly", "weekly", "hourly")))
+
+    found = ledger.timings.timings().groups
+
+    texts = [each.timing.expression.text for each in found if isinstance(each.timing, Recurring)]
+    assert len(set(texts)) == len(texts) == 3
+    assert not any("H" in text for text in texts)
+    assert {each.text for each in found} == {"H 3 * * * UTC"}
+
+
+def test_intervals_and_single_times_are_told_as_such(ledger: Ledger) -> None:
+    ledger.save(
+        draft("every", schedule=None, every=timedelta(seconds=90)),
+        draft("once", schedule=None, date_time=NOON + MINUTE),
+    )
+
+    found = {each.timing for each in ledger.timings.timings().groups}
+
+    assert found == {Every(timedelta(seconds=90)), Once(NOON + MINUTE)}
+
+
+def test_the_version_changes_with_whatever_is_written(ledger: Ledger) -> None:
+    versions = [ledger.timings.version()]
+    for written in (draft("a"), draft("a", schedule="0 8 * * *"), draft("b")):
+        ledger.clock.advance(MINUTE)
+        ledger.save(written)
+        versions.append(ledger.timings.version())
+    ledger.clock.advance(MINUTE)
+    ledger.disable("a")
+    versions.append(ledger.timings.version())
+
+    assert len(set(versions)) == len(versions) == 5
+    assert ledger.timings.version() == versions[-1]
+
+
+# Schedules with stay_alive (C40 in docs/compatibility.md)
+
+
+OWN = "cron_standalone.pump"
+
+
+def test_its_runs_go_to_a_queue_of_their_own(ledger: Ledger) -> None:
+    ledger.save(draft("pump", stay_alive=True), draft("innocent"))
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+
+    queues = {run.schedule_name: run.queue for run in ledger.claim_due().claimed}
+
+    assert queues == {"pump": OWN, "innocent": "cron_scheduler"}
+
+
+def test_so_do_runs_by_hand_and_messages_from_elsewhere(ledger: Ledger) -> None:
+    ledger.save(draft("pump", stay_alive=True))
+    id_ = ids_of(ledger.schedules, ["pump"])["pump"]
+    message = TaskMessage(type="report", id=25, scheduler_id=id_, params_scheduler="{}")
+
+    by_hand = ledger.run_now(id_, "manual-1")
+    adopted = ledger.attempts.adopt(
+        message, key="manual-2", queue="cron_scheduler", deaths=0, now=ledger.now, node="ant"
+    )
+
+    assert isinstance(adopted, Execution)
+    assert (by_hand.queue, adopted.queue) == (OWN, OWN)
+    assert ledger.seen(adopted) == adopted
+
+
+def test_it_is_begun_by_nobody_beside_a_run_of_its_own(ledger: Ledger) -> None:
+    ledger.save(draft("pump", stay_alive=True))
+    first = run_now(ledger, "manual-1")
+
+    with pytest.raises(RunsAlready, match=f"one run at a time, and it has execution {first.id};"):
+        run_now(ledger, "alive-0")
+
+    assert run_now(ledger, "manual-1") == first
+    ledger.records.cancel(first.id, now=ledger.now)
+    assert run_now(ledger, "alive-1").state is State.CLAIMED
+
+
+@pytest.mark.parametrize("is_planned", [False, True])
+def test_of_many_that_begin_it_at_once_one_does(ledger: Ledger, *, is_planned: bool) -> None:
+    ledger.save(draft("pump", stay_alive=True, schedule="* * * * *", date_time=None))
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+
+    def begin(number: int) -> Execution | None:
+        if is_planned and not number:
+            ledger.claim_due()
+            return None
+        try:
+            return run_now(ledger, f"manual-{number // 2}")
+        except RunsAlready:
+            return None
+
+    at_once(8, begin)
+
+    unfinished = [run for run in ledger.executions() if run.state is State.CLAIMED]
+    assert len(unfinished) == 1
+
+
+def run_now(ledger: Ledger, key: str) -> Execution:
+    id_ = ids_of(ledger.schedules, ["pump"])["pump"]
+    return ledger.run_now(id_, key)
+
+
+def test_what_was_begun_to_stay_alive_and_has_not_ended_is_listed_by_itself(
+    ledger: Ledger,
+) -> None:
+    ledger.save(draft("pump", stay_alive=True), draft("innocent"))
+    begun = run_now(ledger, "alive-0")
+    ledger.save(draft("pump"))
+    ids = ids_of(ledger.schedules, ["pump", "innocent"])
+    for name, key in (("pump", "manual-1"), ("pump", "manual-2"), ("innocent", "manual-3")):
+        ledger.run_now(ids[name], key)
+
+    def found(schedule: str | None) -> list[int]:
+        which = ExecutionFilter(schedule=schedule, states=UNFINISHED, stays_alive=True, limit=1)
+        return [run.id for run in ledger.records.executions(which)]
+
+    assert (found(None), found("pump"), found("innocent")) == ([begun.id], [begun.id], [])
+    ledger.records.cancel(begun.id, now=ledger.now)
+    assert (found(None), found("pump")) == ([], [])

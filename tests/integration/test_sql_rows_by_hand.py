@@ -3,13 +3,16 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import URL
 
 from cronhare.domain.cron import CronExpression, find_zone
 from cronhare.domain.execution import State
 from cronhare.domain.schedules.task import TaskRef
+from cronhare.ports import LedgerRefused
 from cronhare.ports.claims import Batch
 from tests.integration.ledgers import FOR_GOOD, IN_30_S, LEASE, MINUTE, NOON, Ledger, Shell, draft
 from tests.ports import ids_of
+from tests.services.mariadb import run
 
 SQLITE = "sqlite"
 
@@ -231,19 +234,6 @@ def test_a_broken_row_is_told_once_and_the_others_run(
     assert (stored.draft, stored.problem) == (None, said)
 
 
-def test_a_broken_row_runs_again_once_it_is_mended(ledger: Ledger, shell: Shell) -> None:
-    ledger.add()
-    shell("UPDATE Scheduler SET schedule = 'broken' WHERE name = 'report'")
-    broken = ledger.plan_edited()
-
-    shell("UPDATE Scheduler SET schedule = '* * * * *' WHERE name = 'report'")
-    mended = ledger.plan_edited()
-
-    [stored] = ledger.schedules.schedules()
-    assert (len(broken.problems), mended.problems) == (1, ())
-    assert stored.next_due_at is not None
-
-
 @pytest.mark.parametrize(
     ("columns", "field", "value"),
     [
@@ -266,37 +256,6 @@ def test_a_row_by_hand_may_name_any_task_or_a_topic(
     runs = {run.schedule_name: run for run in ledger.claim_due().claimed}
 
     assert getattr(runs["by-hand"], field) == value
-
-
-def test_a_calendar_of_rows_is_heeded_by_the_rows_that_name_it(
-    ledger: Ledger, shell: Shell
-) -> None:
-    ledger.clock.move_to(datetime.now(UTC))
-    # Due in a while, so that no minute ends meanwhile, and in the minute after that.
-    first = (ledger.now + 5 * MINUTE).replace(second=0, microsecond=0)
-    twice = f"{first.minute},{(first + MINUTE).minute} * * * *"
-    ledger.save(draft("charge", schedule=twice), draft("innocent", schedule=twice))
-    shell("INSERT INTO Calendar (name, timezone) VALUES ('closed', 'Europe/Berlin')")
-    shell(
-        "INSERT INTO CalendarWindow (calendar, during, label) "
-        "VALUES ('closed', 'Mon-Sun', 'Stocktaking'), ('closed', '1999-12-24', NULL)"
-    )
-    shell("""UPDATE Scheduler SET conditions = '{"skip_on": ["closed"]}' WHERE name = 'charge'""")
-    ledger.clock.move_to(datetime.now(UTC))  # edits by hand have the server's time
-    ledger.plan_edited()
-
-    ledger.clock.move_to(first)
-    closed = ledger.claim_due()
-    shell("DELETE FROM CalendarWindow WHERE label = 'Stocktaking'")
-    ledger.clock.advance(MINUTE)
-    open_again = ledger.claim_due()
-
-    assert {run.schedule_name for run in closed.claimed} == {"innocent"}
-    assert {run.schedule_name for run in open_again.claimed} == {"charge", "innocent"}
-    skipped = [run for run in ledger.executions() if run.state is State.SKIPPED]
-    assert {run.last_error for run in skipped} == {"calendar closed: Stocktaking"}
-    [calendar] = ledger.schedules.calendars()
-    assert (calendar.name, calendar.source) == ("closed", None)
 
 
 def test_a_broken_window_stops_the_rows_that_name_its_calendar_and_no_others(
@@ -364,3 +323,38 @@ def test_a_name_that_can_be_none_is_told_under_the_rows_number(
     [(told, problem)] = batch.problems
     assert (told, problem.partition(":")[0]) == (f"#{id_}", "name")
     assert {row.name for row in sqlite.schedules.schedules()} == {f"#{id_}", "sound"}
+
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("zone", ["+05:30", "-08:00", "SYSTEM"])
+def test_an_edit_has_the_time_of_utc_whatever_the_sessions_zone_is(
+    mysql: Ledger, migrated_mysql: URL, zone: str
+) -> None:
+    mysql.add()
+
+    run(
+        migrated_mysql,
+        f"SET time_zone = '{zone}'",
+        "UPDATE Scheduler SET schedule = '*/2 * * * *' WHERE name = 'report'",
+    )
+
+    [stored] = mysql.schedules.schedules()
+    assert abs(stored.updated_at - datetime.now(UTC)) < MINUTE
+
+
+@pytest.mark.integration
+def test_a_schedule_is_not_written_beside_one_whose_name_is_the_same_to_the_table(
+    mysql: Ledger, mysql_shell: Shell
+) -> None:
+    """Texts are compared as `utf8mb4_bin` does: without the blanks at their ends."""
+    id_ = mysql.add("report")
+    mysql_shell(f"UPDATE Scheduler SET name = 'report ' WHERE id = {id_}")
+
+    with pytest.raises(LedgerRefused) as refused:
+        mysql.save(draft("other"), draft("report"))
+
+    assert f"row {id_} of Scheduler is named 'report ', and the table" in str(refused.value)
+    assert [each.name for each in mysql.schedules.schedules()] == ["report "]

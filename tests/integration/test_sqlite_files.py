@@ -1,0 +1,305 @@
+"""The file of an SQLite ledger: shared by processes, locked, and what may go wrong with it."""
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import attrs
+import pytest
+from sqlalchemy import Engine, event
+
+from cronhare.adapters.sql.claims.store import SqlClaimStore
+from cronhare.adapters.sql.dialects import open_engine, sqlite
+from cronhare.adapters.sql.dialects.sqlite_file import make_file, occupy
+from cronhare.adapters.sql.migrations.upgrade import check_schema, upgrade
+from cronhare.adapters.sql.records.store import SqlRecords
+from cronhare.adapters.sql.schedules import SqlScheduleStore
+from cronhare.domain.execution import State
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.planning import Plan, Planned, plan
+from cronhare.domain.schedules.task import TaskRef
+from cronhare.ports import LedgerOutdated, LedgerUnavailable
+from tests.frozen_clock import FrozenClock
+from tests.integration.ledgers import MINUTE, NOON, draft, sql_ledger
+
+pytestmark = pytest.mark.integration
+
+DUE = NOON + timedelta(minutes=1)
+SCHEDULES = 400
+NODES = ("ant", "bee", "cat", "dog")
+PATIENCE = 60.0
+
+ROOT = Path(__file__).parents[2]
+MODULE = "tests.integration.test_sqlite_files"
+
+
+@attrs.frozen
+class Stage:
+    """A folder by whose files processes tell each other how far they are."""
+
+    folder: Path
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:///{self.folder / 'ledger.db'}"
+
+    def claims(self) -> SqlClaimStore:
+        return SqlClaimStore(open_engine(self.url), FrozenClock(DUE))
+
+    def records(self) -> SqlRecords:
+        return SqlRecords(open_engine(self.url), FrozenClock(DUE))
+
+    def schedules(self) -> SqlScheduleStore:
+        return SqlScheduleStore(open_engine(self.url), FrozenClock(DUE))
+
+    def tell(self, sign: str) -> None:
+        (self.folder / sign).touch()
+
+    def wait_for(self, *signs: str) -> None:
+        wait_until(lambda: all((self.folder / sign).exists() for sign in signs))
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    give_up_at = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < give_up_at
+        time.sleep(0.002)
+
+
+def planner(planned: Planned) -> Plan:
+    return plan(planned, DUE)
+
+
+def claim_with_the_others(stage: Stage, node: str) -> Iterator[str]:
+    """Upgrade, plan and claim, each at the same moment as the others."""
+    stage.tell(f"{node}-is-there")
+    stage.wait_for("upgrade")
+    upgrade(open_engine(stage.url), NOON)
+    stage.tell(f"{node}-upgraded")
+    stage.wait_for("claim")
+    claims = stage.claims()
+    while claims.plan_edited(now=DUE, since=None, limit=17, node=node, planner=planner).looked:
+        pass
+    while (batch := claims.claim_due(now=DUE, limit=7, node=node, planner=planner)).looked:
+        claims.mark_published(batch.claimed, now=DUE)
+        yield from (f"{one.schedule_name} {one.key}" for one in batch.claimed)
+
+
+def claim_for_ever(stage: Stage, node: str) -> Iterator[str]:
+    """Claim manual runs one by one."""
+    records = stage.records()
+    number = 0
+    while True:
+        number += 1
+        yield records.run_now(1, key=f"{number}", params=None, now=DUE, node=node).key
+
+
+def start(
+    work: Callable[[Stage, str], Iterator[str]], stage: Stage, node: str
+) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", MODULE, work.__name__, str(stage.folder), node]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+
+
+def test_four_processes_share_a_new_file_and_claim_each_key_once(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    processes = [start(claim_with_the_others, stage, node) for node in NODES]
+    stage.wait_for(*(f"{node}-is-there" for node in NODES))
+    stage.tell("upgrade")
+    stage.wait_for(*(f"{node}-upgraded" for node in NODES))
+    drafts = [
+        ScheduleDraft(name=f"job-{n}", task=TaskRef("report", n + 1), schedule="* * * * *")
+        for n in range(SCHEDULES)
+    ]
+    stage.schedules().save(drafts, source=None, now=NOON)
+
+    stage.tell("claim")
+    said = [process.communicate(timeout=PATIENCE)[0] for process in processes]
+
+    assert [process.returncode for process in processes] == [0, 0, 0, 0]
+    keys = [line for text in said for line in text.splitlines()]
+    assert sorted(keys) == sorted(f"job-{n} cron-2026-3-2-12-1" for n in range(SCHEDULES))
+
+
+def test_what_was_committed_outlives_a_kill(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    upgrade(open_engine(stage.url), NOON)
+    process = start(claim_for_ever, stage, "ant")
+    assert process.stdout is not None
+    committed = {process.stdout.readline().strip() for _ in range(50)}
+
+    process.kill()
+    committed |= set(process.communicate(timeout=PATIENCE)[0].split())
+
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
+        found = {
+            key for (key,) in connection.execute("SELECT execution_key FROM SchedulerExecution")
+        }
+        [verdict] = connection.execute("PRAGMA integrity_check").fetchone()
+    assert len(committed) >= 50
+    assert committed <= found
+    assert verdict == "ok"
+
+
+# What a process does with the file ends none of the locks that SQLite has on it
+
+
+#: Another process that writes, and is gone: were it the last, it would remove the WAL.
+_PASSER_BY = """
+import sqlite3, sys
+ledger = sqlite3.connect(sys.argv[1])
+ledger.execute("INSERT INTO said VALUES ('passer-by')")
+ledger.commit()
+ledger.close()
+"""
+
+
+@pytest.mark.parametrize(
+    "handle", [make_file, lambda path: occupy(path, alone=False)], ids=["make", "occupy"]
+)
+def test_another_process_does_not_take_itself_for_the_last(
+    handle: Callable[[Path], object], tmp_path: Path
+) -> None:
+    path = tmp_path / "ledger.db"
+    make_file(path)
+    with closing(sqlite3.connect(path)) as ours:
+        ours.execute("PRAGMA journal_mode = WAL")
+        ours.execute("CREATE TABLE said (what TEXT)")
+        ours.commit()
+
+        handle(path)
+        subprocess.run([sys.executable, "-c", _PASSER_BY, str(path)], check=True, timeout=60)
+
+        assert path.with_name("ledger.db-wal").exists()
+        ours.execute("INSERT INTO said VALUES ('ours')")
+        ours.commit()
+    with closing(sqlite3.connect(path)) as later:
+        assert later.execute("SELECT what FROM said").fetchall() == [("passer-by",), ("ours",)]
+
+
+# What goes wrong, in sentences that say what to do
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
+@pytest.fixture
+def engine(path: Path) -> Iterator[Engine]:
+    engine = open_engine(f"sqlite:///{path}")
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for other processes as long as a test may."""
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
+
+
+def mode(path: Path) -> str:
+    return f"{stat.S_IMODE(path.stat().st_mode):04o}"
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_what_is_made_is_its_owners_alone_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        engine = open_engine(f"sqlite:///{tmp_path}/made/ledger.db")
+        upgrade(engine)
+        modes = {path.name: mode(path) for path in (tmp_path / "made").iterdir()}
+    finally:
+        os.umask(before)
+    engine.dispose()
+
+    assert modes == dict.fromkeys(("ledger.db", "ledger.db-wal", "ledger.db-shm"), "0600")
+    assert mode(tmp_path / "made") == "0700"
+
+
+def test_whoever_only_reads_makes_no_file(engine: Engine, path: Path) -> None:
+    with pytest.raises(LedgerOutdated, match=f"there is no ledger at {path}"):
+        check_schema(engine)
+
+    assert [*path.parent.iterdir()] == []
+
+
+def test_a_file_that_is_no_database_is_left_as_it_is(engine: Engine, path: Path) -> None:
+    text = "this is a shopping list, not a database\n" * 100
+    path.write_text(text)
+
+    with pytest.raises(LedgerUnavailable, match=r"upgrading .*ledger.db: .*not an SQLite database"):
+        upgrade(engine)
+
+    assert path.read_text() == text
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_file_that_somebody_keeps_locked_can_be_read_and_says_so_on_a_write(
+    engine: Engine, path: Path
+) -> None:
+    upgrade(engine, NOON)
+    ledger = sql_ledger(FrozenClock(NOON), engine)
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        listed = ledger.schedules.schedules()
+        with pytest.raises(LedgerUnavailable, match=r"saving schedules .*another process"):
+            ledger.schedules.save([draft()], source=None, now=NOON)
+        other.execute("ROLLBACK")
+    ledger.schedules.save([draft()], source=None, now=NOON)
+
+    assert listed == []
+    assert [stored.name for stored in ledger.schedules.schedules()] == ["report"]
+
+
+def _limit(engine: Engine, pages: int) -> None:
+    """Let the file grow no further, as a full disk would, or let it grow again."""
+    engine.dispose()
+
+    @event.listens_for(engine, "connect")
+    def _bound(connection: sqlite3.Connection, _record: object) -> None:
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def test_a_full_disk_loses_nothing_and_goes_on_once_there_is_room(engine: Engine) -> None:
+    upgrade(engine, NOON)
+    clock = FrozenClock(NOON)
+    ledger = sql_ledger(clock, engine)
+    big = '{"text": "' + "x" * 100_000 + '"}'
+    ledger.add(params=big)
+    clock.advance(MINUTE)
+    _limit(engine, 1)  # what is there already counts: SQLite raises it to the present size
+
+    with pytest.raises(LedgerUnavailable, match=r"claiming what is due .*the disk is full"):
+        ledger.claim_due()
+    nothing_claimed = ledger.executions()
+    _limit(engine, 100_000)
+    batch = ledger.claim_due()
+
+    assert nothing_claimed == []
+    assert [(one.state, one.params) for one in batch.claimed] == [(State.CLAIMED, big)]
+
+
+def test_a_read_only_database_says_so(engine: Engine) -> None:
+    upgrade(engine, NOON)
+    ledger = sql_ledger(FrozenClock(NOON), engine)
+    engine.dispose()
+    event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA query_only=1"))
+
+    with pytest.raises(LedgerUnavailable, match=r"saving schedules .*read-only: let this user"):
+        ledger.schedules.save([draft()], source=None, now=NOON)
+
+
+if __name__ == "__main__":
+    work, folder, node = sys.argv[1:]
+    for done in globals()[work](Stage(Path(folder)), node):
+        # One write per line: nothing may stay in a buffer when the process is killed.
+        os.write(1, f"{done}\n".encode())
