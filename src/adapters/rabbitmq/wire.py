@@ -6,16 +6,17 @@ escaped, and what cannot be decoded is an error with a reason.
 """
 
 import struct
-from calendar import timegm
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
 import msgspec
+from pika.data import encode_table
+from pika.exceptions import AMQPError
 
+from cronhare.domain.texts.printable import shortened
 from cronhare.domain.topology import route
 from cronhare.ports.broker import Envelope
 
@@ -47,8 +48,6 @@ _PUBLISH: Final = struct.pack(">HHH", BASIC, 40, 0)
 _CONTENT: Final = struct.Struct(">HHQ")
 _HEADERS_AND_MODE, _ID, _PERSISTENT = 0x3000, 0x0080, b"\x02"
 _LARGEST_HEADERS: Final = LARGEST_FRAME - 512  # beside the frame, and the id
-
-_INTEGERS, _SHORT_INTEGERS = range(-(2**63), 2**63), range(-(2**31), 2**31)
 
 _LENGTH: Final = struct.Struct(">I")
 _SHORT, _TABLE = -1, -2
@@ -238,9 +237,8 @@ def encode(envelope: Envelope) -> AmqpMessage:
     if len(message.body) > LARGEST_BODY:
         raise ValueError(f"a body of {len(message.body)} bytes; the broker takes {LARGEST_BODY}")
     exchange, key = route(envelope.to)
-    headers = _encoded_table(
-        "", {name: each for name, each in message.headers.items() if name not in _COPYING}
-    )
+    sent = {name: each for name, each in message.headers.items() if name not in _COPYING}
+    headers = _encoded_table(sent)
     if len(headers) > _LARGEST_HEADERS:
         raise ValueError(f"headers of {len(headers)} bytes; the broker takes {_LARGEST_HEADERS}")
     flags = _HEADERS_AND_MODE | (_ID if message.id is not None else 0)
@@ -283,55 +281,11 @@ def _encoded_short(text: str) -> bytes:
     return bytes((len(raw),)) + raw
 
 
-def _encoded_long(raw: bytes) -> bytes:
-    return _LENGTH.pack(len(raw)) + raw
-
-
-def _encoded_table(place: str, table: dict[str, object]) -> bytes:
+def _encoded_table(table: dict[str, object]) -> bytes:
     pieces = list[bytes]()
-    for name, value in table.items():
-        pieces.append(_encoded_name(name))
-        if isinstance(value, str):  # as almost all are
-            pieces.append(_encoded_text(value))
-        else:
-            pieces.append(_encoded(place + name, value))
-    return _encoded_long(b"".join(pieces))
-
-
-def _encoded_text(text: str) -> bytes:
-    return b"S" + _encoded_long(text.encode())
-
-
-#: Ours are few, and in each message.
-_encoded_name = lru_cache(maxsize=256)(_encoded_short)
-
-
-def _encoded(name: str, value: object) -> bytes:
-    match value:
-        case str():
-            return _encoded_text(value)
-        case bytes():
-            return b"x" + _encoded_long(value)
-        case dict():
-            return b"F" + _encoded_table(f"{name}.", value)
-        case list():
-            return b"A" + _encoded_long(b"".join(_encoded(name, each) for each in value))
-        case None:
-            return b"V"
-    return _encoded_number(name, value)
-
-
-def _encoded_number(name: str, value: object) -> bytes:
-    match value:
-        case bool():
-            return b"t\x01" if value else b"t\x00"
-        case int() if value in _SHORT_INTEGERS:
-            return struct.pack(">ci", b"I", value)
-        case int() if value in _INTEGERS:
-            return struct.pack(">cq", b"l", value)
-        case float():
-            return struct.pack(">cd", b"d", value)
-        case datetime():
-            return struct.pack(">cq", b"T", timegm(value.utctimetuple()))
-        case _:
-            raise TypeError(f"header {name}: AMQP cannot carry {value!r}")
+    try:
+        encode_table(pieces, table)
+    except (AMQPError, struct.error) as error:
+        shown = shortened(repr(table), LONGEST_SHORT)
+        raise TypeError(f"AMQP cannot carry these headers: {shown}") from error
+    return b"".join(pieces)

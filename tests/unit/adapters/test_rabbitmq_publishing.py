@@ -116,7 +116,7 @@ def test_headers_are_copied_and_made_plain_and_ask_for_no_copies() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["ü", b"\xff", True, 0, -1, 2**31, -(2**63), 1e300, None, [1, ["x"]], {"a": {"b": None}},
+    ["ü", b"\xff", True, 0, -1, 2**31, -(2**63), None, [1, ["x"]], {"a": {"b": None}},
      datetime(1971, 1, 1, tzinfo=UTC)],
 )  # fmt: skip
 def test_a_header_is_read_as_it_was_written(value: object) -> None:
@@ -127,11 +127,11 @@ def test_a_header_is_read_as_it_was_written(value: object) -> None:
     assert (read.headers, read.id) == ({"odd": value}, "7:1")
 
 
-@pytest.mark.parametrize("value", [{1, 2}, object(), 2**63, [object()], {"in": (1,)}])
+@pytest.mark.parametrize("value", [{1, 2}, object(), 2**63, 1e300, [object()], {"in": (1,)}])
 def test_a_header_that_no_wire_carries_is_refused_by_name(value: object) -> None:
     message = Message(body=b"", headers={"odd": value})
 
-    with pytest.raises(TypeError, match="header odd"):
+    with pytest.raises(TypeError, match=r"cannot carry these headers: .*odd"):
         encode(Envelope(message, ToQueue()))
 
 
