@@ -3,7 +3,6 @@
 import math
 import re
 import unicodedata
-from collections.abc import Callable
 from functools import cache
 from typing import Final
 
@@ -57,17 +56,6 @@ _HARMFUL: Final = (
 )
 
 
-class _Escapes(dict[int, str]):
-    """What stands for each harmful character that was met, for `str.translate`."""
-
-    def __init__(self, escape: Callable[[str], str]) -> None:
-        self._escape = escape
-
-    def __missing__(self, code: int) -> str:
-        self[code] = escape = self._escape(chr(code))
-        return escape
-
-
 def printable(text: str, *, keep: str = "\t") -> str:
     r"""Escape what could move the cursor, reverse or hide text, or begin a new line.
 
@@ -80,7 +68,7 @@ def printable(text: str, *, keep: str = "\t") -> str:
     """
     if text.isprintable():
         return text
-    return _harmful(keep).sub(lambda found: found[0].translate(_IN_TEXT), text)
+    return _harmful(keep).sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def printable_json(document: str) -> str:
@@ -95,7 +83,7 @@ def printable_json(document: str) -> str:
     if document.isprintable():
         return document
     # Line ends are between its values, not in a string.
-    return _harmful("\n").sub(lambda found: found[0].translate(_IN_JSON), document)
+    return _harmful("\n").sub(lambda found: "".join(map(_escape_in_json, found[0])), document)
 
 
 def shortened(text: str, most: int) -> str:
@@ -123,7 +111,3 @@ def _escape_in_json(char: str) -> str:
         return f"\\\\u{ord(char):04x}"
     pair = char.encode("utf-16-be").hex()
     return "".join(f"\\u{pair[at : at + 4]}" for at in range(0, len(pair), 4))
-
-
-_IN_TEXT: Final = _Escapes(lambda char: ascii(char)[1:-1])
-_IN_JSON: Final = _Escapes(_escape_in_json)
