@@ -6,7 +6,7 @@ from datetime import timedelta
 from cronhare.adapters.memory.broker import MemoryBroker, MemoryConnection
 from cronhare.adapters.memory.deliveries import Session
 from cronhare.adapters.memory.engine import Engine
-from cronhare.adapters.memory.routing import MemoryQueue
+from cronhare.adapters.memory.queues import MemoryQueue
 from cronhare.domain.topology import MAIN_QUEUE, Queue
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Published
 from cronhare.ports.system import ClockPort
@@ -46,7 +46,7 @@ class TrialBroker(MemoryBroker):
     def receive(self, queue: str) -> Delivery | None:
         self.must_be_there()
         with self._engine.turn():
-            known = self._engine.topology.queues.get(queue)
+            known = self._engine.queues.get(queue)
             if known is None or not known.ready:
                 return None
             return self._engine.deliveries.deliver(self._session, known, None)
@@ -98,8 +98,9 @@ class TrialBroker(MemoryBroker):
                 session.recall(lambda _held: True)
                 for held in session.held.values():
                     held.queue = nowhere
-            for queue in self._engine.topology.queues.values():
+            for queue in self._engine.queues.values():
                 queue.ready.clear()
+            self._engine.delayed.clear()
 
 
 class TrialConnection(MemoryConnection):

@@ -222,18 +222,6 @@ def test_a_death_is_dated_in_whole_seconds(bench: Bench) -> None:
     assert all(isinstance(time, datetime) and time.microsecond == 0 for time in times)
 
 
-def test_each_lane_leaves_one_death_with_the_key_that_was_published(bench: Bench) -> None:
-    bench.publish(b"later", ToQueue(delay=timedelta(milliseconds=300)))
-
-    bench.elapse(timedelta(milliseconds=300))
-
-    key = "0." * 14 + f"1.1.{MAIN_QUEUE}"
-    assert _deaths(bench.receive().message.headers) == [
-        (f"{RETRY_QUEUE}.00", "expired", 1, "cron_delay.00", [key]),
-        (f"{RETRY_QUEUE}.01", "expired", 1, "cron_delay.01", [key]),
-    ]
-
-
 def test_what_is_nacked_where_nothing_follows_is_gone(bench: Bench) -> None:
     bench.publish(b"failed", ToFailed())
 

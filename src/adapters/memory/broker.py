@@ -38,9 +38,7 @@ class MemoryBroker:
         return MemoryConnection(self._engine, declare=self.declare)
 
     def declare(self, queues: Iterable[str]) -> None:
-        wanted = topology(retry_delay=self._retry_delay, queues=queues)
-        with self._engine.turn():
-            self._engine.topology.add(wanted)
+        self._engine.declare(topology(retry_delay=self._retry_delay, queues=queues))
 
     def publish(self, batch: Sequence[Envelope]) -> Sequence[Published]:
         return self._engine.publish(batch)
@@ -54,7 +52,7 @@ class MemoryBroker:
     def depth(self, queue: str) -> int:
         """Count the messages that wait in a queue, without those that are delivered."""
         with self._engine.turn():
-            known = self._engine.topology.queues.get(queue)
+            known = self._engine.queues.get(queue)
             return 0 if known is None else len(known.ready)
 
 
@@ -141,7 +139,7 @@ class MemoryConnection:
             raise ValueError(f"a prefetch of {prefetch} would never deliver anything")
         if self._closed:
             raise BrokerUnavailable("this connection is closed")
-        declared = self._engine.topology.queues
+        declared = self._engine.queues
         if missing := [name for name in queues if name not in declared]:
             self._declare(missing)
         self._loop = asyncio.get_running_loop()

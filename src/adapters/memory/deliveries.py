@@ -10,7 +10,7 @@ import msgspec
 from cronhare.domain.topology import FairQueueing
 from cronhare.ports.broker import LARGEST_TAKEN, Delivery, too_large
 
-from .routing import MemoryQueue, Stored, copy_of
+from .queues import MemoryQueue, Stored, copy_of
 
 
 @attrs.define(eq=False)

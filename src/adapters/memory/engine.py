@@ -1,6 +1,7 @@
-"""The broker behind the connections: routes, expires, dead-letters, as RabbitMQ's classic queues.
+"""The broker behind the connections: delays, expires and dead-letters messages, as RabbitMQ does.
 
-Microseconds are of the clock's stopwatch; the wall clock only dates the dead-letterings.
+What waits for its time is in one heap: a delay needs no lanes here. Microseconds are of the clock's
+stopwatch; the wall clock only dates the dead-letterings.
 """
 
 import enum
@@ -8,16 +9,29 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from heapq import heappop, heappush
+from itertools import count
 from typing import Any
 from weakref import WeakMethod
 
 import msgspec
 
+from cronhare.domain.topology import (
+    DELIVERY_EXCHANGE,
+    LANE_UNIT,
+    QUARANTINE_QUEUE,
+    RETRY_QUEUE,
+    Destination,
+    Topology,
+    ToQueue,
+    first_queue,
+    route,
+)
 from cronhare.ports.broker import Envelope, Message, Published
 from cronhare.ports.system import ClockPort
 
 from .deliveries import Deliveries, Session
-from .routing import MICROSECOND, DeclaredTopology, MemoryQueue, Stored, routed_copy
+from .queues import MICROSECOND, MemoryQueue, Stored, copy_of
 
 # Deaths: the headers that a broker adds to a message when it dead-letters it.
 #
@@ -70,12 +84,14 @@ def add_death(
 class Engine:
     """One broker, shared by any number of threads and event loops, one turn after the other.
 
-    `publish`, `ack`, `nack` and `next_delivery` are a turn each. Everything else, *topology* and
-    *deliveries* included, is called inside one.
+    `declare`, `publish`, `ack`, `nack` and `next_delivery` are a turn each. Everything else,
+    *queues* and *deliveries* included, is used inside one.
     """
 
     def __init__(self, clock: ClockPort) -> None:
-        self.topology = DeclaredTopology()
+        self.queues: dict[str, MemoryQueue] = {}
+        self.delayed: list[tuple[int, int, ToQueue, Message]] = []  # a heap, by the time of the end
+        self._places = count()
         self.deliveries = Deliveries(self._now)
         self._clock = clock
         self._lock = threading.Lock()
@@ -98,15 +114,22 @@ class Engine:
         with self.turn():
             pass
 
+    def declare(self, topology: Topology) -> None:
+        """Add the queues that are missing, but for the lanes."""
+        with self.turn():
+            for spec in topology.queues:
+                if not spec.name.startswith(f"{RETRY_QUEUE}."):
+                    self.queues.setdefault(spec.name, MemoryQueue(spec))
+
     def publish(self, batch: Sequence[Envelope]) -> list[Published]:
         """Publish copies of all, in order.
 
         Raises:
-            ValueError, TypeError: see `routed_copy`. Nothing was published then.
+            ValueError, TypeError: see `copy_of` and `route`. Nothing was published then.
         """
-        copies = [routed_copy(envelope) for envelope in batch]
+        copies = [(each.to, *route(each.to), copy_of(each.message)) for each in batch]
         with self.turn():
-            return [self._route(*copy) for copy in copies]
+            return [self._accept(*copy) for copy in copies]
 
     def ack(self, session: Session, tag: object) -> None:
         with self.turn():
@@ -128,34 +151,48 @@ class Engine:
         return lambda: consumer.on_delivery(delivery)
 
     def until_next_expiry(self) -> timedelta | None:
-        head = self.topology.next_to_expire()
-        return None if head is None else (head[0] - self._now()) * MICROSECOND
+        at = self._next_expiry()
+        return None if at is None else (at - self._now()) * MICROSECOND
 
     def stopwatch(self) -> float:
         return self._clock.monotonic()
 
-    def _route(self, exchange: str, key: str, message: Message) -> Published:
-        queues = self.topology.route(exchange, key)
-        now = self._now()
-        for queue in queues:
-            self._enqueue(queue, Stored(message, exchange, key), now)
-        return Published.CONFIRMED if queues else Published.RETURNED
+    def _accept(self, to: Destination, exchange: str, key: str, message: Message) -> Published:
+        if isinstance(to, ToQueue) and to.delay > timedelta(0):
+            over = self._now() + -(-to.delay // LANE_UNIT) * (LANE_UNIT // MICROSECOND)
+            heappush(self.delayed, (over, next(self._places), to, message))
+            return Published.CONFIRMED
+        if (queue := self.queues.get(first_queue(to))) is None:
+            return Published.RETURNED
+        self._enqueue(queue, Stored(message, exchange, key), self._now())
+        return Published.CONFIRMED
 
     def _now(self) -> int:
         return round(self._clock.monotonic() * 1_000_000)
 
     def _expire(self) -> None:
         """Expire what is due, in the order of time: each hop begins when the one before ended."""
-        now = self._now()
-        while (head := self.topology.next_to_expire()) is not None and head[0] <= now:
-            expired, queue = head
-            self._dead_letter(queue.ready.popleft(), queue, Reason.EXPIRED, expired)
+        now, retry = self._now(), self.queues.get(RETRY_QUEUE)
+        while (at := self._next_expiry()) is not None and at <= now:
+            if self.delayed and self.delayed[0][0] == at:
+                *_, to, message = heappop(self.delayed)
+                queue = self.queues.get(to.queue) or self.queues[QUARANTINE_QUEUE]
+                self._enqueue(queue, Stored(message, DELIVERY_EXCHANGE, route(to)[1]), at)
+            elif retry is not None:
+                self._dead_letter(retry.ready.popleft(), retry, Reason.EXPIRED, at)
+
+    def _next_expiry(self) -> int | None:
+        """Say when the next message expires: no later one of a queue does before its head."""
+        retry = self.queues.get(RETRY_QUEUE)
+        first = retry.ready[0].expires if retry is not None and retry.ready else None
+        over = self.delayed[0][0] if self.delayed else None
+        return over if first is None or (over is not None and over < first) else first
 
     def _announce_expiry(self) -> None:
         """Wake the consuming loops if a message expires sooner than their timers are set for."""
-        head = self.topology.next_to_expire()
-        sooner = head is not None and (self._announced is None or head[0] < self._announced)
-        self._announced = None if head is None else head[0]
+        at = self._next_expiry()
+        sooner = at is not None and (self._announced is None or at < self._announced)
+        self._announced = at
         if sooner:
             self.deliveries.wake_consuming()
 
@@ -177,9 +214,9 @@ class Engine:
             at=self._clock.now() - (self._now() - now) * MICROSECOND,
         )
         message = msgspec.structs.replace(stored.message, headers=headers)
-        key = stored.key if key is None else key
-        for target in self.topology.route(exchange, key):
-            self._enqueue(target, Stored(message, exchange, key), now)
+        # A task queue leads to the retry queue, and that back to the main one.
+        target = self.queues[(key or stored.key) if exchange == "" else RETRY_QUEUE]
+        self._enqueue(target, Stored(message, exchange, key or stored.key), now)
 
 
 def _while_it_lives(method: WeakMethod[Callable[[], None]]) -> Callable[[], None]:
