@@ -15,7 +15,7 @@ MICROSECOND = timedelta(microseconds=1)
 #: Bytes that RabbitMQ 3.x takes; 4.x takes 16 MiB by default.
 LARGEST_BODY = 128 * 2**20
 
-_AS_THEY_ARE = frozenset({str, bool, bytes, type(None)})
+_AS_THEY_ARE = frozenset({str, float, bool, bytes, type(None)})
 _INTEGERS = range(-(2**63), 2**63)
 
 
