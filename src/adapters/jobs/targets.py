@@ -329,7 +329,7 @@ def read_target(name: str, table: NotifyTable, folder: Path, faults: list[Fault]
 
 
 def _means(table: NotifyTable, folder: Path, faults: list[Fault]) -> Means:
-    given = [way for way in (*_APPRISE, *_WAYS[:-1]) if getattr(table, way) is not None]
+    given = [way for way in {*_WAYS, *_APPRISE} if getattr(table, way) is not None]
     tried = {fault.field for fault in faults}
     if len(given) != 1 and not tried & {"", *_WAYS, *_APPRISE}:
         faults.append(Fault("", f"needs one of {', '.join(_WAYS)}, and has {len(given)}"))

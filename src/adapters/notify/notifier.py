@@ -9,7 +9,7 @@ import hmac
 from base64 import b64encode
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
-from typing import Final
+from typing import Final, assert_never
 
 import attrs
 import msgspec
@@ -102,6 +102,8 @@ class Notifier:
                 await self._mailer.send(means, event, mail, end, within=target.timeout)
             case ByApprise() as means:
                 await self._apprise.send(means, event, end, within=target.timeout)
+            case _:
+                assert_never(target.means)  # an event that nobody sent would count as sent
 
     async def close(self) -> None:
         await self._runner.close()
