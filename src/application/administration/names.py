@@ -99,14 +99,15 @@ class Names:
         Raises:
             NotFound: with the names that come close.
         """
-        self.expect_schedule(which.schedule)
-        if which.task is not None:
-            self._expect_task(which.task)
-        if isinstance(which, FailureFilter):
-            if which.type is not None:
-                self._expect_type(which.type)
-            if which.queue is not None:
-                self._expect_queue(which.queue)
+        expected = {
+            "schedule": self.expect_schedule,
+            "task": self._expect_task,
+            "type": self._expect_type,
+            "queue": self._expect_queue,
+        }
+        for field, expect in expected.items():
+            if (asked := getattr(which, field, None)) is not None:
+                expect(asked)
 
     def expect_schedule(self, asked: str | None) -> None:
         """Refuse a name that no schedule has; None asks for none, and the system's own are there.

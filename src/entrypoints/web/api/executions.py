@@ -1,6 +1,6 @@
 """`/executions`: runs, their attempts and output; and how many there are, with `/failed/stats`."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from http import HTTPStatus
 from typing import Annotated, Final, Literal
 
@@ -39,14 +39,24 @@ After = Annotated[
 
 
 @attrs.frozen(kw_only=True)
-class WhichExecutions(Page):
-    """Which executions."""
+class PageOfExecutions(Page):
+    """A page of executions, in whatever state."""
 
     schedule: Text | None = None
     task: Text | None = None
-    state: Annotated[list[State], described("any of these")] = attrs.field(factory=list)
     since: Moment | None = None
     until: Moment | None = None
+
+    def filter(self, states: Collection[State]) -> ExecutionFilter:
+        asked = {each.name: getattr(self, each.name) for each in attrs.fields(PageOfExecutions)}
+        return ExecutionFilter(before=asked.pop("after"), states=states, **asked)
+
+
+@attrs.frozen(kw_only=True)
+class WhichExecutions(PageOfExecutions):
+    """Which executions."""
+
+    state: Annotated[list[State], described("any of these")] = attrs.field(factory=list)
 
 
 @attrs.frozen(kw_only=True)
@@ -65,15 +75,7 @@ class Executions(Resource):
     @reads("/executions", "a page of executions, newest first", refuses=(404,))
     def list_executions(self, query: WhichExecutions) -> Reply[Sequence[ExecutionView]]:
         """List executions, newest first: claimed at `since` or later, and before `until`."""
-        which = ExecutionFilter(
-            schedule=query.schedule,
-            task=query.task,
-            states=tuple(dict.fromkeys(query.state)),
-            since=query.since,
-            until=query.until,
-            before=query.after,
-            limit=query.limit,
-        )
+        which = query.filter(tuple(dict.fromkeys(query.state)))
         found = self._container.queries().executions(which)
         return Reply(found, after=last_id(found, limit=query.limit))
 

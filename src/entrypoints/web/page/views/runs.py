@@ -19,11 +19,10 @@ from cronhare.application.administration.reading.output import (
 from cronhare.application.reports.overlaps import LaneBy
 from cronhare.domain.execution import REPLAYABLE, UNFINISHED, State
 from cronhare.domain.texts.moments import iso_moment
-from cronhare.ports.records import ExecutionFilter
 
-from ...api.executions import After
+from ...api.executions import After, PageOfExecutions
 from ...operations import Call, Reply, Resource, last_id
-from ...reading import Id, Moment, Page, Text
+from ...reading import Id, Moment
 from ..pages import Context, Done, acts, shows
 from ..pictures import drawn, marks, strip
 from ..times import in_zone
@@ -40,14 +39,10 @@ StateWord = Annotated[
 
 
 @attrs.frozen(kw_only=True)
-class ListedExecutions(Page):
+class ListedExecutions(PageOfExecutions):
     """Which executions are listed."""
 
-    schedule: Text | None = None
-    task: Text | None = None
     state: StateWord | None = None
-    since: Moment | None = None
-    until: Moment | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -63,16 +58,8 @@ class Executions(Resource):
     @shows(PATH, "executions.html", empty={"found": (), "words": _WORDS})
     def list_executions(self, query: ListedExecutions) -> Reply[Context]:
         word = query.state
-        which = ExecutionFilter(
-            schedule=query.schedule,
-            task=query.task,
-            states=() if word is None else _GROUPS.get(word) or (State(word),),
-            since=query.since,
-            until=query.until,
-            before=query.after,
-            limit=query.limit,
-        )
-        found = self._container.queries().executions(which)
+        states = () if word is None else _GROUPS.get(word) or (State(word),)
+        found = self._container.queries().executions(query.filter(states))
         after = last_id(found, limit=query.limit)
         return Reply({"found": found, "words": _WORDS}, after=after)
 
