@@ -30,7 +30,8 @@ def table() -> Iterator[str]:
 def test_the_page_lists_each_metric_as_the_code_describes_it() -> None:
     page = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
     _, _, rest = page.partition(BEGIN)
-    assert rest.partition(END)[0] == "".join(table()) + "\n"
+    made = "".join(table()) + "\n"
+    assert rest.partition(END)[0] == made, "docs/metrics.md lacks the lines with a -"
 
 
 def test_what_is_described_is_exported_and_nothing_else() -> None:

@@ -141,7 +141,8 @@ def test_each_command_is_where_the_list_says_and_has_its_help_in_full() -> None:
         command, (_, text) = group.load(name), group.places[name]
 
         assert command.help, name
-        assert TyperCommand(name, help=text).get_short_help_str(_WIDTH) == text
+        shown = TyperCommand(name, help=text).get_short_help_str(_WIDTH)
+        assert shown == text, f"{name}: a list of commands has room for {_WIDTH} characters"
 
 
 #: Runs the command as a shell's completion does, and says what was imported for it.
