@@ -115,8 +115,8 @@ def questions(container: Container) -> Mapping[str, Question]:
         "events of a schedule": lambda: container.outbox().events(
             states=(), schedule=DAILY, limit=PAGE
         ),
-        "budgets": lambda: container.limit_views().budgets(),
-        "breakers": lambda: container.limit_views().breakers(),
+        "budgets": lambda: container.limit_desk().budgets(),
+        "breakers": lambda: container.limit_desk().breakers(),
         "statistics of failures, of a week": lambda: store.failures(
             FailureFilter(since=week, unresolved=False), by=DAY_AND_TYPE, limit=100
         ),

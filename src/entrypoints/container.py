@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from cronhare.adapters.sql.nodes import SqlNodeStore
     from cronhare.adapters.sql.records.store import SqlRecords
     from cronhare.adapters.sql.schedules import SqlScheduleStore
-    from cronhare.application.administration.changing.access import Admission, TokenDesk
+    from cronhare.application.administration.changing.access import Admission
     from cronhare.application.administration.changing.replays import Replays
     from cronhare.application.administration.changing.runs import Administrator
     from cronhare.application.administration.changing.schedules import ScheduleEditor
@@ -177,17 +177,14 @@ class Container(containers.DeclarativeContainer):
         stopwatch=clock.provided.monotonic,
         now=ledger_time.provided.now,
     )
-    limit_views = one(
-        f"{_USES}.reading.limits:LimitViews", limits=limits, now=ledger_time.provided.now
-    )
-    limit_desk = one(f"{_USES}.changing.work:RetryLimitDesk", limits=limits, trail=audit_trail)
+    limit_desk = one(f"{_USES}.changing.work:LimitDesk", limits=limits, trail=audit_trail)
     statistics_store = one(f"{_SQL}.records.statistics:SqlStatistics", engine, clock)
     metrics = one(
         f"{_USES}.reading.measures:Metrics",
         statistics=statistics_store,
         records=records,
         nodes=nodes,
-        limits=limit_views,
+        limits=limit_desk,
         now=ledger_time.provided.now,
         schedules=settings.provided.metrics_schedules,
     )
@@ -240,7 +237,7 @@ class Container(containers.DeclarativeContainer):
     #: By what people may call tasks: those of this process, unless it runs none.
     registered: providers.Provider[Any] = catalog.provided
     names = one(
-        f"{_USES}.names:Names",
+        f"{_USES}.reading.lookup:Names",
         names=one(f"{_SQL}.records.lists:SqlNames", engine, clock),
         schedules=schedules,
         nodes=nodes,
@@ -342,11 +339,7 @@ class Container(containers.DeclarativeContainer):
             now=ledger_clock.provided.now,
         ),
     )
-    audit = one(f"{_USES}.reading.measures:AuditQueries", audit_store)
     access = one(f"{_SQL}.access:SqlAccessStore", engine, clock)
-    token_desk: "providers.Singleton[TokenDesk]" = one(
-        f"{_USES}.changing.access:TokenDesk", access=access, trail=audit_trail
-    )
     admission: "providers.Singleton[Admission]" = one(
         f"{_USES}.changing.access:Admission", access=access, trail=audit_trail
     )
@@ -361,7 +354,6 @@ class Container(containers.DeclarativeContainer):
         bell=bell,
         trail=audit_trail,
     )
-    schedule_desk = one(f"{_USES}.changing.schedules:ScheduleDesk", schedules, audit_trail)
     schedule_views: "providers.Singleton[ScheduleViews]" = one(
         f"{_USES}.reading.schedules:ScheduleViews",
         records=records,
@@ -387,13 +379,8 @@ class Container(containers.DeclarativeContainer):
         f"{_USES}.changing.replays:Replays",
         replays=replay_store,
         records=records,
-        names=names,
-        trail=audit_trail,
-    )
-    backfills = one(
-        f"{_USES}.changing.replays:Backfills",
-        replays=replay_store,
         schedules=schedules,
+        names=names,
         trail=audit_trail,
     )
     applier: "providers.Singleton[JobsFileApplier]" = one(
@@ -438,7 +425,7 @@ class Container(containers.DeclarativeContainer):
         records=records,
         nodes=nodes,
         replays=replay_store,
-        limits=limit_views,
+        limits=limit_desk,
         names=names,
         now=ledger_time.provided.now,
     )

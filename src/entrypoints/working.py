@@ -16,10 +16,9 @@ from cronhare.application.events.announce import Announcer
 from cronhare.application.events.relay import OutboxRelay
 from cronhare.application.heartbeat import Heartbeat
 from cronhare.application.publish import ExecutionPublisher
-from cronhare.application.scheduling.chores import BackgroundExecutor, Housekeeper
+from cronhare.application.scheduling.chores import BackgroundExecutor, Housekeeper, Replayer
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
-from cronhare.application.scheduling.replays import Replayer
 from cronhare.application.worker.attempt import TaskRunners
 from cronhare.application.worker.delivery import DeliveryHandler
 from cronhare.application.worker.foreign import FailedMonitor

@@ -44,8 +44,8 @@ def sign_in(page: Page, token: str) -> None:
 def test_who_signs_in_is_where_they_were_and_is_refused_what_is_not_theirs(
     web: Site, container: Container
 ) -> None:
-    container.schedule_desk().create(DRAFT, actor=ADA)
-    reader = container.token_desk().create(
+    container.schedule_editor().create(DRAFT, actor=ADA)
+    reader = container.admission().create(
         "reader", Scope.READ, lives=None, chance=secrets.token_bytes(32), actor=ADA
     )
     address = f"http://127.0.0.1:{web.port}/ui/schedules/nightly"

@@ -47,7 +47,7 @@ def door(place: Place) -> Iterator[Door]:
     try:
         with served(place) as found:
             chance = secrets.token_bytes(32)
-            made = found.container.token_desk().create(
+            made = found.container.admission().create(
                 "innocent", Scope.READ, lives=None, chance=chance, actor=ADA
             )
             yield Door(found, made.secret.encode())

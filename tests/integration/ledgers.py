@@ -32,9 +32,9 @@ from cronhare.adapters.sql.schedule_lists import SqlScheduleEdits, SqlScheduleLi
 from cronhare.adapters.sql.schedules import SqlScheduleStore
 from cronhare.adapters.sql.tables.tables import metadata
 from cronhare.application.administration.audit import AuditTrail
+from cronhare.application.administration.changing.work import LimitDesk
 from cronhare.application.administration.explain import Explanations
-from cronhare.application.administration.names import Names
-from cronhare.application.administration.reading.limits import LimitViews
+from cronhare.application.administration.reading.lookup import Names
 from cronhare.domain.execution import Execution, Graces, State
 from cronhare.domain.lifecycle.archive import UNRESOLVED, Archived
 from cronhare.domain.lifecycle.orders import ReplayOrder
@@ -181,7 +181,7 @@ class Ledger:
             records=self.records,
             nodes=self.nodes,
             replays=self.replays,
-            limits=LimitViews(limits=self.limits, now=self.clock.now),
+            limits=LimitDesk(limits=self.limits, trail=self.trail),
             names=self.asked,
             now=self.clock.now,
         )

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from cronhare.application.administration.changing.replays import Backfills
+from cronhare.application.administration.changing.replays import Replays
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.claims import DEFAULT_ALLOWANCE, MOST_INSTANTS
@@ -282,6 +282,16 @@ def order(ledger: Ledger, since: datetime, until: datetime, **rules: Any) -> Rep
     return ledger.replays.order(asked, now=ledger.now)
 
 
+def backfilling(ledger: Ledger) -> Replays:
+    return Replays(
+        replays=ledger.replays,
+        records=ledger.records,
+        schedules=ledger.schedules,
+        names=ledger.asked,
+        trail=ledger.trail,
+    )
+
+
 def due(executions: Iterable[Execution]) -> list[datetime]:
     return [one.due_at for one in executions]
 
@@ -376,13 +386,13 @@ def test_what_calendars_and_blackouts_leave_out_is_told_before_and_counted(ledge
     ledger.schedules.save([], source=None, now=ledger.now, calendars=[calendar])
     ledger.add(**HOURLY, conditions=Conditions(skip_on=("early",), blackout=("10:00-12:00",)))
     ledger.clock.advance(MINUTE)
-    backfills = Backfills(replays=ledger.replays, schedules=ledger.schedules, trail=ledger.trail)
+    backfills = backfilling(ledger)
     hours: dict[str, Any] = {"since": NOON - 4 * HOUR, "until": NOON}
     out: dict[str, Any] = {"since": NOON - 2 * HOUR, "until": NOON}
 
-    _, preview = backfills.look("report", **hours)
-    asked, _ = backfills.look("report", **out)
-    ordered = backfills.order(asked, actor=ADA)
+    _, preview = backfills.look_at_backfill("report", **hours)
+    asked, _ = backfills.look_at_backfill("report", **out)
+    ordered = backfills.backfill(asked, actor=ADA)
     ended = ledger.advanced().replay
 
     assert (preview.instants, preview.left_out) == (4, 3)
@@ -503,10 +513,10 @@ def test_what_cannot_be_filled_is_refused_with_the_number(
     ledger: Ledger, since: datetime, until: datetime, told: str
 ) -> None:
     ledger.add(**EVERY_MINUTE)
-    backfills = Backfills(replays=ledger.replays, schedules=ledger.schedules, trail=ledger.trail)
+    backfills = backfilling(ledger)
 
     with pytest.raises(Invalid) as refused:
-        backfills.look("report", since=since, until=until)
+        backfills.look_at_backfill("report", since=since, until=until)
 
     assert told in str(refused.value)
 
@@ -515,11 +525,13 @@ def test_what_cannot_be_filled_is_refused_with_the_number(
 def test_all_faults_are_told_at_once_and_a_preview_changes_nothing(ledger: Ledger) -> None:
     ledger.add(**HOURLY)
     ledger.add("by-hand", schedule=None)
-    backfills = Backfills(replays=ledger.replays, schedules=ledger.schedules, trail=ledger.trail)
+    backfills = backfilling(ledger)
     with pytest.raises(Invalid) as refused:
-        backfills.look("by-hand", since=NOON, until=NOON + HOUR, rate=float("nan"), at_once=0)
+        backfills.look_at_backfill(
+            "by-hand", since=NOON, until=NOON + HOUR, rate=float("nan"), at_once=0
+        )
 
-    _, preview = backfills.look("report", since=NOON - HOUR, until=NOON)
+    _, preview = backfills.look_at_backfill("report", since=NOON - HOUR, until=NOON)
 
     assert [each.field for each in refused.value.faults] == ["until", "schedule", "rate", "at_once"]
     assert (preview.instants, preview.ran) == (1, 0)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import URL
 
-from cronhare.application.administration.changing.schedules import ReportDesk, ScheduleDesk
+from cronhare.application.administration.changing.schedules import ReportDesk, ScheduleEditor
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.task import Task, TaskPolicy, TaskRef
@@ -245,7 +245,7 @@ def test_a_ledger_that_is_away_is_told_with_when_to_ask_again(
         raise LedgerUnavailable("host secret.example is away", changed_nothing=True)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ScheduleDesk, "create", away)
+        patch.setattr(ScheduleEditor, "create", away)
         patch.setattr(ReportDesk, "generate", away)
         answer, _ = web.post("/schedulers", SCHEDULE), web.post("/reports/generate", REPORT)
     assert web.post("/schedulers", SCHEDULE).status == 201

@@ -19,6 +19,7 @@ from cronhare.entrypoints.node_identity import this_actor
 from cronhare.entrypoints.processes.lifetime import refuse_without_token
 from cronhare.entrypoints.settings.settings import Settings, SettingsInvalid
 from cronhare.entrypoints.web import access
+from cronhare.ports.records import AuditFilter
 from tests.actors import ADA
 from tests.integration.shell import Shell
 from tests.integration.web import JSON, Answer, Site, site
@@ -47,7 +48,7 @@ def web(container: Container) -> Iterator[Site]:
 
 
 def token(container: Container, scope: Scope = Scope.ADMIN, name: str = "") -> str:
-    made = container.token_desk().create(
+    made = container.admission().create(
         name or scope.word, scope, lives=None, chance=secrets.token_bytes(32), actor=ADA
     )
     time.sleep(0.3)  # until what was known without it counts no more
@@ -68,7 +69,7 @@ def cookie_of(answer: Answer) -> dict[str, str]:
 
 
 def actors(container: Container) -> list[tuple[str, str, str, str]]:
-    found = container.audit().entries()
+    found = container.audit_store().entries(AuditFilter(), before=None, limit=100)
     return [(each.actor, each.channel, each.action, each.outcome) for each in found]
 
 
@@ -79,7 +80,7 @@ def test_this_machine_is_free_until_the_first_token_is_made_and_never_again(
     secret = token(container)
 
     after = web.get("/schedulers/1")
-    container.token_desk().revoke("admin", actor=ADA)
+    container.admission().revoke("admin", actor=ADA)
     time.sleep(0.3)
 
     assert (before, after.status) == (404, 401)
@@ -126,7 +127,7 @@ def test_a_right_token_passes_that_was_never_seen_while_its_neighbours_try_wrong
 ) -> None:
     known, wrong = token(container), make_token(bytes(32))
     revoked = token(container, name="old")
-    container.token_desk().revoke("old", actor=ADA)
+    container.admission().revoke("old", actor=ADA)
     for _ in range(access.MOST_FROM_ONE):
         assert web.get("/schedulers/1", **bearer(wrong)).status == 401
 
@@ -213,7 +214,7 @@ def test_a_revoked_token_ends_its_sessions_within_seconds(web: Site, container: 
     cookie = begun.headers["set-cookie"].partition(";")[0]
     assert web.get("/ui/load", **HTML, Cookie=cookie).status == 200
 
-    container.token_desk().revoke("admin", actor=ADA)
+    container.admission().revoke("admin", actor=ADA)
 
     def is_out() -> bool:
         return web.get("/ui/load", **HTML, Cookie=cookie).status == 303
@@ -263,7 +264,7 @@ def test_an_address_that_others_reach_is_opened_once_there_is_a_valid_token(
         refuse_without_token(container)
     token(container)
     refuse_without_token(container)
-    container.token_desk().revoke("admin", actor=ADA)
+    container.admission().revoke("admin", actor=ADA)
     with pytest.raises(SettingsInvalid, match="no valid token"):
         refuse_without_token(container)
 
@@ -339,7 +340,11 @@ def test_a_key_of_one_token_is_none_of_another_and_the_audit_tells_what_it_began
 
     assert (first.status, reused.status) == (202, 422)
     assert again.json()["id"] == first.json()["id"] != bens.json()["id"]
-    told = [each for each in container.audit().entries() if each.action == "schedule.run"]
+    told = [
+        each
+        for each in container.audit_store().entries(AuditFilter(), before=None, limit=100)
+        if each.action == "schedule.run"
+    ]
     assert [(each.actor, each.outcome) for each in reversed(told)] == [
         ("ann", "done"),
         ("ann", "unchanged"),

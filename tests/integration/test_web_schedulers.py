@@ -12,6 +12,7 @@ from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
+from cronhare.ports.records import AuditFilter
 from tests.integration.ledgers import at_once
 from tests.integration.web import Answer, Site, site
 
@@ -260,7 +261,7 @@ def test_put_mends_a_broken_row(web: Site, container: Container) -> None:
     assert (kept.status, mended.status) == (409, 200)
     assert (mended.json()["schedule"], mended.json()["params"]) == (DAILY["schedule"], {})
     assert mended.json()["problem"] is None
-    edited = container.audit().entries(target="tokens")[0]
+    edited = container.audit_store().entries(AuditFilter(target="tokens"), before=None, limit=1)[0]
     assert "61" in edited.before["problem"]
     assert edited.after["schedule"] == DAILY["schedule"]
 

@@ -38,9 +38,9 @@ from cronhare.ports.inspection import LastClaim
 from cronhare.ports.records import ExecutionFilter, RecordsPort, Retention
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
-from .names import Names
-from .reading.limits import LimitViews
+from .changing.work import LimitDesk
 from .reading.lookup import (
+    Names,
     NotFound,
     find_calendars,
     find_execution,
@@ -90,7 +90,7 @@ class Explanations:
     _records: RecordsPort
     _nodes: NodeStorePort
     _replays: ReplayStorePort
-    _limits: LimitViews
+    _limits: LimitDesk
     _names: Names
     _now: Callable[[], datetime]
 

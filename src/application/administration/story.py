@@ -55,8 +55,7 @@ from cronhare.domain.texts.words import called_in_full, counted
 from cronhare.ports.records import Attempt, RecordsPort
 from cronhare.ports.runner import NOTHING_REPORTED, TaskReport
 
-from .names import Names
-from .reading.lookup import find_execution
+from .reading.lookup import Names, find_execution
 from .views.executions import AttemptView, ExecutionView, sent_again_at, what_it_waits_for
 from .views.values import ErrorView, seconds
 

@@ -49,7 +49,7 @@ def refuse_without_token(container: Container) -> None:
     if settings.listen_address.is_loopback:
         return
     try:
-        if container.token_desk().valid():
+        if container.admission().valid():
             return
     except LedgerOutdated:
         pass  # where no ledger is, or an older one, no token is either

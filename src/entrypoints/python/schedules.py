@@ -84,7 +84,7 @@ class AppSchedules:
                 if new != old:
                     store.put(new, now=now, on=taking_part)
             elif stored is None:
-                container.schedule_desk().create(draft, actor=client.actor)
+                container.schedule_editor().create(draft, actor=client.actor)
             else:  # of a broken row nothing is kept
                 container.schedule_editor().edit(
                     stored.id, change if old else draft, seen=_seen(if_match), actor=client.actor

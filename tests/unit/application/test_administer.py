@@ -12,12 +12,11 @@ from cronhare.application.administration.changing import runs as commands
 from cronhare.application.administration.changing.runs import CannotPause, CannotRun
 from cronhare.application.administration.changing.schedules import NameTaken
 from cronhare.application.administration.changing.work import NotDrainable
+from cronhare.application.administration.jobs_file.applying import CannotExport, Exporter
 from cronhare.application.administration.jobs_file.difference import Change, FieldChange, difference
-from cronhare.application.administration.jobs_file.export import CannotExport, Exporter
 from cronhare.application.administration.reading.lookup import NotFound, find_schedule
-from cronhare.application.administration.reading.measures import AuditView
 from cronhare.domain.access import LONGEST_SESSION, Scope
-from cronhare.domain.audit import MOST_ENTRIES, Action
+from cronhare.domain.audit import MOST_ENTRIES, Action, AuditEntry
 from cronhare.domain.lifecycle.archive import UNRESOLVED
 from cronhare.domain.nodes import DISCONNECTED_AFTER, NodeReport, NodeState
 from cronhare.domain.retries.policy import RetryPolicy
@@ -26,7 +25,7 @@ from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.keys import Boot
 from cronhare.domain.schedules.task import LARGEST_PARAMS, Task, TaskRef
 from cronhare.ports import LedgerUnavailable
-from cronhare.ports.records import ExecutionFilter
+from cronhare.ports.records import AuditFilter, ExecutionFilter
 from tests.actors import ADA, CI
 from tests.integration.ledgers import NOON
 from tests.unit.application.deliveries import always, failure
@@ -254,9 +253,9 @@ def test_a_calendar_of_another_file_is_as_good_and_one_that_is_off_needs_none() 
 # No change is without an entry, and each entry says what became of it
 
 
-def entries(house: House) -> Sequence[AuditView]:
+def entries(house: House) -> Sequence[AuditEntry]:
     """Give them oldest first."""
-    return [*reversed(house.container.audit().entries())]
+    return [*reversed(house.container.audit_store().entries(AuditFilter(), before=None, limit=100))]
 
 
 def told(house: House) -> list[tuple[str, str, str]]:
@@ -302,7 +301,7 @@ def test_what_is_refused_before_anything_is_tried_leaves_no_entry() -> None:
 
 def test_what_the_table_refuses_is_an_entry_that_says_why() -> None:
     house = House()
-    desk = house.container.schedule_desk()
+    desk = house.container.schedule_editor()
     draft = ScheduleDraft(name="nightly", task=REPORT.ref, schedule="0 8 * * *")
 
     desk.create(draft, actor=ADA)
@@ -399,7 +398,7 @@ CHANCE, OTHER = b"\1" * 32, b"\2" * 32
 
 
 def token_of(house: House, *, lives: timedelta | None = None) -> str:
-    desk = house.container.token_desk()
+    desk = house.container.admission()
     return desk.create("ci", Scope.READ, lives=lives, chance=CHANCE, actor=ADA).secret
 
 

@@ -10,13 +10,13 @@ import attrs
 import pytest
 
 from cronhare.adapters.prometheus.catalogue import CATALOGUE, Source
+from cronhare.application.administration.changing.work import LimitDesk
 from cronhare.application.administration.jobs_file.difference import Change, ScheduleChange
 from cronhare.application.administration.jobs_file.notes import (
     notes_on,
     notes_on_clocks,
     notes_on_keys,
 )
-from cronhare.application.administration.reading.limits import LimitViews
 from cronhare.application.administration.reading.measures import Metrics, at_work
 from cronhare.application.administration.reading.schedules import preview
 from cronhare.application.reports.load import DayLoad, Maker, day_load
@@ -391,7 +391,7 @@ def test_all_that_is_described_as_the_ledgers_is_measured() -> None:
         statistics=ledger.statistics,
         records=ledger.records,
         nodes=ledger.nodes,
-        limits=LimitViews(limits=ledger.limits, now=ledger.clock.now),
+        limits=LimitDesk(limits=ledger.limits, trail=ledger.trail),
         now=ledger.clock.now,
         schedules=9,
     )

@@ -65,9 +65,16 @@ class SignedIn:
     seconds: int
 
 
+class TokenNameTaken(ValueError):
+    """A valid token has this name; nothing was changed."""
+
+
 @attrs.frozen(kw_only=True)
 class Admission:
-    """Each method may raise `LedgerUnavailable`."""
+    """Lets people in by tokens and sessions, and has their tokens.
+
+    Each method may raise `LedgerUnavailable`.
+    """
 
     _access: AccessStorePort
     _trail: AuditTrail
@@ -132,18 +139,6 @@ class Admission:
             with suppress(LedgerUnavailable, LedgerRefused):
                 self._access.used(token.digest, now=now)
         return token
-
-
-class TokenNameTaken(ValueError):
-    """A valid token has this name; nothing was changed."""
-
-
-@attrs.frozen(kw_only=True)
-class TokenDesk:
-    """Each method may raise `LedgerUnavailable`."""
-
-    _access: AccessStorePort
-    _trail: AuditTrail
 
     def create(
         self,

@@ -32,8 +32,7 @@ from cronhare.ports.records import RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from ..audit import AuditTrail, values_of_filter
-from ..names import Names
-from ..reading.lookup import NotFound, find_calendars, find_schedule, understood
+from ..reading.lookup import Names, NotFound, find_calendars, find_schedule, understood
 from ..views.failures import ReplayView
 
 
@@ -74,6 +73,26 @@ class Ordered:
     replay: ReplayView | None = None
 
 
+#: Instants are looked up in parts of so many.
+_PART = 10_000
+
+
+@attrs.frozen(kw_only=True)
+class BackfillPreview:
+    """What a backfill would be: so many *instants* by the schedule's times.
+
+    As things are now so many would be *left out*, and by what. Of the others *ran* have a run.
+    """
+
+    schedule: str
+    since: datetime
+    until: datetime
+    instants: int
+    left_out: int
+    left_out_by: Sequence[str]
+    ran: int
+
+
 @attrs.define(kw_only=True, eq=False)
 class Replays:
     """Orders and stops; whichever scheduler is there carries them out (`scheduling/replays`).
@@ -83,6 +102,7 @@ class Replays:
 
     _replays: ReplayStorePort
     _records: RecordsPort
+    _schedules: ScheduleStorePort
     _names: Names
     _trail: AuditTrail
 
@@ -143,42 +163,7 @@ class Replays:
         with self._trail.change(actor, Action.RESUME_REPLAY, str(replay_id)) as note:
             return _shown(self._replays.resume(replay_id, now=note.at), replay_id, note.at)
 
-
-def _shown(replay: Replay | None, replay_id: int, now: datetime) -> ReplayView:
-    if replay is None:
-        raise NotFound(f"there is no replay {replay_id}")
-    return ReplayView.of(replay, now=now)
-
-
-#: Instants are looked up in parts of so many.
-_PART = 10_000
-
-
-@attrs.frozen(kw_only=True)
-class BackfillPreview:
-    """What a backfill would be: so many *instants* by the schedule's times.
-
-    As things are now so many would be *left out*, and by what. Of the others *ran* have a run.
-    """
-
-    schedule: str
-    since: datetime
-    until: datetime
-    instants: int
-    left_out: int
-    left_out_by: Sequence[str]
-    ran: int
-
-
-@attrs.define(kw_only=True, eq=False)
-class Backfills:
-    """Each method may raise `LedgerUnavailable`."""
-
-    _replays: ReplayStorePort
-    _schedules: ScheduleStorePort
-    _trail: AuditTrail
-
-    def look(
+    def look_at_backfill(
         self,
         name: str,
         *,
@@ -226,7 +211,7 @@ class Backfills:
         )
         return order, preview
 
-    def order(
+    def backfill(
         self, order: BackfillOrder, *, actor: Actor, request: UUID | None = None
     ) -> ReplayView:
         """Begin a backfill; whichever scheduler is there carries it out.
@@ -243,6 +228,12 @@ class Backfills:
             note.unless(changed=begun.created_at == note.at)  # a repetition began it, then
             note.after = {"replay": begun.id, **span}
         return ReplayView.of(begun, now=note.at)
+
+
+def _shown(replay: Replay | None, replay_id: int, now: datetime) -> ReplayView:
+    if replay is None:
+        raise NotFound(f"there is no replay {replay_id}")
+    return ReplayView.of(replay, now=now)
 
 
 def _faults_of_time(until: datetime, now: datetime) -> Iterator[Fault]:

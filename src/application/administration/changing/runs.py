@@ -25,8 +25,7 @@ from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 from cronhare.ports.system import BellPort
 
 from ..audit import AuditTrail, plain, values_of_filter
-from ..names import Names
-from ..reading.lookup import NotFound, find_execution, find_schedule, find_schedules
+from ..reading.lookup import Names, NotFound, find_execution, find_schedule, find_schedules
 from ..views.failures import DiscardedView, ReplayedView
 from ..views.values import json_value
 from .replays import refuse_other_params

@@ -39,49 +39,6 @@ class NameTaken(ValueError):
     """Another schedule has this name; nothing was changed."""
 
 
-@attrs.frozen
-class ScheduleDesk:
-    """Creates schedules of no file."""
-
-    _schedules: ScheduleStorePort
-    _trail: AuditTrail
-
-    def create(self, draft: ScheduleDraft, *, actor: Actor, request: str | None = None) -> int:
-        """Create a schedule of a draft without faults; answers its id.
-
-        A *request*, its digest, may have been asked twice at a time: who comes second is answered
-        what the first one made, whatever became of it. See `made_by`, too.
-
-        Raises:
-            ScheduleInvalid: it names a calendar that there is not.
-            NameTaken: another schedule has the name.
-            LedgerRefused: the table refuses it.
-        """
-        refuse_unknown_calendars(self._schedules, draft)
-        with self._trail.change(actor, Action.CREATE, draft.name, after=values_of(draft)) as note:
-            id_ = self._schedules.create(draft, now=note.at, request=request)
-            if id_ is not None:
-                return id_
-            if request is not None:
-                id_ = self._schedules.made_by(request, name=draft.name)
-                if id_ is not None:
-                    note.unless(changed=False)
-                    return id_
-            raise NameTaken(f"there is a schedule {draft.name} already")
-
-    def made_by(self, request: str, *, name: str, actor: Actor) -> int | None:
-        """Find the schedule that a request has made, to which it gave that *name*.
-
-        It may have been edited since, and its task may be gone: a repetition is answered what the
-        first one began.
-        """
-        id_ = self._schedules.made_by(request, name=name)
-        if id_ is not None:
-            with self._trail.change(actor, Action.CREATE, name) as note:
-                note.unless(changed=False)
-        return id_
-
-
 @attrs.frozen(kw_only=True)
 class ReportDesk:
     """Runs a report now, by its name (S0.8 in docs/compatibility.md).
@@ -169,7 +126,7 @@ class CannotEdit(ValueError):
 
 @attrs.frozen(kw_only=True)
 class ScheduleEditor:
-    """Each method may raise `LedgerUnavailable`.
+    """Creates schedules of no file, edits and deletes any. It may raise `LedgerUnavailable`.
 
     Where one says what was *seen*, that is asked about the row as it is: what it answers False to
     is not changed. None changes it in any case.
@@ -179,6 +136,41 @@ class ScheduleEditor:
     _schedules: ScheduleStorePort
     _views: ScheduleViews
     _trail: AuditTrail
+
+    def create(self, draft: ScheduleDraft, *, actor: Actor, request: str | None = None) -> int:
+        """Create a schedule of a draft without faults; answers its id.
+
+        A *request*, its digest, may have been asked twice at a time: who comes second is answered
+        what the first one made, whatever became of it. See `made_by`, too.
+
+        Raises:
+            ScheduleInvalid: it names a calendar that there is not.
+            NameTaken: another schedule has the name.
+            LedgerRefused: the table refuses it.
+        """
+        refuse_unknown_calendars(self._schedules, draft)
+        with self._trail.change(actor, Action.CREATE, draft.name, after=values_of(draft)) as note:
+            id_ = self._schedules.create(draft, now=note.at, request=request)
+            if id_ is not None:
+                return id_
+            if request is not None:
+                id_ = self._schedules.made_by(request, name=draft.name)
+                if id_ is not None:
+                    note.unless(changed=False)
+                    return id_
+            raise NameTaken(f"there is a schedule {draft.name} already")
+
+    def made_by(self, request: str, *, name: str, actor: Actor) -> int | None:
+        """Find the schedule that a request has made, to which it gave that *name*.
+
+        It may have been edited since, and its task may be gone: a repetition is answered what the
+        first one began.
+        """
+        id_ = self._schedules.made_by(request, name=name)
+        if id_ is not None:
+            with self._trail.change(actor, Action.CREATE, name) as note:
+                note.unless(changed=False)
+        return id_
 
     def edit(
         self,

@@ -1,24 +1,26 @@
 """Draining nodes; what is left of retry budgets, and which circuit breakers are open."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from shlex import quote
+from typing import Final
 
 import attrs
 
 from cronhare.domain.access import Actor
 from cronhare.domain.audit import Action
+from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.nodes import MOST_REPORTS, PRESUMED_DEAD_AFTER, NodeReport, is_presumed_dead
-from cronhare.domain.retries.limits import Breaker
+from cronhare.domain.retries.limits import ACTIVATED, Breaker, BreakerState, say_budget
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import shown
-from cronhare.domain.texts.words import listed
+from cronhare.domain.texts.words import called, listed
 from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.records import LimitStorePort
 
 from ..audit import AuditTrail, plain
-from ..reading.limits import MOST_LISTED
 from ..reading.lookup import NotFound, not_found
-from ..views.work import BreakerView, NodeView
+from ..views.work import BreakerView, BudgetView, NodeView
 
 
 class NotDrainable(ValueError):
@@ -107,12 +109,53 @@ def _kept(node: NodeView) -> object:
     return plain({"state": node.state.value, "drain_asked_at": node.drain_asked_at})
 
 
+#: So many are listed at most, of each kind.
+MOST_LISTED: Final = 1_000
+
+
 @attrs.frozen(kw_only=True)
-class RetryLimitDesk:
-    """Resets breakers."""
+class LimitDesk:
+    """What is left of budgets, which breakers are open, and whom they keep back."""
 
     _limits: LimitStorePort
     _trail: AuditTrail
+
+    def budgets(self) -> Sequence[BudgetView]:
+        """List the budgets of the queues that were asked for a retry of late."""
+        now = self._trail.now()
+        found = self._limits.budgets(limit=MOST_LISTED)
+        return [BudgetView.of(budget, now=now) for budget in found]
+
+    def breakers(self) -> Sequence[BreakerView]:
+        """List the breakers of the tasks of which an attempt failed of late."""
+        now = self._trail.now()
+        found = self._limits.breakers(limit=MOST_LISTED)
+        return [BreakerView.of(breaker, now=now) for breaker in found]
+
+    def about(self, execution: Execution) -> Iterator[str]:
+        """Say which limits keep an execution from another retry, now or in the end."""
+        now = self._trail.now()
+        goes_on = execution.state in UNFINISHED
+        if goes_on and (budget := self._limits.budget(execution.queue)) is not None:
+            budget = budget.as_of(now)
+            remaining = budget.remaining(now)
+            left = (
+                f"has {remaining:,} left"
+                if remaining
+                else f"is spent until {say_moment(budget.free_at(now))}"
+            )
+            name = say_budget(budget)
+            yield f"{name[0].upper()}{name[1:]} {left}."
+        was_let_fail = (execution.state, execution.last_error) == (State.FAILED, ACTIVATED)
+        if not goes_on and not was_let_fail:
+            return
+        breaker = self._limits.breaker(str(execution.task))
+        if breaker is not None and breaker.state(now) is not BreakerState.CLOSED:
+            yield _said_open(breaker, now)
+        if was_let_fail:
+            task = quote(called(execution.task, name=execution.task_name, topic=execution.topic))
+            again = f"cronhare failed replay --task {task} --reason {quote(ACTIVATED)}"
+            yield f"Once its cause is gone, `{again}` runs what the breaker let fail."
 
     def reset(self, task: str, *, actor: Actor) -> BreakerView:
         """Close a breaker, and let it count anew; answer what it was.
@@ -132,6 +175,18 @@ class RetryLimitDesk:
             if not self._limits.reset(breaker.task):
                 raise NotFound(_no_breaker(task, named or known))
         return was
+
+
+def _said_open(breaker: Breaker, now: datetime) -> str:
+    reset = f"`cronhare breakers reset {quote(breaker.said)}` closes it"
+    if breaker.state(now) is BreakerState.HALF_OPEN:
+        probe = f"execution {breaker.probe}" if breaker.probe else "the next retry"
+        return f"The circuit breaker of {breaker.said} is half open: {probe} is its probe; {reset}."
+    until = say_moment(breaker.probe_at) if breaker.probe_at else "a reset"
+    return (
+        f"The circuit breaker of {breaker.said} is open until {until}: what fails before is not "
+        f"tried again; {reset}."
+    )
 
 
 def _no_breaker(task: str, known: Sequence[Breaker]) -> str:

@@ -1,27 +1,25 @@
-"""What monitoring, statistics and the audit are asked."""
+"""What monitoring and statistics are asked."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, Self
+from typing import Final
 
 import attrs
 
-from cronhare.domain.audit import AuditEntry
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import EVERY_FAILURE, UNRESOLVED, FailureFilter
 from cronhare.domain.nodes import MOST_REPORTS, NodeReport, present, serving
 from cronhare.domain.retries.limits import BreakerState
 from cronhare.domain.texts.printable import printable
 from cronhare.ports.attempts import NodeStorePort
-from cronhare.ports.records import AuditFilter, AuditStorePort, QueueLoad, RecordsPort
+from cronhare.ports.records import QueueLoad, RecordsPort
 from cronhare.ports.statistics import By, FailureCount, StatisticsPort
 
-from ..names import Names
+from ..changing.work import LimitDesk
 from ..views.failures import ExecutionCountView, FailureCountView
-from ..views.values import same
 from ..views.work import Measured, Series
-from .limits import LimitViews
+from .lookup import Names
 
 #: The most series of a metric, and characters of a label's value: each series costs whoever keeps
 #: it for months.
@@ -45,7 +43,7 @@ class Metrics:
     _statistics: StatisticsPort
     _records: RecordsPort
     _nodes: NodeStorePort
-    _limits: LimitViews
+    _limits: LimitDesk
     _now: Callable[[], datetime]
     _schedules: int
 
@@ -184,53 +182,3 @@ class Statistics:
     ) -> Sequence[ExecutionCountView]:
         found = self._statistics.executions(since=since, until=until, by=by, limit=limit)
         return [ExecutionCountView.of(each) for each in found]
-
-
-@attrs.frozen(kw_only=True)
-class AuditView:
-    """Who changed what: *actor* on the way *channel*, at a time, from *before* to *after*.
-
-    *outcome* is `unknown` where the process ended before it could say; *problem* says why a change
-    was refused.
-    """
-
-    id: int
-    at: datetime
-    actor: str
-    channel: str
-    action: str
-    target: str
-    before: Any
-    after: Any
-    outcome: str
-    problem: str | None
-    finished_at: datetime | None
-
-    @classmethod
-    def of(cls, entry: AuditEntry) -> Self:
-        return cls(**same(cls, entry))
-
-
-#: So many entries are listed at most, at a time.
-MOST_LISTED: Final = 1_000
-
-
-@attrs.frozen
-class AuditQueries:
-    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`."""
-
-    _entries: AuditStorePort
-
-    def entries(
-        self,
-        *,
-        since: datetime | None = None,
-        actor: str | None = None,
-        target: str | None = None,
-        before: int | None = None,
-        limit: int = 100,
-    ) -> Sequence[AuditView]:
-        """List entries, newest first; the next page begins *before* the id of the last one."""
-        which = AuditFilter(since=since, actor=actor, target=target)
-        found = self._entries.entries(which, before=before, limit=min(limit, MOST_LISTED))
-        return [AuditView.of(entry) for entry in found]

@@ -35,7 +35,7 @@ from .schedules import CalendarView, ScheduleViews, preview
 if TYPE_CHECKING:
     from cronhare.ports.inspection import BrokerInspectionPort
 
-    from ..names import Names
+    from .lookup import Names
 
 
 #: Seconds between two looks at a run that is waited for, and until it is reported as not begun.

@@ -24,9 +24,8 @@ from cronhare.ports.schedules import (
     StoredSchedule,
 )
 
-from ..names import Names
 from ..views.schedules import ClockEffectView, DueView, SchedulePage, ScheduleView
-from .lookup import find_schedule, understood
+from .lookup import Names, find_schedule, understood
 
 
 @attrs.define(kw_only=True, eq=False)

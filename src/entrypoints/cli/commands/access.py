@@ -6,9 +6,11 @@ from typing import Annotated, Final
 import typer
 
 from cronhare.application.administration.changing.access import TokenNameTaken, TokenView
-from cronhare.application.administration.reading.measures import MOST_LISTED, AuditView
+from cronhare.application.administration.changing.work import MOST_LISTED
 from cronhare.domain.access import GIVEN, RANDOM_BYTES, Scope, TokenInvalid
+from cronhare.domain.audit import AuditEntry
 from cronhare.domain.texts.moments import DurationInvalid, parse_duration
+from cronhare.ports.records import AuditFilter
 
 from ...node_identity import this_actor
 from ..errors import Refusal
@@ -44,7 +46,7 @@ def create(
         raise Refusal(f"{option}: {error}", advice=advice) from error
     container = open_ledger()
     try:
-        made = container.token_desk().create(
+        made = container.admission().create(
             name, reach, lives=lives, chance=secrets.token_bytes(RANDOM_BYTES), actor=this_actor()
         )
     except (TokenInvalid, TokenNameTaken) as error:
@@ -64,7 +66,7 @@ def create(
 def tokens(*, json: Json = False) -> None:
     """List tokens: how far each reaches, until when, and when it was used last."""
     container = open_ledger()
-    found = container.token_desk().tokens()
+    found = container.admission().tokens()
     columns: Columns[TokenView] = {
         "NAME": "name",
         "SCOPE": "scope",
@@ -81,7 +83,7 @@ def tokens(*, json: Json = False) -> None:
 def revoke(name: Name, *, json: Json = False) -> None:
     """Let a token, and whoever signed in with it, do nothing any more, within seconds."""
     container = open_ledger()
-    revoked = container.token_desk().revoke(name, actor=this_actor())
+    revoked = container.admission().revoke(name, actor=this_actor())
     said = f"The token {name} is no more valid, nor is a session that was begun with it."
     answer(revoked, said, json=json)
 
@@ -107,8 +109,9 @@ def audit(
     """
     container = open_ledger()
     begin, _ = read_span(since, None, now=container.ledger_time().now())
-    found = container.audit().entries(since=begin, actor=who, target=on, before=before, limit=limit)
-    columns: Columns[AuditView] = {
+    which = AuditFilter(since=begin, actor=who, target=on)
+    found = container.audit_store().entries(which, before=before, limit=limit)
+    columns: Columns[AuditEntry] = {
         "ID": "id",
         "AT": "at",
         "WHO": "actor",

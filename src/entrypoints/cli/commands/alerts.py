@@ -38,7 +38,7 @@ from ..wiring import open_ledger, read_settings, wire_with
 
 if TYPE_CHECKING:
     from cronhare.adapters.jobs.reader import JobsFile
-    from cronhare.application.administration.views.alerts import AlertView, EventView
+    from cronhare.application.administration.reading.alerts import AlertView, EventView
 
     from ...settings.settings import Settings
 

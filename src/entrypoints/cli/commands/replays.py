@@ -141,7 +141,7 @@ def backfill(
     schedule's zone. `cronhare replays` shows and stops it; with --follow it is watched at once.
     """
     container = open_ledger()
-    now, backfills = container.ledger_time().now(), container.backfills()
+    now, replays = container.ledger_time().now(), container.replays()
     zone = find_zone(container.queries().schedule(name).timezone or "UTC")
     first, last = read_span(since, until, zone, now=now)
     assert first is not None
@@ -151,12 +151,12 @@ def backfill(
         told_by_option("this backfill cannot be ordered"),
         working(f"Looking for what was due of {name}") as on_progress,
     ):
-        order, found = backfills.look(name, on_progress=on_progress, **span, **given)
+        order, found = replays.look_at_backfill(name, on_progress=on_progress, **span, **given)
     said = _say_instants(found)
     if dry_run:
         answer(found, f"{said}; nothing was changed.", json=json)
         return
-    ordered = backfills.order(order, actor=this_actor())
+    ordered = replays.backfill(order, actor=this_actor())
     pace = f"at most {order.rate:g} a second, {order.at_once} at a time"
     begun = f"They begin in the background, oldest first, {pace}."
     lines = (f"Backfill {ordered.id}: {said}.", begun)

@@ -144,7 +144,7 @@ def budgets(*, json: Json = False) -> None:
         "DEFERRED UNTIL": "deferred_until",
         "SPENT SINCE": "spent_since",
     }
-    found, empty = open_ledger().limit_views().budgets(), "No queue was asked for a retry of late."
+    found, empty = open_ledger().limit_desk().budgets(), "No queue was asked for a retry of late."
     print_rows(found, columns, json=json, empty=empty, spare=("SPENT SINCE",))
 
 
@@ -167,7 +167,7 @@ def breakers(*, json: Json = False) -> None:
         "PROBE AT": "probe_at",
         "PROBE": "probe",
     }
-    found = open_ledger().limit_views().breakers()
+    found = open_ledger().limit_desk().breakers()
     empty = "No circuit breaker counts: no attempt has failed while CRON_CIRCUIT_BREAKER was on."
     print_rows(found, columns, json=json, empty=empty, spare=("PROBE", "OPEN SINCE"))
 

@@ -7,9 +7,8 @@ import attrs
 from msgspec import Meta
 
 from cronhare.application.administration.explain import ExplanationView
-from cronhare.application.administration.reading.measures import AuditView
+from cronhare.application.administration.reading.alerts import AlertView
 from cronhare.application.administration.reading.schedules import CalendarView
-from cronhare.application.administration.views.alerts import AlertView
 from cronhare.application.administration.views.work import (
     BreakerView,
     BudgetView,
@@ -17,10 +16,12 @@ from cronhare.application.administration.views.work import (
     NodeView,
     QueueView,
 )
+from cronhare.domain.audit import AuditEntry
 from cronhare.domain.events.rules import AlertSeverity, Rule
 from cronhare.domain.reading import Fault, Reads
 from cronhare.domain.texts.moments import iso_moment
 from cronhare.ports.events import AlertFilter, AlertPlace
+from cronhare.ports.records import AuditFilter
 
 from ..operations import Call, Reply, Resource, last_id, operates, reads
 from ..problems import invalid_request
@@ -43,12 +44,12 @@ class Work(Resource):
     @reads("/budgets", "the retry budgets of queues")
     def list_budgets(self) -> Reply[Sequence[BudgetView]]:
         """List what each queue has left of its retries; a window gives them back by itself."""
-        return Reply(self._container.limit_views().budgets())
+        return Reply(self._container.limit_desk().budgets())
 
     @reads("/breakers", "the circuit breakers of tasks")
     def list_breakers(self) -> Reply[Sequence[BreakerView]]:
         """List circuit breakers: which are open, since when, and when a retry tries again."""
-        return Reply(self._container.limit_views().breakers())
+        return Reply(self._container.limit_desk().breakers())
 
     @operates("/nodes/{name}/drain", "it takes no more work", refuses=(409,))
     def drain_node(self, name: Named, call: Call) -> Reply[NodeView]:
@@ -184,13 +185,9 @@ class Facts(Resource):
         return Reply(explanations.of_instant(schedule, at))
 
     @reads("/audit", "a page of changes, newest first")
-    def list_audit(self, query: WhichChanges) -> Reply[Sequence[AuditView]]:
+    def list_audit(self, query: WhichChanges) -> Reply[Sequence[AuditEntry]]:
         """List who changed what, newest first, from the API, the page and the command line."""
-        found = self._container.audit().entries(
-            since=query.since,
-            actor=query.actor,
-            target=query.target,
-            before=query.after,
-            limit=query.limit,
-        )
+        which = AuditFilter(since=query.since, actor=query.actor, target=query.target)
+        store = self._container.audit_store()
+        found = store.entries(which, before=query.after, limit=query.limit)
         return Reply(found, after=last_id(found, limit=query.limit))

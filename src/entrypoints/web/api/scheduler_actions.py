@@ -154,11 +154,11 @@ class SchedulerRuns(Resource):
         """Run past due instants; asked again with the same key, answer what it began."""
         view = self._container.queries().schedule_with_id(scheduler_id)
         since, until = _span(body, find_zone(view.timezone or "UTC"))
-        backfills = self._container.backfills()
-        order, preview = backfills.look(view.name, since=since, until=until, **body.rules(call))
+        replays, rules = self._container.replays(), body.rules(call)
+        order, preview = replays.look_at_backfill(view.name, since=since, until=until, **rules)
         if body.dry_run:
             return Reply(preview, 200)
-        begun = backfills.order(order, actor=call.actor, request=key)
+        begun = replays.backfill(order, actor=call.actor, request=key)
         return Reply(begun, headers={"Location": f"/replays/{begun.id}"})
 
 

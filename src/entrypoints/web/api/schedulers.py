@@ -281,12 +281,12 @@ class Schedulers(Resource):
         return read_new(content, call.faults, name=instead, container=self._container)
 
     def _made_by(self, said: str, name: str, call: Call) -> Made | None:
-        desk = self._container.schedule_desk()
+        desk = self._container.schedule_editor()
         id_ = desk.made_by(said, name=name, actor=call.actor)
         return None if id_ is None else (self._container.queries().schedule_with_id(id_), ())
 
     def _create(self, draft: ScheduleDraft, call: Call, *, said: str | None) -> Made:
-        desk = self._container.schedule_desk()
+        desk = self._container.schedule_editor()
         try:
             id_ = desk.create(draft, request=said, actor=call.actor)
         except NameTaken as error:

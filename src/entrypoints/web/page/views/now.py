@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import attrs
 
+from cronhare.application.administration.reading.alerts import AlertView
 from cronhare.application.administration.reading.lookup import NotFound
-from cronhare.application.administration.views.alerts import AlertView
 from cronhare.domain.events.alerts import nobody_judged
 from cronhare.domain.events.rules import AlertSeverity, Rule
 from cronhare.domain.nodes import NodeState
@@ -56,7 +56,7 @@ class Work(Resource):
 
     @shows(PATH, "queues.html", live=5)
     def show_work(self) -> Context:
-        queries, limits = self._container.queries(), self._container.limit_views()
+        queries, limits = self._container.queries(), self._container.limit_desk()
         nodes = queries.nodes()
         working = [node for node in nodes.nodes if node.state is NodeState.AT_WORK]
         return {

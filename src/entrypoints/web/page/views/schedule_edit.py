@@ -140,7 +140,7 @@ class ScheduleForms(Resource):
                 name=name_for(uuid4()),
                 container=self._container,
             )
-            desk = self._container.schedule_desk()
+            desk = self._container.schedule_editor()
             desk.create(draft, actor=call.actor)
         except ScheduleInvalid as error:
             return self._form(call, values=values, name=name, faults=error.faults)
