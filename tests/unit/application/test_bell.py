@@ -12,12 +12,10 @@ import pytest
 from cronhare.application.bell import HEAD_START, PAUSE, SAID_FOR, BackgroundBell, SendingBell
 from cronhare.domain.execution import Execution, Graces, State
 from cronhare.domain.nodes import DISCONNECTED_AFTER, SILENT_AFTER
-from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.actors import ADA
 from tests.trial_broker import TrialBroker
 from tests.unit.application.conftest import Lines
-from tests.unit.application.deliveries import always, failure
 from tests.unit.application.house import NOON, House
 from tests.unit.executions import execution
 
@@ -68,19 +66,6 @@ def test_a_scheduler_leaves_it_to_its_command_and_then_sends_it() -> None:
     assert office.waiting == 2
     assert office.house.only.state is State.PUBLISHED
     assert Graces().claimed > HEAD_START + 5 * SECOND
-
-
-async def test_a_replay_begins_without_any_scheduler() -> None:
-    office = Office(House(script=always(failure()), policy=RetryPolicy(attempts=1)))
-    office.run()
-    await office.house.open()
-    await office.house.work()
-    [archived] = office.house.records.archive()
-
-    office.administrator.replay([archived.id], actor=ADA)
-    await office.house.work()
-
-    assert (office.house.only.state, office.house.only.attempt) == (State.FAILED, 2)
 
 
 def test_a_broker_that_is_away_is_told_and_left_alone_for_a_while(lines: Lines) -> None:

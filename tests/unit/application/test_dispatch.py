@@ -1,7 +1,9 @@
 """From a due instant to its message, whatever the broker and its queues do."""
 
 import json
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from itertools import count
 
@@ -9,10 +11,11 @@ import pytest
 
 from cronhare.application.outages import LogLimiter
 from cronhare.application.scheduling import dispatch
-from cronhare.application.scheduling.dispatch import Tick
+from cronhare.application.scheduling.dispatch import AT_ONCE, Dispatcher, Tick
 from cronhare.domain.execution import State
 from cronhare.domain.schedules.planning import HEAD_START, Plan, Planned, plan
 from cronhare.domain.topology import LONGEST_LANE_DELAY, MAIN_QUEUE, first_queue
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.broker import Envelope, Published
 from tests.trial_broker import TrialBroker
 from tests.unit.application.conftest import Lines
@@ -51,6 +54,16 @@ def test_what_is_due_is_claimed_and_published_as_the_original_wrote_it(house: Ho
     }
     assert message.id == f"{execution.id}:1"
     assert message.headers["cron-execution-id"] == execution.id
+
+
+def test_what_is_due_does_not_wait_for_an_edit_that_cannot_be_planned(house: House) -> None:
+    due_in_a_minute(house)
+    house.outage.begin("plan_edited")
+
+    with pytest.raises(LedgerUnavailable):
+        house.dispatcher.tick(house.now)
+
+    assert len(house.messages(MAIN_QUEUE)) == 1
 
 
 def test_a_claim_that_nobody_confirmed_is_sent_again_with_the_same_attempt(
@@ -252,6 +265,76 @@ def test_a_one_off_runs_once_under_its_own_key(house: House) -> None:
 PATIENCE = 5.0
 
 
+class SlowBroker(TrialBroker):
+    """Publishes once it may."""
+
+    def __init__(self, house: House) -> None:
+        super().__init__(house.clock)
+        self.sizes: list[int] = []
+        self.entered = threading.Semaphore(0)
+        self.may_go_on = threading.Event()
+        self.was_waited_for = True
+
+    def publish(self, batch: Sequence[Envelope]) -> Sequence[Published]:
+        self.sizes.append(len(batch))
+        self.entered.release()
+        self.was_waited_for &= self.may_go_on.wait(PATIENCE)
+        return super().publish(batch)
+
+
+def tick_in_batches(house: House) -> Tick:
+    """Dispatch what is due two by two."""
+    with ThreadPoolExecutor(AT_ONCE) as executor:
+        return Dispatcher(
+            claims=house.claims,
+            publisher=house.publisher,
+            executor=executor,
+            node=house.node,
+            batch=2,
+        ).tick(house.now)
+
+
+def test_the_next_batch_is_claimed_while_two_are_being_published(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = SlowBroker(house)
+    house.build(broker=broker)
+    for number in range(4):
+        house.add(f"report-{number}")
+    due_in_a_minute(house)
+    claim_due, looks = house.claims.claim_due, iter(range(10))
+
+    def claim_and_let_go(**asked: object) -> object:
+        batch = claim_due(**asked)  # type: ignore[arg-type]
+        if next(looks) == 2:
+            assert all(broker.entered.acquire(timeout=PATIENCE) for _ in range(AT_ONCE))
+            broker.may_go_on.set()
+        return batch
+
+    monkeypatch.setattr(house.claims, "claim_due", claim_and_let_go)
+    tick = tick_in_batches(house)
+
+    assert broker.was_waited_for
+    assert broker.sizes == [2, 2, 1]
+    assert (tick.claimed, tick.published) == (5, 5)
+
+
+def test_what_was_claimed_when_the_ledger_went_away_is_sent_again_later(house: House) -> None:
+    for number in range(3):
+        house.add(f"report-{number}")
+    due_in_a_minute(house)
+
+    house.outage.begin("mark_published", calls=1)
+    with pytest.raises(LedgerUnavailable):
+        tick_in_batches(house)
+    states = sorted(row.state for row in house.executions())
+    house.clock.advance(10 * SECOND)
+    house.reconciler.tick(house.now)
+
+    assert states == [State.CLAIMED] * 2 + [State.PUBLISHED] * 2, "the batch in hand was sent"
+    assert {row.state for row in house.executions()} == {State.PUBLISHED}
+
+
 # Queues that take nothing: the broker's no costs only them
 
 ROUND = timedelta(seconds=5)
@@ -318,6 +401,3 @@ def test_what_a_full_queue_refuses_makes_no_broker_silent(lines: Lines) -> None:
     assert len(refused) == broker.tried
     assert f"look at {DEAF}" in refused[0]
     assert {message.id for message in house.messages(MAIN_QUEUE)} >= {"2:1", "3:1"}
-
-
-# How often the log says that a queue is not there

@@ -53,21 +53,6 @@ async def apply(house: House, draft: ScheduleDraft, source: str | None = "jobs.t
     await house.work()
 
 
-async def test_a_file_that_has_changed_is_read_again_and_the_first_attempt_succeeds(
-    seen: Seen,
-) -> None:
-    async def read(catalog: Catalog) -> None:
-        with catalog.replacing([OLD, NEW]):
-            pass
-
-    house = House(script=seen, tasks=[OLD], reads_again=read)
-
-    await apply_new(house)
-
-    assert (house.only.state, house.only.attempt) == (State.SUCCEEDED, 1)
-    assert [invocation.task for invocation in seen.invocations] == [NEW]
-
-
 EVENT = ScheduleDraft(name="new", task=ref_of_topic("user.new"), topic="user.new")
 
 

@@ -201,17 +201,6 @@ def wait_of(house: House) -> timedelta:
     return house.only.next_attempt_at - house.now
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [("wait 1500 ms\n", 1.5), ("wait 1 ms", 0.001), ("no wait of its own\n", 30)],
-)
-async def test_its_answer_takes_the_place_of_the_policys_wait(answer: str, expected: float) -> None:
-    house = await house_after(Asked(failure(), said(answer)))
-
-    assert wait_of(house) == expected * SECOND
-    assert (house.only.state, house.only.deaths) == (State.RETRYING, 1)
-
-
 async def test_it_is_given_the_attempts_the_error_and_the_job() -> None:
     error = TaskError(
         message="429", code="E429", types=("TooMany", "HTTPError"), retry_after=90 * SECOND

@@ -22,7 +22,6 @@ from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import (
     CRASH,
     SECOND,
-    Seen,
     always,
     due,
     failure,
@@ -82,23 +81,6 @@ async def test_a_broker_that_lost_all_while_it_was_away_is_told_all_within_a_min
     pass_time(house, MINUTE, 5 * SECOND)
 
     assert len({message.id for message in house.messages(MAIN_QUEUE)}) == 6
-
-
-async def test_recovery_publishes_all_that_waits_and_takes_back_what_the_gone_ran() -> None:
-    seen = Seen()
-    house = House(script=seen)
-    due(house)
-    vanish(house)
-    house.add("other", schedule="2 12 2 3 *")
-    await house.turn(timedelta(seconds=5))
-    house.broker.go_away()
-    await house.turn(timedelta(seconds=55))
-
-    await house.restart(gone=["gone-3"])
-    await live(house, timedelta(seconds=31))
-
-    assert {row.state for row in house.executions()} == {State.SUCCEEDED}
-    assert sorted(seen.attempts) == [(1, 2), (2, 1)]
 
 
 async def test_a_cleanup_that_was_cut_off_is_made_by_a_scheduler_and_not_by_a_worker() -> None:
