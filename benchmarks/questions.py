@@ -76,7 +76,7 @@ def questions(container: Container) -> Mapping[str, Question]:
         ),
     }
     return {
-        "schedules": lambda: container.schedule_pages().page(ScheduleFilter(), limit=PAGE),
+        "schedules": lambda: container.schedule_views().page(ScheduleFilter(), limit=PAGE),
         "schedule": lambda: q.schedule(BUSY),
         "schedule, unknown": lambda: _refused(lambda: q.schedule("no-such-schedule")),
         **{

@@ -152,6 +152,7 @@ class Container(containers.DeclarativeContainer):
     )
     schedule_edits = one(f"{_SQL}.schedule_lists:SqlScheduleEdits", engine, clock)
     schedule_lists = one(f"{_SQL}.schedule_lists:SqlScheduleLists", engine, clock)
+    overview_store = one(f"{_SQL}.gauges:SqlOverview", engine, clock)
     records: "providers.Singleton[SqlRecords]" = one(
         f"{_SQL}.records.store:SqlRecords", engine, clock
     )
@@ -356,6 +357,9 @@ class Container(containers.DeclarativeContainer):
     )
     schedule_views: "providers.Singleton[ScheduleViews]" = one(
         f"{_USES}.reading.schedules:ScheduleViews",
+        schedules=schedules,
+        lists=schedule_lists,
+        overview=overview_store,
         records=records,
         names=names,
         policy=settings.provided.policy,
@@ -395,20 +399,7 @@ class Container(containers.DeclarativeContainer):
         now=ledger_time.provided.now,
     )
     statistics = one(f"{_USES}.reading.measures:Statistics", statistics_store, names)
-    stories = one(
-        f"{_USES}.story:Stories",
-        records=records,
-        names=names,
-        policies=policies,
-        now=ledger_time.provided.now,
-    )
     node_desk = one(f"{_USES}.changing.work:NodeDesk", nodes=nodes, trail=audit_trail)
-    days = one(
-        f"{_USES}.reading.now:Days",
-        timings=one(f"{_SQL}.records.statistics:SqlTimingStore", engine, clock),
-        timeline=one(f"{_SQL}.records.lists:SqlTimelineStore", engine, clock),
-        now=ledger_time.provided.now,
-    )
 
     broker_inspection = providers.Selector(
         settings.provided.broker_kind,
@@ -426,6 +417,7 @@ class Container(containers.DeclarativeContainer):
         nodes=nodes,
         replays=replay_store,
         limits=limit_desk,
+        policies=policies,
         names=names,
         now=ledger_time.provided.now,
     )
@@ -440,25 +432,13 @@ class Container(containers.DeclarativeContainer):
         views=schedule_views,
         now=ledger_time.provided.now,
     )
-    schedule_pages = one(
-        f"{_USES}.reading.schedules:ScheduleLists",
-        lists=schedule_lists,
-        names=names,
-        views=schedule_views,
-        now=ledger_time.provided.now,
-    )
-    overview_store = one(f"{_SQL}.gauges:SqlOverview", engine, clock)
-    run_history = one(
-        f"{_USES}.reading.schedules:RunHistory",
-        schedules=schedules,
-        overview=overview_store,
-        now=ledger_time.provided.now,
-    )
     overview = one(
         f"{_USES}.reading.now:Overview",
         overview=overview_store,
         records=records,
         queries=queries,
+        timings=one(f"{_SQL}.records.statistics:SqlTimingStore", engine, clock),
+        timeline=one(f"{_SQL}.records.lists:SqlTimelineStore", engine, clock),
         now=ledger_time.provided.now,
     )
     ledger_inspection = one(f"{_SQL}.records.inspection:SqlInspection", engine.provider, clock)

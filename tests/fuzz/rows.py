@@ -19,7 +19,7 @@ from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.adapters.sql.records.inspection import SqlInspection
 from cronhare.adapters.sql.tables.tables import metadata
 from cronhare.application.administration.jobs_file.difference import difference
-from cronhare.application.administration.reading.schedules import ScheduleLists, ScheduleViews
+from cronhare.application.administration.reading.schedules import ScheduleViews
 from cronhare.application.doctor.finding import Seen
 from cronhare.application.doctor.nodes import NODES
 from cronhare.application.publish import ExecutionPublisher
@@ -93,15 +93,13 @@ class Desk:
 
     def __init__(self, path: Path, ledger: Ledger, inspection: SqlInspection) -> None:
         self.path, self.ledger, self.inspection = path, ledger, inspection
-        self.pages = ScheduleLists(
+        self.pages = ScheduleViews(
+            schedules=ledger.schedules,
             lists=ledger.lists,
+            overview=ledger.overview,
+            records=ledger.records,
             names=ledger.asked,
-            views=ScheduleViews(
-                records=ledger.records,
-                names=ledger.asked,
-                policy=RetryPolicy(),
-                now=ledger.clock.now,
-            ),
+            policy=RetryPolicy(),
             now=ledger.clock.now,
         )
         self.broker = TrialBroker(ledger.clock)

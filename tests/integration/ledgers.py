@@ -38,7 +38,7 @@ from cronhare.application.administration.reading.lookup import Names
 from cronhare.domain.execution import Execution, Graces, State
 from cronhare.domain.lifecycle.archive import UNRESOLVED, Archived
 from cronhare.domain.lifecycle.orders import ReplayOrder
-from cronhare.domain.lifecycle.retry_limits import CatchUp
+from cronhare.domain.lifecycle.retry_limits import CatchUp, RetryPolicies
 from cronhare.domain.retries.limits import UNLIMITED, RetryLimits
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.policy import RetryPolicy
@@ -182,6 +182,7 @@ class Ledger:
             nodes=self.nodes,
             replays=self.replays,
             limits=LimitDesk(limits=self.limits, trail=self.trail),
+            policies=RetryPolicies(RetryPolicy()),
             names=self.asked,
             now=self.clock.now,
         )

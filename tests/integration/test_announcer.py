@@ -6,8 +6,7 @@ from contextlib import suppress
 import pytest
 
 from cronhare.application.events.alerting import AlertWatch, LedgerJudge
-from cronhare.application.events.announce import Announcer
-from cronhare.application.events.find import Pinger
+from cronhare.application.events.announce import Announcer, Pinger
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.events.events import bad_end
 from cronhare.domain.events.outbox import OutboxRow

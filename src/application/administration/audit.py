@@ -55,7 +55,6 @@ def values_of_filter(which: FailureFilter) -> dict[str, Any]:
 
 
 def values_of_change(change: ScheduleChange) -> tuple[Any, Any]:
-    """Give what a jobs file changes of one schedule, or calendar, before and after."""
     if change.change is Change.DISABLE:
         is_schedule = change.kind is ChangedKind.SCHEDULE
         return ({"status": True}, {"status": False}) if is_schedule else ("there", "removed")

@@ -8,11 +8,12 @@ import attrs
 
 from cronhare.application.doctor.nodes import LOOK_FOR_HELD
 from cronhare.application.starting import keeps_alive
-from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
+from cronhare.domain.execution import REPLAYABLE, STARTABLE, UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.lifecycle.claims import left_out, why_not_filled
 from cronhare.domain.lifecycle.gates import ACTIVE, PLACED, key_of, schedule_of
 from cronhare.domain.lifecycle.orders import BackfillOrder, Replay, ReplayState
+from cronhare.domain.lifecycle.retry_limits import RetryPolicies
 from cronhare.domain.nodes import CLOCKS_DIFFER, MOST_REPORTS, NodeReport, alive, served, serving
 from cronhare.domain.reading import Invalid
 from cronhare.domain.schedules.catalog import say_unheard
@@ -36,6 +37,7 @@ from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.claims import ReplayStorePort
 from cronhare.ports.inspection import LastClaim
 from cronhare.ports.records import ExecutionFilter, RecordsPort, Retention
+from cronhare.ports.runner import NOTHING_REPORTED
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .changing.work import LimitDesk
@@ -48,7 +50,7 @@ from .reading.lookup import (
     understood,
     zone_of,
 )
-from .story import Explanation, explain_execution
+from .story import Explanation, StoryView, explain_execution, story
 from .views.executions import AttemptView, ExecutionView
 
 #: Runs that are named of those that another one waits for.
@@ -91,6 +93,7 @@ class Explanations:
     _nodes: NodeStorePort
     _replays: ReplayStorePort
     _limits: LimitDesk
+    _policies: RetryPolicies
     _names: Names
     _now: Callable[[], datetime]
 
@@ -128,11 +131,7 @@ class Explanations:
         return attrs.evolve(found, because=(came, *found.because, *more))
 
     def of_execution(self, execution_id: int) -> ExplanationView:
-        """Explain why an execution is where it is.
-
-        Raises:
-            NotFound: there is none.
-        """
+        """Explain why an execution is where it is."""
         execution, now = find_execution(self._records, execution_id), self._now()
         attempts = self._records.attempts(execution_id)
         stored, due = self._schedules.with_id(execution.scheduler_id), execution.due_at
@@ -141,6 +140,31 @@ class Explanations:
         name = execution.schedule_name
         zone = next(map(zone_of, self._schedules.schedules([name])), "UTC")
         return self._shown(found, name, zone, due, now)
+
+    def story_of(self, execution_id: int) -> StoryView:
+        """Tell what happened to an execution, step by step; raises as `of_execution`."""
+        execution, now = find_execution(self._records, execution_id), self._now()
+        attempts = self._records.attempts(execution_id)
+        reports = {one.attempt: one.report for one in self._records.reported([execution_id])}
+        steps = story(
+            execution,
+            attempts,
+            reports,
+            policy=self._policies.of(execution),
+            crash_policy=self._policies.crashes_of(execution),
+            now=now,
+        )
+        [named] = self._names.named([execution])
+        last = reports.get(execution.attempt, NOTHING_REPORTED)
+        shown = ExecutionView.of(named, now=now, report=last)
+        return StoryView(now=now, execution=shown, steps=[*steps])
+
+    def failure_of(self, execution: ExecutionView) -> int | None:
+        """Find the row of the archive by which an execution can be replayed."""
+        if execution.state not in REPLAYABLE:
+            return None
+        found = self._records.archive(FailureFilter(execution_id=execution.id), limit=1)
+        return found[0].id if found else None
 
     def _shown(
         self, found: Explanation, name: str, zone: str, instant: datetime, now: datetime
@@ -275,7 +299,6 @@ class Explanations:
                 yield f"Backfill {known.id} is under way and has it: {shown}."
 
     def _backfill_with(self, scheduler_id: int, instant: datetime) -> Replay | None:
-        """Find a backfill that has that instant of a schedule: under way, or stopped."""
         states = (ReplayState.ACTIVE, ReplayState.STOPPED)
         with_it = [
             replay
@@ -485,7 +508,6 @@ _CAME_OF = {
 def who_begins_it(
     stored: StoredSchedule, nodes: Sequence[NodeReport], *, now: datetime
 ) -> Iterator[str]:
-    """Say who would begin a schedule without times, and whether anything keeps them from it."""
     if stored.draft is not None and stored.draft.stay_alive:
         yield f"It stays alive. {keeps_alive(stored.name)} begins it whenever it has ended."
         yield f"Its runs go through {stored.draft.runs_on}, which no other worker serves."

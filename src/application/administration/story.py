@@ -5,7 +5,7 @@ from the same rule that made them (`retries.retry.decide`); what a limit of retr
 one's own did to a wait shows in how long it was.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
@@ -15,14 +15,11 @@ import msgspec
 from cronhare.application.reports.overlaps import Tone, tone_of
 from cronhare.domain.execution import (
     ENDED_WITHOUT_RESULT,
-    REPLAYABLE,
     STARTABLE,
     UNFINISHED,
     Execution,
     State,
 )
-from cronhare.domain.lifecycle.archive import FailureFilter
-from cronhare.domain.lifecycle.retry_limits import RetryPolicies
 from cronhare.domain.lifecycle.transitions import was_replaced
 from cronhare.domain.retries.limits import ACTIVATED
 from cronhare.domain.retries.outcome import (
@@ -52,10 +49,9 @@ from cronhare.domain.schedules.keys import Trigger, trigger_of
 from cronhare.domain.schedules.skips import remedies
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.words import called_in_full, counted
-from cronhare.ports.records import Attempt, RecordsPort
+from cronhare.ports.records import Attempt
 from cronhare.ports.runner import NOTHING_REPORTED, TaskReport
 
-from .reading.lookup import Names, find_execution
 from .views.executions import AttemptView, ExecutionView, sent_again_at, what_it_waits_for
 from .views.values import ErrorView, seconds
 
@@ -347,42 +343,3 @@ class StoryView:
     now: datetime
     execution: ExecutionView
     steps: Sequence[StepView]
-
-
-@attrs.frozen(kw_only=True)
-class Stories:
-    """Tells what happened to executions. *now* is the ledger's clock."""
-
-    _records: RecordsPort
-    _names: Names
-    _policies: RetryPolicies
-    _now: Callable[[], datetime]
-
-    def of(self, execution_id: int) -> StoryView:
-        """Tell the story of an execution.
-
-        Raises:
-            NotFound: there is none.
-        """
-        execution, now = find_execution(self._records, execution_id), self._now()
-        attempts = self._records.attempts(execution_id)
-        reports = {one.attempt: one.report for one in self._records.reported([execution_id])}
-        steps = story(
-            execution,
-            attempts,
-            reports,
-            policy=self._policies.of(execution),
-            crash_policy=self._policies.crashes_of(execution),
-            now=now,
-        )
-        [named] = self._names.named([execution])
-        last = reports.get(execution.attempt, NOTHING_REPORTED)
-        shown = ExecutionView.of(named, now=now, report=last)
-        return StoryView(now=now, execution=shown, steps=[*steps])
-
-    def failure_of(self, execution: ExecutionView) -> int | None:
-        """Find the row of the archive by which an execution can be replayed."""
-        if execution.state not in REPLAYABLE:
-            return None
-        found = self._records.archive(FailureFilter(execution_id=execution.id), limit=1)
-        return found[0].id if found else None

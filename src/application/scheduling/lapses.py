@@ -30,7 +30,6 @@ class GapDetector:
     """Notices a suspend of the machine, or a clock that was set: by both leases may lapse."""
 
     def __init__(self, *, every: timedelta, lease: timedelta) -> None:
-        """*every* is the longest time between two checks."""
         self._tolerance = lease / 3
         self._longest = every + lease / 3
         self._last: tuple[datetime, float] | None = None

@@ -260,7 +260,6 @@ class TaskRunners:
     """Satisfies `TaskRunnerPort` by the runner of a task's kind."""
 
     def __init__(self, *runners: TaskRunnerPort) -> None:
-        """They run commands, functions, requests and reminders."""
         self._runners = runners
 
     async def run(self, invocation: Invocation) -> AttemptResult:

@@ -63,7 +63,6 @@ class Availability:
     """
 
     def __init__(self, monotonic: Callable[[], float], *, places: int) -> None:
-        """*monotonic* counts seconds; at most *places* deliveries are in hand at a time."""
         self._monotonic = monotonic
         self.places = places
         self._in_hand = 0

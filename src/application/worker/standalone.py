@@ -81,9 +81,6 @@ class StandaloneKeeper:
         """Look at all of them once; answers how many seconds to rest.
 
         One that cannot be kept, as somebody has its rows locked, keeps no other down.
-
-        Raises:
-            LedgerUnavailable: to be repeated.
         """
         found = {stored.name: stored for stored in self._schedules.schedules(self.names)}
         now = self._now()
@@ -221,9 +218,6 @@ class StandaloneFinder(StandaloneKeeper):
         """Look once; what is found is kept, once its queue is asked to be served.
 
         What was edited of late is asked for, and all that there is now and then: see `Dispatcher`.
-
-        Raises:
-            LedgerUnavailable: to be repeated.
         """
         now, tasks = self._now(), tuple(self._catalog)
         since = None if self._is_to_compare(now, tasks) else self._looked_at

@@ -12,11 +12,9 @@ from cronhare.application.administration.reading.lookup import NotFound, find_sc
 from cronhare.application.administration.story import (
     Explanation,
     StepView,
-    Stories,
 )
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.orders import BackfillOrder
-from cronhare.domain.lifecycle.retry_limits import RetryPolicies
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.catalog import ref_of_topic
 from cronhare.domain.schedules.conditions import Conditions
@@ -374,11 +372,7 @@ def test_a_schedule_of_a_file_without_times_says_what_keeps_it_from_beginning(
 
 
 def told(ledger: Ledger, execution_id: int) -> list[StepView]:
-    policies = RetryPolicies(RetryPolicy())
-    stories = Stories(
-        records=ledger.records, names=ledger.asked, policies=policies, now=lambda: ledger.now
-    )
-    return [*stories.of(execution_id).steps]
+    return [*ledger.explanations.story_of(execution_id).steps]
 
 
 def in_brief(steps: list[StepView]) -> list[tuple[object, ...]]:

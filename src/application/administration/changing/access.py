@@ -168,7 +168,6 @@ class Admission:
         return NewTokenView(**attrs.asdict(shown), secret=secret)
 
     def tokens(self) -> Sequence[TokenView]:
-        """List tokens by name, those as well that are no more valid."""
         now = self._trail.now()
         return [TokenView.of(token, now=now) for token in self._access.tokens()]
 
@@ -176,11 +175,7 @@ class Admission:
         return sum(token.valid for token in self.tokens())
 
     def revoke(self, name: str, *, actor: Actor) -> TokenView:
-        """Let a token, and the sessions that were begun with it, open nothing any more.
-
-        Raises:
-            NotFound: there is none.
-        """
+        """Let a token, and the sessions that were begun with it, open nothing any more."""
         there = {token.name: token for token in self._access.tokens()}
         if (token := there.get(name)) is None:
             raise not_found("token", name, there)

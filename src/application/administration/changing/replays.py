@@ -11,7 +11,6 @@ import msgspec
 
 from cronhare.domain.access import Actor
 from cronhare.domain.audit import Action
-from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.lifecycle.claims import MOST_INSTANTS, NOT_BESIDE, instants, left_out_by
 from cronhare.domain.lifecycle.orders import (
@@ -25,7 +24,6 @@ from cronhare.domain.reading import Fault, Invalid
 from cronhare.domain.schedules.conditions import FoundCalendar
 from cronhare.domain.schedules.schedule import Schedule
 from cronhare.domain.schedules.skips import Circumstances
-from cronhare.domain.schedules.task import same_params
 from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.claims import ReplayStorePort
 from cronhare.ports.records import RecordsPort
@@ -40,22 +38,8 @@ class RequestReused(ValueError):
     """What names a request named another one before; nothing was changed."""
 
 
-def refuse_other_params(begun: Execution, params: str | None) -> None:
-    """Refuse a run that was begun with other params than these, if any are asked for.
-
-    Raises:
-        RequestReused: it was.
-    """
-    if params is not None and not same_params(begun.params, params):
-        raise RequestReused(f"it began execution {begun.id}, with other params")
-
-
-def refuse_another(begun: Replay, order: Order) -> None:
-    """Refuse a replay that was begun by another order than this one.
-
-    Raises:
-        RequestReused: it was. A resume has changed when it stops, and that counts for nothing.
-    """
+def _refuse_another(begun: Replay, order: Order) -> None:
+    """Refuse a replay that was begun by another order; when it stops a resume may have changed."""
     if _as_resumed(begun.order) != _as_resumed(order):
         kind = "backfill" if isinstance(begun.order, BackfillOrder) else "replay"
         raise RequestReused(f"it began {kind} {begun.id}, which is another one")
@@ -125,14 +109,14 @@ class Replays:
             begun = None if request is None else self._replays.asked_by(request)
             if begun is None:
                 return Ordered(failures=0)
-            refuse_another(begun, order)
+            _refuse_another(begun, order)
             return Ordered(failures=0, replay=ReplayView.of(begun, now=self._trail.now()))
         which = values_of_filter(order.which)
         target = order.which.schedule or "failures"
         with self._trail.change(actor, Action.ORDER_REPLAY, target, after={"which": which}) as note:
             meant = attrs.evolve(order, which=self._names.resolved(order.which))
             begun = self._replays.order(meant, now=note.at, request=request)
-            refuse_another(begun, order)
+            _refuse_another(begun, order)
             note.unless(changed=begun.created_at == note.at)  # a repetition began it, then
             note.after = {"which": which, "replay": begun.id, "failures": failures}
         return Ordered(failures=failures, replay=ReplayView.of(begun, now=note.at))
@@ -178,7 +162,6 @@ class Replays:
         instants as they are looked up.
 
         Raises:
-            NotFound: there is no such schedule.
             Invalid: with all faults at once.
         """
         stored = find_schedule(self._schedules, name)
@@ -224,7 +207,7 @@ class Replays:
         span = {"since": order.since.isoformat(), "until": order.until.isoformat()}
         with self._trail.change(actor, Action.BACKFILL, order.schedule, after=span) as note:
             begun = self._replays.order(order, now=note.at, request=request)
-            refuse_another(begun, order)
+            _refuse_another(begun, order)
             note.unless(changed=begun.created_at == note.at)  # a repetition began it, then
             note.after = {"replay": begun.id, **span}
         return ReplayView.of(begun, now=note.at)
@@ -253,7 +236,6 @@ def _faults_of_schedule(stored: StoredSchedule) -> Iterator[Fault]:
 def _due(
     schedule: Schedule, order: BackfillOrder, calendars: Mapping[str, FoundCalendar]
 ) -> list[tuple[datetime, str | None]]:
-    """Give the instants, each with why it is left out, if it is."""
     first, last = order.span
     circumstances = Circumstances(calendars=calendars)
     if circumstances.problem_with(schedule):  # with which no instant runs

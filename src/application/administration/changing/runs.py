@@ -16,7 +16,7 @@ from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.draft import hindrance
 from cronhare.domain.schedules.keys import Boot, manual_key, start_key
 from cronhare.domain.schedules.skips import LONGEST_AUTHOR, LONGEST_REASON, Pause
-from cronhare.domain.schedules.task import fault_of_params
+from cronhare.domain.schedules.task import fault_of_params, same_params
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.words import plural
 from cronhare.ports import LedgerRefused
@@ -28,7 +28,7 @@ from ..audit import AuditTrail, plain, values_of_filter
 from ..reading.lookup import Names, NotFound, find_execution, find_schedule, find_schedules
 from ..views.failures import DiscardedView, ReplayedView
 from ..views.values import json_value
-from .replays import refuse_other_params
+from .replays import RequestReused
 
 #: What the audit calls failures that are changed together.
 _SEVERAL: Final = "failures"
@@ -96,7 +96,6 @@ class Administrator:
         A *request* that is asked again is answered the run that it began.
 
         Raises:
-            NotFound: there is no such schedule.
             CannotRun: its row is broken, *params* are too large, the ledger refuses it, or it stays
                 alive and has a run.
             RequestReused: the request began a run with other params.
@@ -110,7 +109,8 @@ class Administrator:
             began = self._begin(
                 schedule, key=key, params=params, now=note.at, head_start=head_start
             )
-            refuse_other_params(began, params)
+            if params is not None and not same_params(began.params, params):
+                raise RequestReused(f"it began execution {began.id}, with other params")
             note.after = {"execution": began.id, **asked}
             note.unless(changed=began.executed_at == note.at)  # a repetition began it, then
         self._bell.ring([began], now=note.at)
@@ -125,7 +125,6 @@ class Administrator:
         """Begin the run of a schedule at a boot; answers the same run if it was begun before.
 
         Raises:
-            NotFound: there is no such schedule.
             NotOfThisBoot: the boot does not concern it, or no more.
             CannotRun: it is off or paused, its row is broken, or the ledger refuses it.
         """
@@ -201,7 +200,6 @@ class Administrator:
         What was claimed before goes on; manual runs begin as ever. It is no edit.
 
         Raises:
-            NotFound: one of them does not exist; none is paused.
             CannotPause: one of the words is too long, or one end is over; none is paused.
         """
         faults = (

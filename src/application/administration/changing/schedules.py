@@ -115,7 +115,6 @@ class EditedMeanwhile(ValueError):
     """The schedule is no more as it was when it was read; nothing was changed."""
 
     def __init__(self, current: ScheduleView) -> None:
-        """*current* is how it is now."""
         self.current = current
         super().__init__(f"schedule {current.name} was edited since it was read")
 
@@ -185,7 +184,6 @@ class ScheduleEditor:
         Where it says so already nothing is edited. A draft is all of it, and mends a broken row.
 
         Raises:
-            NotFound: there is none.
             EditedMeanwhile: it is not what was seen.
             CannotEdit: its row is broken, and *change* needs what it said.
             ScheduleInvalid: whatever *change* finds, or a calendar that there is not.
@@ -241,7 +239,6 @@ class ScheduleEditor:
         error comes stay so.
 
         Raises:
-            NotFound: there is none.
             EditedMeanwhile: it is not what was seen.
             CannotEdit: it stays, and why.
         """

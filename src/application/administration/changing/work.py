@@ -42,25 +42,17 @@ class NodeDesk:
         """Ask a worker to take no more work; it does so within `REPORT_EVERY`, if it is there.
 
         Raises:
-            NotFound: no node of that name has reported itself.
             NotDrainable: it runs no tasks.
         """
         return self._ask(name, Action.DRAIN, actor)
 
     def undrain(self, name: str, *, actor: Actor) -> NodeView:
-        """Let a worker take work again.
-
-        Raises:
-            NotFound: see `drain`.
-            NotDrainable: likewise.
-        """
         return self._ask(name, Action.UNDRAIN, actor)
 
     def forget(self, name: str, *, actor: Actor) -> NodeView:
         """Delete the report of a node that will not come back; if it does, it reports itself anew.
 
         Raises:
-            NotFound: see `drain`.
             NotSilent: it has reported itself within `PRESUMED_DEAD_AFTER`.
         """
         now = self._trail.now()
@@ -161,9 +153,6 @@ class LimitDesk:
         """Close a breaker, and let it count anew; answer what it was.
 
         *task* is `report 25`, or the task's name in a jobs file.
-
-        Raises:
-            NotFound: there is none, with those that are.
         """
         known = self._limits.breakers(limit=MOST_LISTED)
         named = [each for each in known if each.name == task]

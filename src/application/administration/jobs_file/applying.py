@@ -52,11 +52,7 @@ class JobsFileApplier:
     _trail: AuditTrail
 
     def compare(self, file: FileContent) -> tuple[ScheduleChange, ...]:
-        """Say what `apply` would change.
-
-        Raises:
-            CannotApply: see `why_not`.
-        """
+        """Say what `apply` would change."""
         if (error := self.why_not(file)) is not None:
             raise error
         return self._difference(file)
@@ -73,9 +69,6 @@ class JobsFileApplier:
         """Make the table as the file says; what is as it should be is not touched.
 
         *on_progress* hears of the schedules as they are written.
-
-        Raises:
-            CannotApply: see `compare`.
         """
         changes = self.compare(file)
         self._save(changes, source=file.source, actor=actor, on_progress=on_progress)
@@ -229,11 +222,7 @@ def _run_by_others(
 def change_by_file(
     schedules: ScheduleStorePort, name: str, files: Sequence[FileContent]
 ) -> ScheduleChangeView | None:
-    """Compare a schedule with its file, if that is at hand; None if it is of another, or of none.
-
-    Raises:
-        NotFound: there is no such schedule.
-    """
+    """Compare a schedule with its file, if that is at hand; None if it is of another or of none."""
     stored = find_schedule(schedules, name)
     file = next((each for each in files if each.source == stored.source), None)
     if file is None:

@@ -34,7 +34,6 @@ class FileContent(Protocol):
 
 
 def queues_shared_among(files: Sequence[FileContent]) -> Mapping[str, Sequence[str]]:
-    """Find the queues on which several of these files have schedules, with their sources."""
     used = [(draft.runs_on, file.source) for file in files for draft in file.drafts if draft.status]
     return shared_queues(used)
 

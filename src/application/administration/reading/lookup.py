@@ -41,11 +41,7 @@ class NotFound(LookupError):
 
 
 def find_schedule(schedules: ScheduleStorePort, name: str) -> StoredSchedule:
-    """Find a schedule by its name.
-
-    Raises:
-        NotFound: with the names that come close.
-    """
+    """Find a schedule by its name."""
     [found] = find_schedules(schedules, [name])
     return found
 
@@ -73,11 +69,7 @@ def not_found(what: str, name: str, known: Iterable[str]) -> NotFound:
 
 
 def find_execution(records: RecordsPort, execution_id: int) -> Execution:
-    """Find an execution by its number.
-
-    Raises:
-        NotFound: there is none.
-    """
+    """Find an execution by its number."""
     execution = records.execution(execution_id)
     if execution is None:
         raise NotFound(f"there is no execution {execution_id}")
@@ -201,9 +193,6 @@ class Names:
         """Refuse a filter that takes nothing because it names what does not exist.
 
         It is asked once nothing was found. A task is known while anything is left of it.
-
-        Raises:
-            NotFound: with the names that come close.
         """
         expected = {
             "schedule": self.expect_schedule,
@@ -216,20 +205,12 @@ class Names:
                 expect(asked)
 
     def expect_schedule(self, asked: str | None) -> None:
-        """Refuse a name that no schedule has; None asks for none, and the system's own are there.
-
-        Raises:
-            NotFound: with the names that come close.
-        """
+        """Refuse a name that no schedule has; None asks for none, the system's own are there."""
         if asked is not None and not asked.startswith(SYSTEM_PREFIX):
             find_schedule(self._schedules, asked)
 
     def expect_source(self, asked: str) -> None:
-        """Refuse the name of a jobs file of which there is no schedule.
-
-        Raises:
-            NotFound: with the names that come close.
-        """
+        """Refuse the name of a jobs file of which there is no schedule."""
         sources = self._names.sources()
         if asked not in sources:
             raise not_found("jobs file", asked, sources)

@@ -49,6 +49,13 @@ SPARKS: Final = 20
 
 _MINUTES: Final = 60
 
+#: Attempts that one timeline is made of, and its lanes.
+MOST_ATTEMPTS: Final = 10_000
+MOST_LANES: Final = 40
+
+#: Days whose load is remembered while no schedule changes.
+_REMEMBERED: Final = 8
+
 
 @attrs.frozen(kw_only=True)
 class FailingView:
@@ -136,7 +143,7 @@ class OverviewView:
         return sum(each.schedules for each in self.coming_minutes)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True, eq=False)
 class Overview:
     """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`.
 
@@ -146,7 +153,11 @@ class Overview:
     _overview: OverviewPort
     _records: RecordsPort
     _queries: Queries
+    _timings: TimingStorePort
+    _timeline: TimelineStorePort
     _now: Callable[[], datetime]
+    _lock: Lock = attrs.field(init=False, factory=Lock)
+    _loads: dict[tuple[str, datetime], DayLoad] = attrs.field(init=False, factory=dict)
 
     def now(self) -> OverviewView:
         """Show what runs, is late, fails, and comes within the hour."""
@@ -181,28 +192,6 @@ class Overview:
     def sparks(self, scheduler_ids: Collection[int]) -> Mapping[int, Sequence[Run]]:
         """Show the last runs of many schedules, oldest first."""
         return self._overview.recent(scheduler_ids, each=SPARKS)
-
-
-#: Attempts that one timeline is made of, and its lanes.
-MOST_ATTEMPTS: Final = 10_000
-MOST_LANES: Final = 40
-
-#: Days whose load is remembered while no schedule changes.
-_REMEMBERED: Final = 8
-
-
-@attrs.define(kw_only=True, eq=False)
-class Days:
-    """Answers for days, and changes nothing. Each method may raise `LedgerUnavailable`.
-
-    *now* is the ledger's clock.
-    """
-
-    _timings: TimingStorePort
-    _timeline: TimelineStorePort
-    _now: Callable[[], datetime]
-    _lock: Lock = attrs.field(init=False, factory=Lock)
-    _loads: dict[tuple[str, datetime], DayLoad] = attrs.field(init=False, factory=dict)
 
     def load(self, begin: datetime) -> DayLoad:
         """Show the load of the 24 hours from *begin* on, to the minute.

@@ -254,7 +254,6 @@ def output_page(
     Of each attempt what it wrote on stdout comes first. While it runs, whole lines alone.
 
     Raises:
-        NotFound: there is no such execution.
         LedgerUnavailable: nothing is known.
     """
     streams = STREAMS if stream is None else (stream,)

@@ -27,14 +27,33 @@ from cronhare.ports.schedules import (
 from ..views.schedules import ClockEffectView, DueView, SchedulePage, ScheduleView
 from .lookup import Names, find_schedule, understood
 
+#: So many runs are looked at: as many as are kept of what succeeded, unless settings say otherwise.
+MOST_RUNS: Final = 1_000
+
+
+@attrs.frozen(kw_only=True)
+class HistoryView:
+    """The newest runs, oldest first; seconds that half of those that succeeded took, and 95 %."""
+
+    runs: Sequence[Run]
+    calendar: RunCalendar
+    succeeded: int
+    failed: int
+    p50_seconds: float | None
+    p95_seconds: float | None
+
 
 @attrs.define(kw_only=True, eq=False)
 class ScheduleViews:
     """Shows schedules with their last runs, and with the names of their tasks: see `Names.named`.
 
-    *now* is the ledger's clock, *policy* that of schedules without one.
+    *now* is the ledger's clock, *policy* that of schedules without one. It may raise
+    `LedgerUnavailable` and `NotFound`.
     """
 
+    _schedules: ScheduleStorePort
+    _lists: ScheduleListPort
+    _overview: OverviewPort
     _records: RecordsPort
     _names: Names
     _policy: RetryPolicy
@@ -53,25 +72,12 @@ class ScheduleViews:
         [shown] = self.of([stored])
         return shown
 
-
-@attrs.define(kw_only=True, eq=False)
-class ScheduleLists:
-    """Answers questions, and changes nothing; may raise `LedgerUnavailable` and `NotFound`.
-
-    *now* is the ledger's clock.
-    """
-
-    _lists: ScheduleListPort
-    _names: Names
-    _views: ScheduleViews
-    _now: Callable[[], datetime]
-
     def page(self, which: ScheduleFilter, *, after: str | None = None, limit: int) -> SchedulePage:
         """List schedules by name, those that come *after* one; see `SchedulePage.after`."""
         found = self._lists.page(which, after=after, limit=limit + 1, now=self._now())
         if not found and which.source is not None:
             self._names.expect_source(which.source)
-        shown = self._views.of(found[:limit])
+        shown = self.of(found[:limit])
         return SchedulePage(
             schedules=shown, after=shown[-1].name if shown and len(found) > limit else None
         )
@@ -85,6 +91,21 @@ class ScheduleLists:
         if first is not None and first.after is None:
             return len(first.schedules)
         return self._lists.count(which, now=self._now())
+
+    def history(self, name: str) -> HistoryView:
+        stored, now = find_schedule(self._schedules, name), self._now()
+        runs = self._overview.recent([stored.id], each=MOST_RUNS).get(stored.id, ())
+        took = sorted(
+            run.seconds for run in runs if run.state is State.SUCCEEDED and run.seconds is not None
+        )
+        return HistoryView(
+            runs=runs,
+            calendar=_calendar(stored, runs, now),
+            succeeded=sum(run.state is State.SUCCEEDED for run in runs),
+            failed=sum(run.state in {State.FAILED, State.QUARANTINED} for run in runs),
+            p50_seconds=percentile(took, 50),
+            p95_seconds=percentile(took, 95),
+        )
 
 
 #: So far ahead the changes of a clock are told.
@@ -177,46 +198,6 @@ class CalendarView:
             timezone=None if draft is None else draft.timezone,
             windows=[WindowView(during=during, label=label) for during, label in windows],
             problem=stored.problem,
-        )
-
-
-#: So many runs are looked at: as many as are kept of what succeeded, unless settings say otherwise.
-MOST_RUNS: Final = 1_000
-
-
-@attrs.frozen(kw_only=True)
-class HistoryView:
-    """The newest runs, oldest first; seconds that half of those that succeeded took, and 95 %."""
-
-    runs: Sequence[Run]
-    calendar: RunCalendar
-    succeeded: int
-    failed: int
-    p50_seconds: float | None
-    p95_seconds: float | None
-
-
-@attrs.frozen(kw_only=True)
-class RunHistory:
-    """Answers questions, and changes nothing; may raise `LedgerUnavailable` and `NotFound`."""
-
-    _schedules: ScheduleStorePort
-    _overview: OverviewPort
-    _now: Callable[[], datetime]
-
-    def of(self, name: str) -> HistoryView:
-        stored, now = find_schedule(self._schedules, name), self._now()
-        runs = self._overview.recent([stored.id], each=MOST_RUNS).get(stored.id, ())
-        took = sorted(
-            run.seconds for run in runs if run.state is State.SUCCEEDED and run.seconds is not None
-        )
-        return HistoryView(
-            runs=runs,
-            calendar=_calendar(stored, runs, now),
-            succeeded=sum(run.state is State.SUCCEEDED for run in runs),
-            failed=sum(run.state in {State.FAILED, State.QUARANTINED} for run in runs),
-            p50_seconds=percentile(took, 50),
-            p95_seconds=percentile(took, 95),
         )
 
 

@@ -61,7 +61,7 @@ def list_(
         return
     container = open_ledger()
     now = container.queries().now()
-    page = container.schedule_pages().page(ScheduleFilter(search=search), limit=limit)
+    page = container.schedule_views().page(ScheduleFilter(search=search), limit=limit)
     found = page.schedules
     columns: Columns[ScheduleView] = {
         "NAME": "name",

@@ -151,7 +151,7 @@ class Schedulers(Resource):
         which = ScheduleFilter(
             search=query.search, enabled=query.enabled, paused=query.paused, source=query.source
         )
-        lists = self._container.schedule_pages()
+        lists = self._container.schedule_views()
         page = lists.page(which, after=query.after, limit=query.limit)
         return Reply([*map(SchedulerView.with_columns, page.schedules)], after=page.after)
 

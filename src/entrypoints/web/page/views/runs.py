@@ -65,8 +65,8 @@ class Executions(Resource):
 
     @shows(f"{PATH}/{{execution_id}}", "execution.html", live=2)
     def show_execution(self, execution_id: Id) -> Context:
-        stories = self._container.stories()
-        story = stories.of(execution_id)
+        explanations = self._container.explanations()
+        story = explanations.story_of(execution_id)
         is_over = story.execution.state not in UNFINISHED
         return {
             **self._written(execution_id, Position()),
@@ -74,8 +74,8 @@ class Executions(Resource):
             "one": story.execution,
             "now": story.now,
             "strip": strip(story),
-            "why": self._container.explanations().of_execution(execution_id),
-            "failure_id": stories.failure_of(story.execution),
+            "why": explanations.of_execution(execution_id),
+            "failure_id": explanations.failure_of(story.execution),
             "unfinished": UNFINISHED,
             **({"live": 0} if is_over else {}),
         }
@@ -145,7 +145,7 @@ class Days(Resource):
     def show_timeline(self, query: WhichWindow, call: Call) -> Context:
         lasting, span = _LASTING[query.span], query.span
         since = (query.since or _next_quarter(call.now) - lasting).replace(microsecond=0)
-        view = self._container.days().timeline(since, lasting, by=query.by)
+        view = self._container.overview().timeline(since, lasting, by=query.by)
 
         def address(**other: object) -> str:
             asked = {"span": span, "by": query.by.value, "since": iso_moment(since)} | other
@@ -176,7 +176,7 @@ class Days(Resource):
         today, day = _midnight(call.now), _midnight(query.day or call.now)
         return {
             "now": call.now,
-            "load": self._container.days().load(day),
+            "load": self._container.overview().load(day),
             "day": day,
             "today": today,
             "before": _midnight(day - timedelta(hours=12)),

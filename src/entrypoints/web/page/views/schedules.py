@@ -89,7 +89,7 @@ class Schedules(Resource):
     def list_schedules(self, query: ListedSchedules) -> Reply[Context]:
         asked = ScheduleFilter() if query.state is None else _STATES[query.state]
         which = attrs.evolve(asked, search=query.search)
-        lists = self._container.schedule_pages()
+        lists = self._container.schedule_views()
         page = lists.page(which, after=query.after, limit=query.limit)
         runs = self._container.overview().sparks([each.id for each in page.schedules])
         shown = {
@@ -148,7 +148,7 @@ class Schedules(Resource):
     @shows(NAMED, "schedule.html", live=5)
     def show_schedule(self, name: Text, query: WhichRuns) -> dict[str, Any]:
         container, queries = self._container, self._container.queries()
-        view, history = queries.schedule(name), container.run_history().of(name)
+        view, history = queries.schedule(name), container.schedule_views().history(name)
         upcoming = queries.upcoming(view.name, count=_AHEAD)
         # Without times of its own, its jobs file may begin it at a boot or a start.
         begins_with_file = view.source is not None and view.problem is None and not view.stay_alive
