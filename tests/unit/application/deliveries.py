@@ -10,9 +10,8 @@ from typing import Any
 import attrs
 
 from cronhare.application.worker.unhandled import PLACES, WaitingRoom
-from cronhare.domain.execution import Execution
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
-from cronhare.domain.schedules.planning import HEAD_START, plan
+from cronhare.domain.schedules.planning import HEAD_START
 from cronhare.domain.topology import WAITING_QUEUE
 from cronhare.ports.broker import Delivery
 from cronhare.ports.runner import AttemptResult, Invocation
@@ -23,7 +22,6 @@ from tests.trial_broker import TrialConnection
 from tests.unit.application.house import House
 
 SUCCESS = Outcome(ending=Ending.SUCCEEDED, exit_code=0)
-
 CRASH = Outcome(ending=Ending.CRASHED, signal=11, error=TaskError(message="killed by SIGSEGV"))
 
 
@@ -71,9 +69,7 @@ class Seen:
 
 
 SECOND = timedelta(seconds=1)
-
 MINUTE = timedelta(minutes=1)
-
 STRANGE_ID = 999_999
 
 
@@ -148,17 +144,6 @@ async def deliver(
     house.publish(body, headers, message_id=message_id)
     await house.open()
     await house.work()
-
-
-def systems_own(house: House) -> Execution:
-    """Claim the daily cleanup, and leave it to somebody else."""
-    house.dispatcher.tick(house.now)
-    house.clock.advance(timedelta(hours=15, minutes=1))
-    batch = house.claims.claim_due(
-        now=house.now, limit=9, node="bee-1", planner=lambda planned: plan(planned, house.now)
-    )
-    [cleanup] = (row for row in batch.claimed if row.task.is_system)
-    return cleanup
 
 
 class NodeClock(FrozenClock):

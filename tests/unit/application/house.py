@@ -46,7 +46,6 @@ from tests.unit.application.outages import (
 )
 
 T = TypeVar("T")
-
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 LEASE = timedelta(seconds=30)
 GRACE = timedelta(seconds=30)
@@ -80,8 +79,6 @@ class House:
 
     script: Script = succeed
     node: str = "ant-1"
-    host: str = "ant"
-    boot: str = "first"
     start: datetime = NOON
     policy: RetryPolicy = attrs.field(factory=RetryPolicy)
     limits: RetryLimits = UNLIMITED
@@ -176,7 +173,7 @@ class House:
             keeper=self.keeper,
             places=Places(self.places, self.apart),
             retry_delay=timedelta(milliseconds=self.policy.backoff.delay),
-            us=Holder(node=self.node, host=self.host, boot=self.boot),
+            us=Holder(node=self.node, host="ant", boot="first"),
             lives=lambda _: False,
             read_again=partial(self.reads_again, catalog),
             lingers=(0.0, 0.0),

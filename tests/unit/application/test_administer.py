@@ -12,8 +12,8 @@ from cronhare.application.administration.changing import runs as commands
 from cronhare.application.administration.changing.runs import CannotPause, CannotRun
 from cronhare.application.administration.changing.schedules import NameTaken
 from cronhare.application.administration.changing.work import NotDrainable
-from cronhare.application.administration.jobs_file.applying import CannotExport, Exporter
 from cronhare.application.administration.jobs_file.difference import Change, FieldChange, difference
+from cronhare.application.administration.jobs_file.export import CannotExport, Exporter
 from cronhare.application.administration.reading.lookup import NotFound, find_schedule
 from cronhare.domain.access import LONGEST_SESSION, Scope
 from cronhare.domain.audit import MOST_ENTRIES, Action, AuditEntry

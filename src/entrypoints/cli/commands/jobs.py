@@ -15,13 +15,13 @@ import typer
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs_text
 from cronhare.application.administration.jobs_file import notes
-from cronhare.application.administration.jobs_file.applying import CannotExport, Chosen, Exporter
 from cronhare.application.administration.jobs_file.difference import (
     Change,
     ChangedKind,
     ScheduleChange,
     queues_shared_among,
 )
+from cronhare.application.administration.jobs_file.export import CannotExport, Chosen, Exporter
 from cronhare.application.administration.reading.schedules import next_effects
 from cronhare.application.administration.views.schedules import ExportView, ScheduleChangeView
 from cronhare.application.doctor.nodes import older_files
