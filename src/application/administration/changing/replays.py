@@ -79,7 +79,7 @@ class BackfillPreview:
 
 @attrs.define(kw_only=True, eq=False)
 class Replays:
-    """Orders and stops; whichever scheduler is there carries them out (`scheduling/replays`).
+    """Orders and stops; whichever scheduler is there carries them out (`scheduling/chores`).
 
     Each method may raise `LedgerUnavailable` and `NotFound`.
     """
