@@ -156,8 +156,8 @@ class ClaimStorePort(Protocol):
         """End what waits and is not to begin any more; answers what has ended now.
 
         Where a person has written `cancel_requested` into its row it is cancelled. One that has
-        never begun, and may begin no more by its `Execution.expires_at`, is skipped. Looks at
-        *limit* waiting executions at most, and with the next call at those that follow.
+        never begun, and may begin no more by its `Execution.expires_at`, is skipped. No more
+        than *limit* end in one call.
         """
 
     def regain(self, *, now: datetime, limit: int) -> int:
