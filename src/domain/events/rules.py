@@ -127,12 +127,9 @@ class AlertConditions:
 NO_CONDITIONS: Final = AlertConditions()
 
 
-#: Bounds of what can be set, and what is set by default.
+#: Bounds of what can be set.
 LONGEST_RUNBOOK: Final = 2_048
 LARGEST: Final = 1_000_000
-DEFAULT_FAILED, DEFAULT_WARNING, DEFAULT_CRITICAL = 5, 10, 100
-DEFAULT_RETRIES: Final = 2
-DEFAULT_RETRY_RATE: Final = 0.2
 
 
 @attrs.frozen(kw_only=True)
@@ -143,9 +140,9 @@ class AlertPolicy:
     execution, *retry_rate* about the part of the runs that were retried.
     """
 
-    failed: int = DEFAULT_FAILED
-    warning: int = DEFAULT_WARNING
-    critical: int = DEFAULT_CRITICAL
-    retries: int = DEFAULT_RETRIES
-    retry_rate: float = DEFAULT_RETRY_RATE
+    failed: int = 5
+    warning: int = 10
+    critical: int = 100
+    retries: int = 2
+    retry_rate: float = 0.2
     runbook: str = RUNBOOK

@@ -17,10 +17,6 @@ from ..texts.moments import say_moment
 from ..texts.words import called
 from .retry import Fail, RetryAfter
 
-#: `maxRetriesPerMinute` and `windowMs` of S2.10.
-DEFAULT_BUDGET: Final = 100
-DEFAULT_BUDGET_WINDOW: Final = timedelta(seconds=60)
-
 #: The bounds of a budget.
 LARGEST_BUDGET: Final = 1_000_000
 LONGEST_BUDGET_WINDOW: Final = timedelta(days=1)
@@ -49,8 +45,8 @@ class OnExhausted(enum.StrEnum):
 class BudgetPolicy:
     """How many retries of a queue are granted within any *window*, and what becomes of others."""
 
-    most: int = DEFAULT_BUDGET
-    window: timedelta = DEFAULT_BUDGET_WINDOW
+    most: int = 100  # `maxRetriesPerMinute` and `windowMs` of S2.10
+    window: timedelta = timedelta(seconds=60)
     on_exhausted: OnExhausted = OnExhausted.DEFER
 
 
@@ -218,11 +214,6 @@ def say_budget(budget: Budget) -> str:
 #: The reason of what an open breaker lets fail, in the words of S0.12.
 ACTIVATED: Final = "Circuit breaker activated"
 
-DEFAULT_ERROR_RATE: Final = 0.5
-DEFAULT_LEAST: Final = 10
-DEFAULT_BREAKER_WINDOW: Final = timedelta(seconds=300)
-DEFAULT_PAUSE: Final = timedelta(seconds=60)
-
 #: The bounds of a breaker.
 ERROR_RATES: Final = (0.01, 0.99)
 LEASTS: Final = range(2, 10_000 + 1)
@@ -244,10 +235,10 @@ class BreakerState(enum.StrEnum):
 class BreakerPolicy:
     """When a breaker opens: at an error rate above *error_rate* of *least* attempts or more."""
 
-    error_rate: float = DEFAULT_ERROR_RATE
-    least: int = DEFAULT_LEAST
-    window: timedelta = DEFAULT_BREAKER_WINDOW
-    pause: timedelta = DEFAULT_PAUSE
+    error_rate: float = 0.5
+    least: int = 10
+    window: timedelta = timedelta(seconds=300)
+    pause: timedelta = timedelta(seconds=60)
 
     def trips(self, failed: int, succeeded: int) -> bool:
         attempts = failed + succeeded

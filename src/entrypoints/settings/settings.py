@@ -78,6 +78,14 @@ class SettingsInvalid(ValueError):
         super().__init__("; ".join(faults))
 
 
+#: What holds by default.
+_BUDGET, _BREAKER, _ALERTS = (
+    retry_limits.BudgetPolicy(),
+    retry_limits.BreakerPolicy(),
+    rules.AlertPolicy(),
+)
+
+
 @attrs.frozen(kw_only=True)
 class Declared:
     """How a field is read: by which name outside, if that is another, and its form.
@@ -129,12 +137,8 @@ class Settings:
     retry_delay_multiplier: float = setting(
         decimal(*retries.MULTIPLIERS), retries.DEFAULT_MULTIPLIER
     )
-    retry_budget: int = setting(
-        whole(0, retry_limits.LARGEST_BUDGET, off=True), retry_limits.DEFAULT_BUDGET
-    )
-    retry_budget_window: timedelta = lasting(
-        1, retry_limits.LONGEST_BUDGET_WINDOW, retry_limits.DEFAULT_BUDGET_WINDOW
-    )
+    retry_budget: int = setting(whole(0, retry_limits.LARGEST_BUDGET, off=True), _BUDGET.most)
+    retry_budget_window: timedelta = lasting(1, retry_limits.LONGEST_BUDGET_WINDOW, _BUDGET.window)
     retry_budget_on_exhausted: str = setting(
         one_of(*retry_limits.OnExhausted), retry_limits.OnExhausted.DEFER.value
     )
@@ -146,22 +150,22 @@ class Settings:
     timeout_is_crash: bool = setting(switch, default=True)
     circuit_breaker: bool = setting(switch, default=False)
     circuit_breaker_error_rate: float = setting(
-        decimal(*retry_limits.ERROR_RATES), retry_limits.DEFAULT_ERROR_RATE
+        decimal(*retry_limits.ERROR_RATES), _BREAKER.error_rate
     )
     circuit_breaker_min_attempts: int = setting(
-        whole(retry_limits.LEASTS[0], retry_limits.LEASTS[-1]), retry_limits.DEFAULT_LEAST
+        whole(retry_limits.LEASTS[0], retry_limits.LEASTS[-1]), _BREAKER.least
     )
     circuit_breaker_window: timedelta = lasting(
-        1, retry_limits.LONGEST_BREAKER_WINDOW, retry_limits.DEFAULT_BREAKER_WINDOW
+        1, retry_limits.LONGEST_BREAKER_WINDOW, _BREAKER.window
     )
     circuit_breaker_pause: timedelta = lasting(
-        1, retry_limits.LONGEST_BREAKER_WINDOW, retry_limits.DEFAULT_PAUSE
+        1, retry_limits.LONGEST_BREAKER_WINDOW, _BREAKER.pause
     )
-    alert_failed: int = setting(whole(0, rules.LARGEST, off=True), rules.DEFAULT_FAILED)
-    alert_warning: int = setting(whole(0, rules.LARGEST, off=True), rules.DEFAULT_WARNING)
-    alert_critical: int = setting(whole(0, rules.LARGEST, off=True), rules.DEFAULT_CRITICAL)
-    alert_retries: int = setting(whole(0, retries.ATTEMPTS[-1], off=True), rules.DEFAULT_RETRIES)
-    alert_retry_rate: float = setting(decimal(0, 1, off=True), rules.DEFAULT_RETRY_RATE)
+    alert_failed: int = setting(whole(0, rules.LARGEST, off=True), _ALERTS.failed)
+    alert_warning: int = setting(whole(0, rules.LARGEST, off=True), _ALERTS.warning)
+    alert_critical: int = setting(whole(0, rules.LARGEST, off=True), _ALERTS.critical)
+    alert_retries: int = setting(whole(0, retries.ATTEMPTS[-1], off=True), _ALERTS.retries)
+    alert_retry_rate: float = setting(decimal(0, 1, off=True), _ALERTS.retry_rate)
     alert_runbook: str = setting(text(rules.LONGEST_RUNBOOK), rules.RUNBOOK)
     refresh: timedelta = lasting(1, 3_600, timedelta(seconds=5))
     lease: timedelta = lasting(3, 3_600, timedelta(seconds=30))
