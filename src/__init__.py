@@ -12,10 +12,9 @@ if TYPE_CHECKING:
     from .domain.lifecycle.enqueue import KeyTaken
     from .domain.reading import Invalid
     from .entrypoints.python.app import App
-    from .entrypoints.python.context import Cancelled, Context, Snooze
     from .entrypoints.python.handles import Handle, RunFailed
     from .entrypoints.python.tasks import Call, Task, aenqueue_many, enqueue_many
-    from .entrypoints.python.words import Retry, at, cron, every
+    from .entrypoints.python.words import Cancelled, Context, Retry, Snooze, at, cron, every
     from .ports import LedgerUnavailable
     from .ports.claims import OtherDatabase
     from .task import PermanentError, RateLimited, TransientError
@@ -52,10 +51,11 @@ _ROOM = "cronhare.entrypoints.python"
 _USES = "cronhare.application.administration"
 _HOMES = {
     "App": f"{_ROOM}.app",
-    **dict.fromkeys(("Cancelled", "Context", "Snooze"), f"{_ROOM}.context"),
     **dict.fromkeys(("Handle", "RunFailed"), f"{_ROOM}.handles"),
     **dict.fromkeys(("Call", "Task", "aenqueue_many", "enqueue_many"), f"{_ROOM}.tasks"),
-    **dict.fromkeys(("Retry", "at", "cron", "every"), f"{_ROOM}.words"),
+    **dict.fromkeys(
+        ("Cancelled", "Context", "Retry", "Snooze", "at", "cron", "every"), f"{_ROOM}.words"
+    ),
     **dict.fromkeys(("PermanentError", "RateLimited", "TransientError"), "cronhare.task"),
     "CannotEnqueue": f"{_USES}.changing.enqueue",
     **dict.fromkeys(("CannotEdit", "EditedMeanwhile"), f"{_USES}.changing.schedules"),

@@ -23,8 +23,8 @@ from django.utils.module_loading import autodiscover_modules
 
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.python.app import App
-from cronhare.entrypoints.python.context import Context, Snooze
 from cronhare.entrypoints.python.tasks import Call
+from cronhare.entrypoints.python.words import Context, Snooze
 from cronhare.entrypoints.settings.sources import find_setting
 
 from .tasks import WEIGHTS, Task, api, made, name_of, queue_of

@@ -19,7 +19,7 @@ from cronhare.adapters.process.messages import Message, MessageReader
 from cronhare.adapters.process.output import AttemptLog
 from cronhare.entrypoints.python.app import App
 from cronhare.entrypoints.python.calling import context, find
-from cronhare.entrypoints.python.context import Snooze
+from cronhare.entrypoints.python.words import Snooze
 from cronhare.ports.runner import (
     AttemptResult,
     Invocation,

@@ -17,9 +17,9 @@ from typing import Any, NoReturn
 from cronhare import task
 
 from .app import App
-from .context import Cancelled, Context, Snooze
 from .loading import load, shortened
 from .tasks import Task
+from .words import Cancelled, Context, Snooze
 
 _WHY = "the attempt is to end: its time limit, a cancel, or a shutdown"
 

@@ -28,8 +28,8 @@ from cronhare.adapters.process.warden import Frame, Unpacker, pack
 
 from . import calling
 from .app import App
-from .context import Context, Snooze
 from .reused import take_socket
+from .words import Context, Snooze
 
 _RECEIVE = 1 << 16
 #: Bytes that wait for a worker, beyond which what is printed holds up the loop, as a pipe does.

@@ -13,7 +13,7 @@ from typing import Any
 
 from cronhare.task import PermanentError
 
-from .context import Context
+from .words import Context
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 

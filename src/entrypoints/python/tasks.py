@@ -18,9 +18,8 @@ from typing import (
     overload,
 )
 
-from .context import Context
 from .signatures import Signature, json_params
-from .words import Duration, Retry, Table, TaskWords, refuse_foreign
+from .words import Context, Duration, Retry, Table, TaskWords, refuse_foreign
 
 if TYPE_CHECKING:
     from .app import App
