@@ -17,6 +17,7 @@ from cronhare.application.administration.jobs_file.export import CannotExport, E
 from cronhare.application.administration.reading.lookup import NotFound, find_schedule
 from cronhare.domain.access import LONGEST_SESSION, Scope
 from cronhare.domain.audit import MOST_ENTRIES, Action, AuditEntry
+from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import UNRESOLVED
 from cronhare.domain.nodes import DISCONNECTED_AFTER, NodeReport, NodeState
 from cronhare.domain.retries.policy import RetryPolicy
@@ -28,7 +29,7 @@ from cronhare.ports import LedgerUnavailable
 from cronhare.ports.records import AuditFilter, ExecutionFilter
 from tests.actors import ADA, CI
 from tests.integration.ledgers import NOON
-from tests.unit.application.deliveries import always, failure
+from tests.unit.application.deliveries import CRASH, always, failure, live, run
 from tests.unit.application.house import REPORT, House
 
 NIGHTLY = ScheduleDraft(name="nightly", task=REPORT.ref, schedule="0 2 * * *")
@@ -164,6 +165,18 @@ async def test_a_replay_tells_what_was_resolved_and_what_cannot_be() -> None:
 
     assert (done.executions, done.asked, done.resolved_before) == ((), 2, 1)
     assert done.refused == {gone.id: f"execution {gone.execution_id} is no more in the ledger"}
+
+
+async def test_a_poison_pill_that_is_released_may_crash_as_often_as_before() -> None:
+    house = House(script=always(CRASH))
+    await run(house)
+    await live(house, timedelta(seconds=100))
+    [pill] = house.records.archive()
+
+    house.administrator.replay([pill.id], actor=ADA)
+    await live(house, timedelta(seconds=200))
+
+    assert (house.only.state, house.only.attempt) == (State.QUARANTINED, 6)
 
 
 async def _with_failures(count: int) -> House:

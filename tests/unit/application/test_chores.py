@@ -97,11 +97,10 @@ def test_a_broken_lane_is_said_loudly_and_says_who_has_the_cure(
     assert "`cronhare doctor --probe`" in line
 
 
-@pytest.mark.parametrize(("rate", "at_once", "expected"), [(10, 1, 20), (2, 5, 8)])
-async def test_places_that_runs_of_a_backfill_leave_are_filled_soon(
-    rate: float, at_once: int, expected: int
-) -> None:
-    house = House()
+async def backfill(
+    house: House, *, seconds: float, rate: float, at_once: int, works: bool = True
+) -> list[datetime]:
+    """Let a scheduler take a backfill on, and a worker if it *works*; answers when it looked."""
     await house.open()
     house.add()
     await house.turn()
@@ -115,13 +114,31 @@ async def test_places_that_runs_of_a_backfill_leave_are_filled_soon(
         at_once=at_once,
     )
     house.container.replay_store().order(order, now=house.now)
-    replayer = house.container.replayer(random_fraction=lambda: 0.5)
-    rests_until, ends_at = house.now, house.now + timedelta(seconds=5)
-
+    replayer, looks = house.container.replayer(random_fraction=lambda: 0.5), list[datetime]()
+    rests_until, ends_at = house.now, house.now + timedelta(seconds=seconds)
     while house.now < ends_at:
         house.clock.advance(timedelta(milliseconds=50))
         if house.now >= rests_until:
+            looks.append(house.now)
             rests_until = house.now + timedelta(seconds=replayer.round())
-        await house.work()
+        if works:
+            await house.work()
+    return looks
+
+
+@pytest.mark.parametrize(("rate", "at_once", "expected"), [(10, 1, 20), (2, 5, 8)])
+async def test_places_that_runs_of_a_backfill_leave_are_filled_soon(
+    rate: float, at_once: int, expected: int
+) -> None:
+    house = House()
+
+    await backfill(house, seconds=5, rate=rate, at_once=at_once)
 
     assert expected <= len(house.executions(State.SUCCEEDED)) <= 5 * rate + 1
+
+
+async def test_while_no_run_of_a_backfill_ends_it_is_looked_once_a_second() -> None:
+    looks = await backfill(House(), seconds=20, rate=20, at_once=3, works=False)
+
+    assert looks[-1] - looks[-2] == timedelta(seconds=1)
+    assert len(looks) < 25

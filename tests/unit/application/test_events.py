@@ -225,10 +225,12 @@ async def test_who_lacks_a_secret_leaves_what_needs_it_to_who_stands_in_with_it(
     worker.notifier.hears = hears
     await failed(worker.house)
     for _ in range(2):
+        early = [*worker.notifier.told]
         await worker.turn()
         await stand_in.turn()
         worker.house.clock.advance(only_after)
 
+    assert early == []
     assert worker.notifier.told == [("ops", "failed")]
     assert worker.states() == {"ops": OutboxState.DELIVERED.value}
 
@@ -347,6 +349,17 @@ async def test_where_nobody_knows_the_schedule_another_process_tells(lines: Line
 
     assert knows.notifier.told == [("ops", "failed")]
     assert "expired" not in "\n".join(lines())
+
+
+async def test_what_nobody_can_tell_expires_and_is_said_once(lines: Lines) -> None:
+    made = house()
+    stranger = Outpost(made, Subscriptions(source=SHOP))
+    await failed(made)
+    for _ in range(2):
+        made.clock.advance(timedelta(hours=25))
+        await stranger.turn()
+
+    assert sum("Nobody was told of 1 failure" in line for line in lines()) == 1
 
 
 async def test_an_outage_of_the_ledger_ends_no_loop() -> None:

@@ -201,6 +201,19 @@ async def test_what_is_not_confirmed_is_sent_again_and_is_the_same(
     assert any("its message may be in no queue" in line for line in lines())
 
 
+async def test_while_the_broker_is_away_what_follows_an_end_is_left_to_others(lines: Lines) -> None:
+    house = doomed(failure())
+    await cut_off(house)
+    house.broker.go_away()
+
+    await live(house, 10 * GRACE, 10 * SECOND)
+    told = [line for line in lines() if "its message may be in no queue" in line]
+    house.broker.come_back()
+    await live(house, GRACE)
+
+    assert (told, len(house.messages(FAILED_QUEUE))) == ([], 1)
+
+
 async def test_the_message_of_a_worker_that_died_before_it_could_send_it_comes() -> None:
     house = doomed(failure())
     with pytest.raises(Dead):

@@ -14,6 +14,7 @@ from cronhare.application.worker.unhandled import (
     PUT_OFF_HEADER,
     STUB,
     WAITS_FOR_HEADER,
+    defer,
     quarantine_message,
 )
 from cronhare.domain.topology import (
@@ -134,6 +135,22 @@ async def test_what_cannot_be_parked_rests_and_comes_back_and_nobody_says_that_i
     assert not [line for line in lines() if "Parked" in line]
     [said] = [line for line in lines() if "could not be parked" in line]
     assert said.endswith("because")
+
+
+async def test_what_no_queue_has_a_copy_of_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def publish(_: Envelope) -> Published:
+        return Published.UNKNOWN
+
+    house = House()
+    house.publish(b"theirs")
+    await house.open()
+    await house.settle()
+    await house.connection.pause()
+    monkeypatch.setattr(house.connection, "publish", publish)
+
+    await defer(house.connection, house.deliveries.pop(), "its row is locked")
+
+    assert house.broker.depth(MAIN_QUEUE) == 1
 
 
 # The waiting room
