@@ -137,6 +137,8 @@ class Container(containers.DeclarativeContainer):
     ledger_time: "providers.Singleton[SqlLedgerTime]" = one(
         f"{_SQL}.database:SqlLedgerTime", engine, clock
     )
+    #: The ledger's clock.
+    now = ledger_time.provided.now
     claims: "providers.Singleton[SqlClaimStore]" = one(
         f"{_SQL}.claims.store:SqlClaimStore",
         engine,
@@ -176,7 +178,7 @@ class Container(containers.DeclarativeContainer):
         f"{_USES}.audit:AuditTrail",
         entries=audit_store,
         stopwatch=clock.provided.monotonic,
-        now=ledger_time.provided.now,
+        now=now,
     )
     limit_desk = one(f"{_USES}.changing.work:LimitDesk", limits=limits, trail=audit_trail)
     statistics_store = one(f"{_SQL}.records.statistics:SqlStatistics", engine, clock)
@@ -186,7 +188,7 @@ class Container(containers.DeclarativeContainer):
         records=records,
         nodes=nodes,
         limits=limit_desk,
-        now=ledger_time.provided.now,
+        now=now,
         schedules=settings.provided.metrics_schedules,
     )
     vitals = providers.ThreadSafeSingleton(Vitals)
@@ -243,14 +245,9 @@ class Container(containers.DeclarativeContainer):
         schedules=schedules,
         nodes=nodes,
         tasks=registered,
-        now=ledger_time.provided.now,
+        now=now,
     )
-    draft_notes = one(
-        f"{_USES}.jobs_file.notes:DraftNotes",
-        nodes=nodes,
-        tasks=registered,
-        now=ledger_time.provided.now,
-    )
+    draft_notes = one(f"{_USES}.jobs_file.notes:DraftNotes", nodes=nodes, tasks=registered, now=now)
     policies = one(
         "cronhare.domain.lifecycle.retry_limits:RetryPolicies",
         settings.provided.policy,
@@ -363,7 +360,7 @@ class Container(containers.DeclarativeContainer):
         records=records,
         names=names,
         policy=settings.provided.policy,
-        now=ledger_time.provided.now,
+        now=now,
     )
     schedule_editor: "providers.Singleton[ScheduleEditor]" = one(
         f"{_USES}.changing.schedules:ScheduleEditor",
@@ -377,7 +374,7 @@ class Container(containers.DeclarativeContainer):
         schedules=schedules,
         administrator=administrator,
         catalog=catalog,
-        now=ledger_time.provided.now,
+        now=now,
     )
     replays: "providers.Singleton[Replays]" = one(
         f"{_USES}.changing.replays:Replays",
@@ -396,7 +393,7 @@ class Container(containers.DeclarativeContainer):
         events=events,
         subscribers=subscribers,
         names=names,
-        now=ledger_time.provided.now,
+        now=now,
     )
     statistics = one(f"{_USES}.reading.measures:Statistics", statistics_store, names)
     node_desk = one(f"{_USES}.changing.work:NodeDesk", nodes=nodes, trail=audit_trail)
@@ -419,7 +416,7 @@ class Container(containers.DeclarativeContainer):
         limits=limit_desk,
         policies=policies,
         names=names,
-        now=ledger_time.provided.now,
+        now=now,
     )
     queries: "providers.Singleton[Queries]" = one(
         f"{_USES}.reading.queries:Queries",
@@ -430,7 +427,7 @@ class Container(containers.DeclarativeContainer):
         broker=broker_inspection,
         retry_delay=settings.provided.retry_delay,
         views=schedule_views,
-        now=ledger_time.provided.now,
+        now=now,
     )
     overview = one(
         f"{_USES}.reading.now:Overview",
@@ -439,7 +436,7 @@ class Container(containers.DeclarativeContainer):
         queries=queries,
         timings=one(f"{_SQL}.records.statistics:SqlTimingStore", engine, clock),
         timeline=one(f"{_SQL}.records.lists:SqlTimelineStore", engine, clock),
-        now=ledger_time.provided.now,
+        now=now,
     )
     ledger_inspection = one(f"{_SQL}.records.inspection:SqlInspection", engine.provider, clock)
     doctor = one(

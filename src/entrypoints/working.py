@@ -45,7 +45,7 @@ _USUAL: Final[dict[str, providers.Provider[Any]]] = {
     "metrics": Container.counting,
     "node": Container.node,
     "nodes": Container.nodes,
-    "now": Container.ledger_time.provided.now,
+    "now": Container.now,
     "policies": Container.policies,
     "random_fraction": Container.random_fraction,
     "records": Container.records,
