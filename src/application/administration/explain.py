@@ -83,7 +83,7 @@ class ExplanationView:
 
 @attrs.frozen(kw_only=True)
 class Explanations:
-    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`.
+    """Answers questions, and changes nothing.
 
     *now* is the ledger's clock.
     """

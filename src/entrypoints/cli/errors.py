@@ -122,15 +122,12 @@ def _report_of_inside(error: BaseException) -> int:
     if isinstance(error, SettingsInvalid):  # before there was a use case
         advice = "Nothing was started. See docs/reference/settings.md."
         return report(Refusal("there are settings that cannot be used", error.faults, advice))
-    from cronhare.application.administration.changing.runs import CannotPause, CannotRun  # noqa: PLC0415
-    from cronhare.application.administration.changing.schedules import CannotEdit  # noqa: PLC0415
-    from cronhare.application.administration.changing.work import NotDrainable, NotSilent  # noqa: PLC0415
+    from cronhare.application.administration import Refused  # noqa: PLC0415
     from cronhare.application.administration.jobs_file.applying import CannotApply  # noqa: PLC0415
     from cronhare.application.administration.reading.lookup import NotFound  # noqa: PLC0415
     from cronhare.ports import LedgerRefused, LedgerUnavailable  # noqa: PLC0415
     from cronhare.ports.broker import BrokerUnavailable  # noqa: PLC0415
 
-    refused = (NotFound, NotDrainable, NotSilent, CannotPause, CannotRun, CannotEdit, LedgerRefused)
     match error:
         case CannotApply():
             found = [clash_refusal(error.clashes)] if error.clashes else []
@@ -139,7 +136,7 @@ def _report_of_inside(error: BaseException) -> int:
         case LedgerUnavailable() | BrokerUnavailable():
             _print(str(error))
             return Status.UNREACHABLE
-        case _ if isinstance(error, refused):
+        case NotFound() | Refused() | LedgerRefused():
             return report(Refusal(str(error)))
     _write("".join(traceback.format_exception(error)).splitlines())
     _print("this is a fault of ours; please report it with the lines above")

@@ -10,10 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
 
+from cronhare.application.administration import Refused
 from cronhare.application.administration.changing.replays import RequestReused
-from cronhare.application.administration.changing.runs import CannotPause, CannotRun
-from cronhare.application.administration.changing.schedules import CannotEdit, NameTaken
-from cronhare.application.administration.changing.work import NotDrainable, NotSilent
+from cronhare.application.administration.changing.runs import CannotPause
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.domain.lifecycle.enqueue import KeyTaken
 from cronhare.domain.reading import MOST_FAULTS, Fault, Invalid
@@ -120,7 +119,7 @@ _PROBLEMS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
     ),
     NotFound: lambda error: Problem(HTTPStatus.NOT_FOUND, str(error)),
     **dict.fromkeys(
-        (NotDrainable, NotSilent, NameTaken, CannotEdit, CannotRun, KeyTaken, LedgerRefused),
+        (Refused, KeyTaken, LedgerRefused),
         lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
     ),
     CannotPause: lambda error: Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)),

@@ -71,10 +71,7 @@ class TokenNameTaken(ValueError):
 
 @attrs.frozen(kw_only=True)
 class Admission:
-    """Lets people in by tokens and sessions, and has their tokens.
-
-    Each method may raise `LedgerUnavailable`.
-    """
+    """Lets people in by tokens and sessions, and has their tokens."""
 
     _access: AccessStorePort
     _trail: AuditTrail
@@ -149,12 +146,7 @@ class Admission:
         chance: bytes,
         actor: Actor,
     ) -> NewTokenView:
-        """Make a token of the random bytes *chance*; it ends after it *lives* so long.
-
-        Raises:
-            TokenInvalid: its name or its life cannot be.
-            TokenNameTaken: a valid one has its name.
-        """
+        """Make a token of the random bytes *chance*; it ends after it *lives* so long."""
         secret, now = make_token(chance), self._trail.now()
         token = new_token(name, scope, digest=digest_of(secret), lives=lives, now=now, by=actor)
         ends = token.expires_at and token.expires_at.isoformat()

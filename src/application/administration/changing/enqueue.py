@@ -55,11 +55,7 @@ class Enqueuer:
     _known_until: float = attrs.field(init=False, default=0.0)
 
     def find(self, wanted: Sequence[Wanted], make: Make) -> Mapping[str, Found]:
-        """Find the schedules of runs, or draft them: all that has to be asked of the ledger before.
-
-        Raises:
-            NotFound: a task is not in the ledger, and *make* does not know it.
-        """
+        """Find the schedules of runs, or draft them: all that is asked of the ledger before."""
         names, now = {each.schedule for each in wanted}, time.monotonic()
         if now > self._known_until:
             self._known, self._known_until = {}, now + KNOWN_FOR

@@ -79,10 +79,7 @@ class BackfillPreview:
 
 @attrs.define(kw_only=True, eq=False)
 class Replays:
-    """Orders and stops; whichever scheduler is there carries them out (`scheduling/chores`).
-
-    Each method may raise `LedgerUnavailable` and `NotFound`.
-    """
+    """Orders and stops; whichever scheduler is there carries them out (`scheduling/chores`)."""
 
     _replays: ReplayStorePort
     _records: RecordsPort
@@ -100,9 +97,6 @@ class Replays:
         """Begin a replay of what the archive has now, unless that is nothing.
 
         A *request* that is asked again is answered what it began.
-
-        Raises:
-            RequestReused: it began another one.
         """
         if not (failures := self.count(order.which)):
             # Or what it began has resolved them all meanwhile.

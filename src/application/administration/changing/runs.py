@@ -24,6 +24,7 @@ from cronhare.ports.records import RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 from cronhare.ports.system import BellPort
 
+from .. import Refused
 from ..audit import AuditTrail, plain, values_of_filter
 from ..reading.lookup import Names, NotFound, find_execution, find_schedule, find_schedules
 from ..views.failures import DiscardedView, ReplayedView
@@ -37,7 +38,7 @@ _SEVERAL: Final = "failures"
 MOST_AT_ONCE: Final = 1_000
 
 
-class CannotRun(ValueError):
+class CannotRun(Refused):
     """A run by hand, at a start or at a boot is refused, by us or by the ledger."""
 
 
@@ -45,7 +46,7 @@ class NotOfThisBoot(CannotRun):
     """A schedule has no run of a boot, in good order."""
 
 
-class CannotPause(ValueError):
+class CannotPause(Refused):
     """A pause is refused; nothing was changed."""
 
 
@@ -66,9 +67,6 @@ class Switched:
 @attrs.frozen(kw_only=True)
 class Administrator:
     """Changes the ledger on people's behalf; schedulers and workers notice by themselves.
-
-    Each method may raise `LedgerUnavailable`, and `NotFound` where one of those that are named does
-    not exist.
 
     *uuid* gives the names of manual runs, *policy* holds for schedules without one, and *bell* is
     rung for what a person asks for.
@@ -94,11 +92,6 @@ class Administrator:
         """Begin a manual run; the schedule's next due instant does not move.
 
         A *request* that is asked again is answered the run that it began.
-
-        Raises:
-            CannotRun: its row is broken, *params* are too large, the ledger refuses it, or it stays
-                alive and has a run.
-            RequestReused: the request began a run with other params.
         """
         schedule = find_schedule(self._schedules, name)
         if params is not None and (fault := fault_of_params(params)) is not None:
@@ -198,9 +191,6 @@ class Administrator:
         """Let the due instants of schedules be skipped from now on, *until* then or a resume.
 
         What was claimed before goes on; manual runs begin as ever. It is no edit.
-
-        Raises:
-            CannotPause: one of the words is too long, or one end is over; none is paused.
         """
         faults = (
             *_too_long("reason", reason, LONGEST_REASON),

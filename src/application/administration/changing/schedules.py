@@ -23,6 +23,7 @@ from cronhare.ports.schedules import (
     StoredSchedule,
 )
 
+from .. import Refused
 from ..audit import AuditTrail, differing, values_of
 from ..jobs_file.difference import FileContent
 from ..reading.lookup import NotFound, refuse_unknown_calendars
@@ -35,7 +36,7 @@ from .runs import Administrator, CannotRun
 REPORTS: Final = "reports/"
 
 
-class NameTaken(ValueError):
+class NameTaken(Refused):
     """Another schedule has this name; nothing was changed."""
 
 
@@ -55,13 +56,7 @@ class ReportDesk:
     def generate(
         self, controller: str, *, params: str, actor: Actor, request: UUID | None
     ) -> Execution:
-        """Begin a run; a *request* that is asked again is answered the run that it began.
-
-        Raises:
-            NotFound: there is no such report, or there are several.
-            CannotRun: the params are too large, or the ledger refuses it.
-            RequestReused: the request began a run with other params.
-        """
+        """Begin a run; a *request* that is asked again is answered the run that it began."""
         name = self._schedule_of(self._report(controller))
         return self._administrator.run_now(name, params=params, actor=actor, request=request)
 
@@ -119,16 +114,16 @@ class EditedMeanwhile(ValueError):
         super().__init__(f"schedule {current.name} was edited since it was read")
 
 
-class CannotEdit(ValueError):
+class CannotEdit(Refused):
     """An edit or a deletion is refused; nothing was changed."""
 
 
 @attrs.frozen(kw_only=True)
 class ScheduleEditor:
-    """Creates schedules of no file, edits and deletes any. It may raise `LedgerUnavailable`.
+    """Creates schedules of no file, edits and deletes any.
 
     Where one says what was *seen*, that is asked about the row as it is: what it answers False to
-    is not changed. None changes it in any case.
+    is not changed, and `EditedMeanwhile` is raised. None changes it in any case.
     """
 
     _edits: ScheduleEditsPort
@@ -141,11 +136,6 @@ class ScheduleEditor:
 
         A *request*, its digest, may have been asked twice at a time: who comes second is answered
         what the first one made, whatever became of it. See `made_by`, too.
-
-        Raises:
-            ScheduleInvalid: it names a calendar that there is not.
-            NameTaken: another schedule has the name.
-            LedgerRefused: the table refuses it.
         """
         refuse_unknown_calendars(self._schedules, draft)
         with self._trail.change(actor, Action.CREATE, draft.name, after=values_of(draft)) as note:
@@ -182,12 +172,6 @@ class ScheduleEditor:
         """Edit a schedule: *change* makes of the row, and what it says, what it is to say.
 
         Where it says so already nothing is edited. A draft is all of it, and mends a broken row.
-
-        Raises:
-            EditedMeanwhile: it is not what was seen.
-            CannotEdit: its row is broken, and *change* needs what it said.
-            ScheduleInvalid: whatever *change* finds, or a calendar that there is not.
-            LedgerRefused: the table refuses a value.
         """
         stored = self._seen(scheduler_id, seen)
         while True:  # whoever edits meanwhile has got on
@@ -237,10 +221,6 @@ class ScheduleEditor:
         Of *files* that of its source shows that it is in it no more. *with_history* the runs are
         deleted, too, unless one may still run; they go in steps, so those that are gone when an
         error comes stay so.
-
-        Raises:
-            EditedMeanwhile: it is not what was seen.
-            CannotEdit: it stays, and why.
         """
         stored = self._seen(scheduler_id, seen)
         if stored.source is not None:
@@ -273,11 +253,7 @@ class ScheduleEditor:
 
 
 def _refuse_named(name: str, source: str, files: Sequence[FileContent]) -> None:
-    """Refuse to delete a schedule of a jobs file, unless that file shows that it is gone there.
-
-    Raises:
-        CannotEdit: it names the schedule, or is none of these.
-    """
+    """Refuse to delete a schedule of a jobs file, unless that file shows that it is gone there."""
     file = next((each for each in files if each.source == source), None)
     if file is None:
         raise CannotEdit(

@@ -18,43 +18,36 @@ from cronhare.domain.texts.words import called, listed
 from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.records import LimitStorePort
 
+from .. import Refused
 from ..audit import AuditTrail, plain
 from ..reading.lookup import NotFound, not_found
 from ..views.work import BreakerView, BudgetView, NodeView
 
 
-class NotDrainable(ValueError):
+class NotDrainable(Refused):
     """A node that runs no tasks has nothing to drain."""
 
 
-class NotSilent(ValueError):
+class NotSilent(Refused):
     """A node that has reported itself of late is not forgotten."""
 
 
 @attrs.frozen(kw_only=True)
 class NodeDesk:
-    """Drains and forgets nodes. Each method may raise `LedgerUnavailable`."""
+    """Drains and forgets nodes."""
 
     _nodes: NodeStorePort
     _trail: AuditTrail
 
     def drain(self, name: str, *, actor: Actor) -> NodeView:
-        """Ask a worker to take no more work; it does so within `REPORT_EVERY`, if it is there.
-
-        Raises:
-            NotDrainable: it runs no tasks.
-        """
+        """Ask a worker to take no more work; it does so within `REPORT_EVERY`, if it is there."""
         return self._ask(name, Action.DRAIN, actor)
 
     def undrain(self, name: str, *, actor: Actor) -> NodeView:
         return self._ask(name, Action.UNDRAIN, actor)
 
     def forget(self, name: str, *, actor: Actor) -> NodeView:
-        """Delete the report of a node that will not come back; if it does, it reports itself anew.
-
-        Raises:
-            NotSilent: it has reported itself within `PRESUMED_DEAD_AFTER`.
-        """
+        """Delete the report of a node; if it does come back, it reports itself anew."""
         now = self._trail.now()
         found = self._find(name, now)
         view = NodeView.of(found, now=now)

@@ -46,10 +46,6 @@ class Exporter:
         """Choose the schedules called *names*, else all of *source*, else all by hand.
 
         If nothing is said, all of the one source that there is.
-
-        Raises:
-            NotFound: one of the names does not exist.
-            CannotExport: they are of several sources, or there is none.
         """
         stored = self._schedules.schedules()
         wanted = find_schedules(self._schedules, names) if names else stored

@@ -244,9 +244,6 @@ class DraftNotes:
 
         That is odd times, an empty concurrency key, and a queue or a topic that nobody here has.
         *before* is the schedule as it was.
-
-        Raises:
-            LedgerUnavailable: it is not known who serves a queue.
         """
         now = self._now()
         known = set[str]() if before is None else {*self._alone(before, now)}

@@ -186,7 +186,7 @@ class EventView:
 
 @attrs.frozen(kw_only=True)
 class AlertDesk:
-    """Answers questions, and changes nothing; may raise `LedgerUnavailable` and `NotFound`.
+    """Answers questions, and changes nothing.
 
     *now* is the ledger's clock, *subscribers* are those of this process's jobs file.
     """

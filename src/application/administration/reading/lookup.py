@@ -47,11 +47,7 @@ def find_schedule(schedules: ScheduleStorePort, name: str) -> StoredSchedule:
 
 
 def find_schedules(schedules: ScheduleStorePort, names: Sequence[str]) -> Sequence[StoredSchedule]:
-    """Find schedules by their names, each once and in that order.
-
-    Raises:
-        NotFound: with the names that come close to the first that does not exist.
-    """
+    """Find schedules by their names, each once and in that order."""
     wanted = list(dict.fromkeys(names))
     found = {schedule.name: schedule for schedule in schedules.schedules(wanted)}
     for name in wanted:
@@ -106,11 +102,7 @@ def find_calendars(
 
 
 def refuse_unknown_calendars(schedules: ScheduleStorePort, draft: ScheduleDraft) -> None:
-    """Refuse a draft that names a calendar which nobody has applied.
-
-    Raises:
-        ScheduleInvalid: with each of them.
-    """
+    """Refuse a draft that names a calendar which nobody has applied."""
     if draft.conditions is None or not draft.conditions.calendars:
         return
     known = [each.name for each in schedules.calendars()]
@@ -135,10 +127,7 @@ _MOST_NUMBERS: Final = 20
 
 @attrs.define(kw_only=True, eq=False)
 class Names:
-    """Tasks are known by this process's jobs file, and by the ledger; *now* is the ledger's clock.
-
-    Each method may raise `LedgerUnavailable`.
-    """
+    """Tasks are known by this process's jobs file, and by the ledger, whose clock *now* is."""
 
     _names: NamesPort
     _schedules: ScheduleStorePort

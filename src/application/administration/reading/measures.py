@@ -35,7 +35,7 @@ _WAITS: Final = (State.CLAIMED, State.PUBLISHED)
 
 @attrs.frozen(kw_only=True)
 class Metrics:
-    """Answers a question, and changes nothing. It may raise `LedgerUnavailable`.
+    """Answers a question, and changes nothing.
 
     *now* is the ledger's clock. So many *schedules* have series of their own.
     """
@@ -164,7 +164,7 @@ def _label(text: str) -> str:
 
 @attrs.frozen
 class Statistics:
-    """Answers questions, and changes nothing; may raise `LedgerUnavailable` and `NotFound`."""
+    """Answers questions, and changes nothing."""
 
     _statistics: StatisticsPort
     _names: Names

@@ -145,7 +145,7 @@ class OverviewView:
 
 @attrs.define(kw_only=True, eq=False)
 class Overview:
-    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`.
+    """Answers questions, and changes nothing.
 
     *now* is the ledger's clock.
     """

@@ -196,11 +196,7 @@ class Following:
             self._shown[self._first, name] = ShownStream(lines)
 
     def look(self) -> Iterator[Followed]:
-        """Give what is new.
-
-        Raises:
-            NotFound: there is no such execution, or no more.
-        """
+        """Give what is new."""
         # Before the output: what is read after the end was seen is all there is.
         execution = find_execution(self._records, self._execution_id)
         running = execution.attempt if execution.state is State.RUNNING else None
@@ -252,9 +248,6 @@ def output_page(
     """Show what was written after a position, of both streams or of one.
 
     Of each attempt what it wrote on stdout comes first. While it runs, whole lines alone.
-
-    Raises:
-        LedgerUnavailable: nothing is known.
     """
     streams = STREAMS if stream is None else (stream,)
     following, lines = Following(records, execution_id, after, streams), list[str]()

@@ -45,7 +45,7 @@ SILENT_FOR: Final = 5.0
 
 @attrs.frozen(kw_only=True)
 class Queries:
-    """Answers questions, and changes nothing; may raise `LedgerUnavailable` and `NotFound`.
+    """Answers questions, and changes nothing.
 
     *now* is the ledger's clock, *retry_delay* that of the topology.
     """

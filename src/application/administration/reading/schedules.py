@@ -47,8 +47,7 @@ class HistoryView:
 class ScheduleViews:
     """Shows schedules with their last runs, and with the names of their tasks: see `Names.named`.
 
-    *now* is the ledger's clock, *policy* that of schedules without one. It may raise
-    `LedgerUnavailable` and `NotFound`.
+    *now* is the ledger's clock, *policy* that of schedules without one.
     """
 
     _schedules: ScheduleStorePort
