@@ -76,9 +76,8 @@ def test_a_broker_that_is_away_is_told_and_left_alone_for_a_while(lines: Lines) 
     office.run()
 
     [line] = lines()
-    assert line.endswith(
-        "A scheduler sends 1 execution (1) within 10 s: the broker gave no answer in time"
-    )
+    assert "A scheduler sends 1 execution (1) within 10 s" in line
+    assert line.endswith(": the broker gave no answer in time")
     office.house.broker.come_back()
     assert (office.opened, office.waiting) == (1, 0)
     office.house.clock.advance(PAUSE)
