@@ -429,11 +429,8 @@ class Container(containers.DeclarativeContainer):
         views=schedule_views,
         now=now,
     )
-    overview = one(
-        f"{_USES}.reading.now:Overview",
-        overview=overview_store,
-        records=records,
-        queries=queries,
+    days = one(
+        f"{_USES}.reading.days:Days",
         timings=one(f"{_SQL}.records.statistics:SqlTimingStore", engine, clock),
         timeline=one(f"{_SQL}.records.lists:SqlTimelineStore", engine, clock),
         now=now,

@@ -8,7 +8,6 @@ from typing import Final
 import attrs
 from markupsafe import Markup
 
-from cronhare.application.administration.reading.now import ComingMinute
 from cronhare.application.administration.story import StoryView
 from cronhare.application.reports.overlaps import Bar as LaneBar
 from cronhare.application.reports.overlaps import Lane, Overlaps, Tone
@@ -171,17 +170,18 @@ class Bar:
     attempt: int | None = None
 
 
-def minutes_chart(minutes: Sequence[ComingMinute]) -> Sequence[Bar]:
-    most = max((each.schedules for each in minutes), default=0) or 1
+def minutes_chart(minutes: Sequence[int]) -> Sequence[Bar]:
+    """Draw how many schedules are due next in each minute from now on."""
+    most = max(minutes, default=0) or 1
     return [
         Bar(
-            x=each.minute * _MINUTE + 1,
+            x=minute * _MINUTE + 1,
             y=round(HEIGHT - height, 1),
             width=_MINUTE - 2,
             height=height,
         )
-        for each in minutes
-        if each.schedules and (height := round(max(3, HEIGHT * each.schedules / most), 1))
+        for minute, schedules in enumerate(minutes)
+        if schedules and (height := round(max(3, HEIGHT * schedules / most), 1))
     ]
 
 

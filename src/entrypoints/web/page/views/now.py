@@ -1,6 +1,8 @@
 """*Now*, *Keys*, *Queues and nodes*, *Alerts* and *Audit*: what is, and who changed what."""
 
+from collections import Counter
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, Final
 
 import attrs
@@ -9,9 +11,13 @@ from cronhare.application.administration.reading.alerts import AlertView
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.domain.events.alerts import nobody_judged
 from cronhare.domain.events.rules import AlertSeverity, Rule
-from cronhare.domain.nodes import NodeState
+from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.archive import UNRESOLVED
+from cronhare.domain.nodes import NodeState, is_a_scheduler
 from cronhare.domain.reading import REQUIRED
 from cronhare.ports.events import AlertFilter
+from cronhare.ports.inspection import OVERDUE_AFTER
+from cronhare.ports.records import ExecutionFilter
 
 from ...api.facts import Facts, WhichAlerts, WhichChanges
 from ...operations import Call, Reply, Resource
@@ -19,6 +25,21 @@ from ...reading import Named
 from ..pages import Context, Done, acts, shows
 from ..pictures import minutes_chart
 from ..rendering import schedule_path
+
+#: So much of each kind is listed, and so much is counted; above that there are more.
+_LISTED: Final = 12
+_COUNTED: Final = 1_000
+
+#: So many failures, the newest, are grouped by their schedules.
+_GROUPED: Final = 100
+
+#: So far ahead it is looked, in minutes.
+_AHEAD: Final = 60
+
+#: So far back schedules are looked for that nobody has claimed.
+_BACK: Final = timedelta(days=36_500)
+
+_UNDER_WAY: Final = frozenset({State.RUNNING, State.RETRYING})
 
 PATH: Final = "/ui/queues"
 _HEARD: Final = "It hears of it with its next report, within 3 s."
@@ -43,8 +64,42 @@ class Now(Resource):
 
     @shows("/", "now.html", live=2)
     def show_now(self) -> Context:
-        view = self._container.overview().now()
-        return {"view": view, "now": view.now, "chart": minutes_chart(view.coming_minutes)}
+        """Show what runs, is late, fails, and comes within the hour.
+
+        *late* are schedules that no scheduler has claimed in time, *waiting* executions that no
+        worker has begun.
+        """
+        overview, queries = self._container.overview_store(), self._container.queries()
+        now, most = queries.now(), _COUNTED + 1
+        overdue, soon = now - OVERDUE_AFTER, now + timedelta(minutes=_AHEAD)
+        late = overview.coming(now - _BACK, overdue, limit=most)
+        waiting = overview.waiting(overdue, limit=most)
+        coming = overview.coming(now, soon, limit=_LISTED)
+        minutes = [0] * _AHEAD
+        for at, count in overview.count_coming(now, soon).items():
+            minutes[min(_AHEAD - 1, int((at - now).total_seconds() // 60))] += count
+        unresolved = self._container.records().archive(UNRESOLVED, limit=_GROUPED)
+        failures = Counter(row.schedule_name for row in unresolved)
+        newest = {row.schedule_name: row for row in reversed(unresolved)}
+        nodes = queries.nodes()
+        view = {
+            "running": queries.executions(ExecutionFilter(states=_UNDER_WAY, limit=_LISTED)),
+            "late": late[:_LISTED],
+            "late_count": len(late),
+            "waiting": [queries.execution(id_).execution for id_ in sorted(waiting)[:_LISTED]],
+            "waiting_count": len(waiting),
+            "failing": [(newest[name], failures[name]) for name in failures][:_LISTED],
+            "found": overview.count(most=most),
+            "coming": coming,
+            "coming_count": sum(minutes),
+            # Asked only where it may say why nothing comes: it looks at each schedule.
+            "unplanned_count": 0 if coming else overview.count_unplanned(most=most),
+            "is_planned_soon": any(is_a_scheduler(n.role) and not n.silent for n in nodes.nodes),
+            "latest": queries.executions(ExecutionFilter(limit=_LISTED)),
+            "nodes": nodes,
+            "counted": _COUNTED,
+        }
+        return {"view": view, "now": now, "chart": minutes_chart(minutes)}
 
     @shows("/ui/keys", "keys.html")
     def list_keys(self) -> Context:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import attrs
 from msgspec import Meta
 
-from cronhare.application.administration.reading.now import MOST_ATTEMPTS
+from cronhare.application.administration.reading.days import MOST_ATTEMPTS
 from cronhare.application.administration.reading.output import (
     CutShort,
     Following,
@@ -145,7 +145,7 @@ class Days(Resource):
     def show_timeline(self, query: WhichWindow, call: Call) -> Context:
         lasting, span = _LASTING[query.span], query.span
         since = (query.since or _next_quarter(call.now) - lasting).replace(microsecond=0)
-        view = self._container.overview().timeline(since, lasting, by=query.by)
+        view = self._container.days().timeline(since, lasting, by=query.by)
 
         def address(**other: object) -> str:
             asked = {"span": span, "by": query.by.value, "since": iso_moment(since)} | other
@@ -176,7 +176,7 @@ class Days(Resource):
         today, day = _midnight(call.now), _midnight(query.day or call.now)
         return {
             "now": call.now,
-            "load": self._container.overview().load(day),
+            "load": self._container.days().load(day),
             "day": day,
             "today": today,
             "before": _midnight(day - timedelta(hours=12)),

@@ -7,7 +7,6 @@ from typing import Any, Final, Literal
 import attrs
 
 from cronhare.application.administration.jobs_file.applying import change_by_file
-from cronhare.application.administration.reading.now import SPARKS
 from cronhare.domain.access import Scope
 from cronhare.domain.reading import Duration
 from cronhare.domain.texts.words import called
@@ -31,6 +30,9 @@ from ..rendering import schedule_path
 _RUNS_LISTED: Final = 40
 _DRAWN: Final = 120
 _AHEAD: Final = 5
+
+#: So many runs of a schedule are on its line in a list.
+_SPARKS: Final = 20
 
 PATH: Final = "/ui/schedules"
 NAMED: Final = f"{PATH}/{{name:path}}"
@@ -91,15 +93,16 @@ class Schedules(Resource):
         which = attrs.evolve(asked, search=query.search)
         lists = self._container.schedule_views()
         page = lists.page(which, after=query.after, limit=query.limit)
-        runs = self._container.overview().sparks([each.id for each in page.schedules])
+        overview = self._container.overview_store()
+        runs = overview.recent([each.id for each in page.schedules], each=_SPARKS)
         shown = {
             "page": page,
             "count": lists.count(which, first=None if query.after else page),
-            "sparks": {id_: sparkline(found, most=SPARKS) for id_, found in runs.items()},
+            "sparks": {id_: sparkline(found, most=_SPARKS) for id_, found in runs.items()},
             "runs": runs,
             "states": [*_STATES],
             "most_counted": MOST_COUNTED,
-            "spark": (SPARKS * SPARK_WIDTH, SPARK_HEIGHT),
+            "spark": (_SPARKS * SPARK_WIDTH, SPARK_HEIGHT),
         }
         return Reply(shown, after=page.after)
 
