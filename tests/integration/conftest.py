@@ -3,7 +3,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
 from shutil import copyfile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import URL
@@ -29,6 +29,10 @@ from tests.services.finding import missing
 from tests.services.mariadb import Server, connect
 from tests.services.mariadb import database as mariadb_database
 from tests.services.mariadb import server as mariadb_server
+
+if TYPE_CHECKING:
+    from cronhare.entrypoints.container import Container
+    from tests.integration.web import Site
 
 __all__ = ["memory_ledgers"]
 
@@ -66,6 +70,15 @@ def on_sqlite(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, migrated_sqlite: 
     copyfile(migrated_sqlite, tmp_path / "ledger.db")
     monkeypatch.setenv("CRON_DATABASE_URL", f"sqlite:///{tmp_path}/ledger.db")
     return Settings.read()
+
+
+@pytest.fixture
+def web(container: "Container") -> "Iterator[Site]":
+    """`cronhare web` with the container of a test's own file."""
+    from tests.integration.web import site  # noqa: PLC0415 - most tests need no server of HTTP
+
+    with site(container) as found:
+        yield found
 
 
 @pytest.fixture

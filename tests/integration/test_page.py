@@ -1,7 +1,7 @@
 """The page's frame, asked over real sockets."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from urllib.parse import urlencode
@@ -16,19 +16,13 @@ from cronhare.entrypoints.web.asking import Asker
 from cronhare.entrypoints.web.page.pages import View
 from cronhare.entrypoints.web.page.rendering import WAYS
 from cronhare.entrypoints.web.page.routes import routes
-from tests.integration.web import JSON, Answer, Site, site
+from tests.integration.web import JSON, Answer, Site
 
 
 @pytest.fixture
 def container(on_sqlite: Settings) -> Container:
     task = Task(name="sales", ref=TaskRef("report", 25), command=("true",))
     return Container(settings=on_sqlite, tasks=(task,))
-
-
-@pytest.fixture
-def web(container: Container) -> Iterator[Site]:
-    with site(container) as found:
-        yield found
 
 
 def test_every_view_is_there_in_an_empty_ledger_and_loads_nothing_from_elsewhere(web: Site) -> None:

@@ -350,12 +350,6 @@ def ledger(container: Container) -> Ledger:
     return sql_ledger(FrozenClock(begun), container.engine())
 
 
-@pytest.fixture
-def web(container: Container) -> Iterator[Site]:
-    with site(container) as found:
-        yield found
-
-
 def test_who_looks_at_an_open_page_shares_the_answer_and_who_comes_anew_sees_the_newest(
     web: Site, container: Container, ledger: Ledger
 ) -> None:

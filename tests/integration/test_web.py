@@ -1,10 +1,7 @@
 """The HTTP API on real ledgers, over real sockets: what it does for who asks it well."""
 
 import logging
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from shutil import copyfile
 from typing import Any
 
 import pytest
@@ -17,7 +14,7 @@ from cronhare.domain.schedules.task import Task, TaskPolicy, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.ports import LedgerUnavailable
-from tests.integration.web import Site, site
+from tests.integration.web import Site
 
 REFRESH = Task(
     name="refresh-user-token",
@@ -41,25 +38,14 @@ REPORT = {"controller": "RefreshUserToken", "options_interface": {"delivery": {"
 ON_A_SERVER = pytest.param("mysql", marks=pytest.mark.integration)
 
 
-@pytest.fixture(params=["sqlite", ON_A_SERVER])
-def container(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Container:
-    if request.param == "sqlite":
-        copyfile(request.getfixturevalue("migrated_sqlite"), tmp_path / "ledger.db")
-        url = f"sqlite:///{tmp_path}/ledger.db"
-    else:
-        request.getfixturevalue("mysql")
-        found: URL = request.getfixturevalue("migrated_mysql")
-        url = found.render_as_string(hide_password=False)
-    monkeypatch.setenv("CRON_DATABASE_URL", url)
+@pytest.fixture(params=["on_sqlite", ON_A_SERVER])
+def container(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Container:
+    if request.param == "on_sqlite":
+        return Container(settings=request.getfixturevalue("on_sqlite"), tasks=TASKS)
+    request.getfixturevalue("mysql")
+    found: URL = request.getfixturevalue("migrated_mysql")
+    monkeypatch.setenv("CRON_DATABASE_URL", found.render_as_string(hide_password=False))
     return Container(settings=Settings.read(), tasks=TASKS)
-
-
-@pytest.fixture
-def web(container: Container) -> Iterator[Site]:
-    with site(container) as found:
-        yield found
 
 
 def stored(container: Container, id_: int) -> Any:  # noqa: ANN401 - a draft

@@ -3,11 +3,10 @@
 import json
 import secrets
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from shutil import copyfile
 from urllib.parse import urlencode
 
+import attrs
 import pytest
 from sqlalchemy import select
 
@@ -22,7 +21,7 @@ from cronhare.entrypoints.web import access
 from cronhare.ports.records import AuditFilter
 from tests.actors import ADA
 from tests.integration.shell import Shell
-from tests.integration.web import JSON, Answer, Site, site
+from tests.integration.web import JSON, Answer, Site
 from tests.services.finding import wait_until
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"}
@@ -32,19 +31,11 @@ PROXIED = {"Host": NAME, "X-Forwarded-For": "192.0.2.7"}
 
 
 @pytest.fixture
-def container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, migrated_sqlite: Path) -> Container:
-    copyfile(migrated_sqlite, tmp_path / "ledger.db")
-    monkeypatch.setenv("CRON_DATABASE_URL", f"sqlite:///{tmp_path}/ledger.db")
-    monkeypatch.setenv("CRON_WEB_HOSTS", NAME)
+def container(on_sqlite: Settings, monkeypatch: pytest.MonkeyPatch) -> Container:
+    monkeypatch.setenv("CRON_WEB_HOSTS", NAME)  # some tests read the settings anew
     monkeypatch.setattr(access, "FRESH", 0.2)
     task = Task(name="report", ref=TaskRef("report", 25), command=("true",))
-    return Container(settings=Settings.read(), tasks=(task,))
-
-
-@pytest.fixture
-def web(container: Container) -> Iterator[Site]:
-    with site(container) as found:
-        yield found
+    return Container(settings=attrs.evolve(on_sqlite, web_hosts=(NAME,)), tasks=(task,))
 
 
 def token(container: Container, scope: Scope = Scope.ADMIN, name: str = "") -> str:

@@ -1,7 +1,6 @@
 """Executions, failures, replays, runs of tasks, and what else operators look at, over HTTP."""
 
 import threading
-from collections.abc import Iterator
 from pkgutil import resolve_name
 from typing import Any
 
@@ -34,7 +33,7 @@ from tests.integration.ledgers import (
     Ledger,
     sql_ledger,
 )
-from tests.integration.web import Site, site
+from tests.integration.web import Site
 
 TASK = Task(name="tokens", ref=TaskRef("report", 25), command=("true",))
 TO_QUARANTINE = Quarantine("it crashed too often")
@@ -53,12 +52,6 @@ def ledger(container: Container) -> Ledger:
     found = sql_ledger(clock, container.engine())
     found.plan_edited()
     return found
-
-
-@pytest.fixture
-def web(container: Container) -> Iterator[Site]:
-    with site(container) as found:
-        yield found
 
 
 def ended(ledger: Ledger, name: str, out: str, err: str = "") -> int:

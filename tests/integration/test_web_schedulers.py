@@ -1,6 +1,5 @@
 """Schedules over HTTP: looked through, edited, switched, run, and filled."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
@@ -14,7 +13,7 @@ from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.ports.records import AuditFilter
 from tests.integration.ledgers import at_once
-from tests.integration.web import Answer, Site, site
+from tests.integration.web import Answer, Site
 
 TASKS = (
     Task(name="tokens", ref=TaskRef("report", 25), command=("true",), source="jobs.toml"),
@@ -26,12 +25,6 @@ DAILY = {"schedule": "30 2 * * *", "timezone": "Europe/Berlin", "report_id": 25}
 @pytest.fixture
 def container(on_sqlite: Settings) -> Container:
     return Container(settings=on_sqlite, tasks=TASKS)
-
-
-@pytest.fixture
-def web(container: Container) -> Iterator[Site]:
-    with site(container) as found:
-        yield found
 
 
 def create(web: Site, name: str = "tokens", **changes: Any) -> dict[str, Any]:  # noqa: ANN401
