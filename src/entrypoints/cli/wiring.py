@@ -9,8 +9,9 @@ ledger that is away or needs `cronhare db upgrade` as `LedgerUnavailable`.
 
 import atexit
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -75,25 +76,21 @@ def usable(container: C) -> C:
 
 
 def faults_of(container: "Container") -> Iterator[str]:
+    from cronhare.adapters.extras import require
+
+    from ..container import check_broker
+
     settings = container.settings()
-    try:
-        container.engine()
-    except ValueError as error:
-        yield f"{settings.called('database_url')}: {error}"
-    try:
-        if settings.broker_kind == "amqp":
-            from ..container import check_broker
-
-            check_broker(settings.broker_url)
-    except ValueError as error:
-        yield f"{settings.called('broker_url')}: {error}"
-    try:
-        if settings.tracing:
-            from cronhare.adapters.extras import require
-
-            require("tracing")
-    except ValueError as error:
-        yield f"{settings.called('tracing')}: {error}"
+    needed: dict[str, Callable[[], object]] = {"database_url": container.engine}
+    if settings.broker_kind == "amqp":
+        needed["broker_url"] = partial(check_broker, settings.broker_url)
+    if settings.tracing:
+        needed["tracing"] = partial(require, "tracing")
+    for name, have in needed.items():
+        try:
+            have()
+        except ValueError as error:
+            yield f"{settings.called(name)}: {error}"
 
 
 def said_ledger(settings: "Settings") -> str:
