@@ -4,6 +4,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from freezegun import freeze_time
 
 from cronhare.adapters.system.clock import HostClock, LedgerClock, SystemClock
 from cronhare.ports import LedgerUnavailable
@@ -148,6 +149,11 @@ def test_a_slow_answer_does_not_spoil_what_a_quick_one_told() -> None:
     kept.measure()
 
     assert kept.now() == server.now()
+
+
+@freeze_time("2026-03-29 00:59:59.25")
+def test_the_system_clock_tells_the_machines_time_to_the_microsecond() -> None:
+    assert SystemClock().now() == datetime(2026, 3, 29, 0, 59, 59, 250_000, tzinfo=UTC)
 
 
 def test_the_system_clocks_stopwatch_counts_what_the_machine_slept() -> None:
