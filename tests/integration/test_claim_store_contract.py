@@ -611,6 +611,15 @@ def test_an_end_is_overdue_when_its_grace_is_over_and_again_after_one_more(ledge
     assert (first, soon, ids(overdue(ledger))) == ([archived.id], [], [archived.id])
 
 
+def test_of_what_waits_and_of_ends_the_earliest_are_found_first(ledger: Ledger) -> None:
+    waiting = [ledger.claimed(f"waits-{n}").id for n in range(3)]
+    ended = [ledger.failed(f"ends-{n}").id for n in range(3)]
+    ledger.clock.advance(timedelta(hours=1))
+
+    assert [ledger.overdue(limit=2) for _ in range(3)] == [waiting[:2], waiting[2:], []]
+    assert [ids(overdue(ledger, limit=2)) for _ in range(3)] == [ended[:2], ended[2:], []]
+
+
 def test_what_somebody_has_resolved_needs_no_message(ledger: Ledger) -> None:
     replayed, discarded = ledger.failed("replayed"), ledger.failed("discarded")
     ledger.records.replay([replayed.id], now=ledger.now)
