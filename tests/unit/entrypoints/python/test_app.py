@@ -257,12 +257,14 @@ def measure(statement: str) -> tuple[float, set[str]]:
 
 
 @pytest.mark.parametrize("statement", ["import cronhare", "from cronhare import App, enqueue_many"])
-def test_the_import_brings_only_the_standard_library_in_less_than_30_ms(statement: str) -> None:
+def test_the_import_brings_only_the_standard_library_for_less_than_asyncio(statement: str) -> None:
     _, names = measure(statement)  # it may compile what it imports
 
     assert names - sys.stdlib_module_names == {"cronhare"}
-    # Others may be at work on the machine: once is enough.
-    assert any(measure(statement)[0] < 0.03 for _ in range(20))
+    # 30 ms on a machine that takes 40 for asyncio; by turns, as others may be at work.
+    spent = [(measure(statement)[0], measure("import asyncio")[0]) for _ in range(7)]
+    ours, asyncios = map(min, zip(*spent, strict=True))
+    assert ours < 0.75 * asyncios
 
 
 def test_what_pytest_loads_of_us_for_all_tests_brings_none_of_the_system() -> None:
