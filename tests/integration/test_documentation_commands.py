@@ -29,7 +29,7 @@ pytestmark = pytest.mark.integration
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [DOCS / "tutorial.md", *sorted((DOCS / "howto").glob("*.md"))]
 BLOCK = re.compile(r"(?ms)^( *)```(\w+)(?: ([^\n]+))?\n(.*?)^ *```$")
-WAIT = 30.0
+WAIT = 120.0
 
 
 @attrs.frozen
