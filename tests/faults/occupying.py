@@ -36,9 +36,14 @@ def occupy(house: House, worker: Process, *groups: str) -> list[frozenset[int]]:
     Other workers get some, too. The groups must be held, or they are over before one can look.
     """
     wait_until_all_consume(house)
-    batches = [house.arena.make_due(HELD, like=group) for group in groups]
+    batches = [set(house.arena.make_due(HELD, like=group)) for group in groups]
 
     def are_begun() -> bool:
+        for names, group in zip(batches, groups, strict=True):
+            rows = [row for row in house.arena.unfinished() if row.schedule_name in names]
+            have_all_begun = len(rows) == len(names) and all(row.owner for row in rows)
+            if have_all_begun and not run_by(house, worker, names):  # others have them all
+                names.update(house.arena.make_due(HELD, like=group))
         return all(run_by(house, worker, names) for names in batches)
 
     wait_until(are_begun, seconds=PATIENCE, every=0.1, what="the start of runs that are held")
