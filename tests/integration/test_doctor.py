@@ -41,7 +41,6 @@ from cronhare.ports.inspection import (
     Late,
     LedgerFacts,
     LedgerInspectionPort,
-    Owner,
     Quarantined,
     SchemaFault,
     Severity,
@@ -62,7 +61,6 @@ from tests.integration.ledgers import (
     server_ledger,
 )
 from tests.integration.shell import Said, Shell
-from tests.integration.test_limit_store_contract import with_budget
 from tests.services import mariadb as mariadb_service
 from tests.services import rabbitmq as rabbitmq_service
 from tests.services.finding import free_port
@@ -166,25 +164,6 @@ def test_what_can_be_read_and_not_be_used_is_a_fault_of_the_settings(
     assert "secret" not in said.out + said.err
 
 
-def test_what_a_target_lacks_in_this_shell_stops_no_command(tmp_path: Path) -> None:
-    hook = '[notify.ops]\nwebhook = "https://a.example"\nsecret_env = "HOOK_SECRET"\n'
-    (tmp_path / "jobs.toml").write_text(f'{JOBS}{hook}[notify.ann]\nemail = "a@b.example"\n')
-    shell = Shell(tmp_path)
-
-    checked, listed = shell("check", "jobs.toml"), shell("notify", "list", "--jobs", "jobs.toml")
-    said = shell("doctor", "--jobs", "jobs.toml", "--json")
-    tried = shell("notify", "test", "ops", "--jobs", "jobs.toml")
-    alerted = shell("alerts", "test", "ops", "--jobs", "jobs.toml")
-
-    why = "secret_env names 'HOOK_SECRET', a variable that is not set"
-    assert f"notify.ops: {why} here" in checked.out
-    assert "notify.ann: CRON_SMTP_URL names no mail server here" in checked.out
-    assert (checked.status, listed.status, tried.status, alerted.status) == (0, 0, 4, 4)
-    assert f"ops was not told: {why}" in tried.out
-    assert [subject for subject, _ in told(said, "note")].count("notify") == 1
-    assert "notify" in [subject for subject, _ in told(said, "warning")]
-
-
 def test_a_broker_that_is_away_is_told_without_a_line_of_log(applied: Path) -> None:
     port = free_port()
 
@@ -226,24 +205,6 @@ def active(engine: Engine, clock: FrozenClock) -> Activity:
     activity = look(engine, clock).activity
     assert activity is not None
     return activity
-
-
-def test_owners_and_schedules_are_read_from_the_rows(
-    sqlite: Ledger, sqlite_engine: Engine, clock: FrozenClock
-) -> None:
-    execution = sqlite.claimed("report")
-    sqlite.started(execution, node="ant")
-
-    facts = look(sqlite_engine, clock)
-
-    assert facts.activity is not None
-    assert facts.activity.now == clock.now()
-    assert facts.activity.queues == {execution.queue}
-    lease_until = sqlite.seen(execution).lease_until
-    assert facts.activity.owners == (Owner(name="ant", running=1, lease_until=lease_until),)
-    assert facts.activity.nodes == []
-    assert [schedule.name for schedule in facts.schedules or ()] == ["report"]
-    assert facts.skew == timedelta(0)
 
 
 def test_what_nobody_plans_is_seen_since_when(
@@ -407,51 +368,6 @@ def test_what_waits_for_a_minute_waits_for_somebody(
     assert after == [Waiting(queue="cron_scheduler", runs=1, since=since, sent=sent)]
 
 
-def test_what_is_retried_waits_from_its_next_attempt_on(
-    both: tuple[Ledger, Engine], clock: FrozenClock
-) -> None:
-    ledger, engine = both
-    execution = ledger.finished(ledger.published(), IN_30_S)
-
-    clock.advance(timedelta(seconds=90))
-    before = waiting(engine, clock)
-    clock.advance(SECOND)
-    after = waiting(engine, clock)
-
-    assert before == []
-    assert [each.since for each in after] == [execution.next_attempt_at]
-
-
-def test_late_runs_that_wait_for_their_turns_are_counted_and_wait_for_nobody(
-    sqlite: Ledger, sqlite_engine: Engine, clock: FrozenClock
-) -> None:
-    ledger, engine = sqlite, sqlite_engine
-    for number in range(40):
-        ledger.add(f"s{number}", schedule="0 * * * *")
-    clock.advance(timedelta(minutes=90))
-    with_budget(ledger, 10).claim_due()
-    clock.advance(timedelta(seconds=59))
-
-    activity = active(engine, clock)
-
-    last = clock.now() + timedelta(minutes=3) - timedelta(seconds=5)
-    assert (activity.late_runs, activity.late_until) == (30, last)
-    assert (activity.waiting, activity.budgets) == ((), [])
-
-
-def test_an_old_run_makes_no_others_of_its_queue_late(
-    both: tuple[Ledger, Engine], clock: FrozenClock
-) -> None:
-    ledger, engine = both
-    ledger.published("old")
-    clock.advance(timedelta(minutes=5))
-    ledger.published("new")
-
-    [waits] = waiting(engine, clock)
-
-    assert waits.runs == 1
-
-
 def test_a_session_of_ours_finds_mariadb_or_mysql_as_it_must_be(mysql_engine: Engine) -> None:
     facts = look(mysql_engine, SystemClock())
 
@@ -460,16 +376,6 @@ def test_a_session_of_ours_finds_mariadb_or_mysql_as_it_must_be(mysql_engine: En
     assert database.settings["read_only"] == "OFF"
     assert database.plain_tables == ()
     assert abs(facts.skew) < timedelta(seconds=30)
-
-
-def test_the_offset_of_this_nodes_clock_is_measured_against_the_databases(
-    mysql_engine: Engine,
-) -> None:
-    ahead = FrozenClock(SystemClock().now() + timedelta(hours=1))
-
-    facts = look(mysql_engine, ahead)
-
-    assert timedelta(minutes=59) < facts.skew < timedelta(minutes=61)
 
 
 def test_tables_without_transactions_and_a_missing_schema_are_seen(

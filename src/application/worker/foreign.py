@@ -122,53 +122,43 @@ def _log_copy(delivery: Delivery, adopted: Execution) -> None:
     say(log, logging.DEBUG if may_be_the_same else logging.WARNING, "message.repeated", text)
 
 
-#: Seconds that the turn of one message lasts at most: who has it for so long does not die of it,
-#: but waits for the ledger; and others must not wait with it.
-LONGEST_TURN = 1.0
-
-
 @attrs.define(eq=False)
 class Notes:
     """Notes of messages that came again, so that one that ends its workers is not read (ADR 14).
 
-    They are taken one by one, each until it is settled, or for a second. So the note that a worker
-    leaves as it dies is of the one that ended it, and of no neighbour. Without the ledger nothing
-    is noted, and nothing held against a message.
+    They are taken one by one, each until it is settled. So the note that a worker leaves as it dies
+    is of the one that ended it, and of no neighbour. Without the ledger nothing is noted, and
+    nothing held against a message.
     """
 
     _worker: WorkerParts
     _turn: asyncio.Lock = attrs.field(init=False, factory=asyncio.Lock)
-    #: Whether the turn that is taken now is over.
-    _over: asyncio.Event = attrs.field(init=False, factory=asyncio.Event)
     _is_draining: bool = attrs.field(init=False, default=False)
 
     def drain(self) -> None:
-        """From now on note nothing, and let none wait: a note might not be taken back."""
+        """From now on note nothing: a note might not be taken back."""
         self._is_draining = True
-        self._over.set()
 
     @asynccontextmanager
     async def noted(self, delivery: Delivery) -> AsyncIterator[str | None]:
         """Note a message while it is in hand; answers why it is to be parked unread, if it is."""
-        if not delivery.redelivered or not await self._take_turn():
+        if not delivery.redelivered:
             yield None
             return
-        name, over = _name_of(delivery), asyncio.Event()
-        self._over = over
-        noting = asyncio.create_task(self._hold(name))
-        ending = asyncio.create_task(self._end_turn(name, noting, over))
-        try:
-            await asyncio.wait({noting})  # even if we are cancelled it ends, and is taken back
-            yield self._reason(noting.result())
-        finally:  # before it is given back: the next one would count us as dead
-            over.set()
-            await ending
-
-    async def _take_turn(self) -> bool:
-        await self._turn.acquire()
-        if self._is_draining:
-            self._turn.release()
-        return not self._is_draining
+        async with self._turn:
+            if self._is_draining:
+                yield None
+                return
+            name, worker = _name_of(delivery), self._worker
+            noting = asyncio.create_task(self._hold(name))
+            try:
+                yield self._reason(await asyncio.shield(noting))
+            finally:  # before it is given back: the next one would count us as dead
+                await asyncio.wait({noting})
+                with suppress(LedgerUnavailable, LedgerRefused):
+                    await worker.ledger.in_thread(
+                        lambda: worker.redeliveries.let_go(name, node=worker.us.node)
+                    )
 
     async def _hold(self, name: str) -> Sequence[Crash]:
         worker, clock = self._worker, self._worker.ledger.clock
@@ -181,20 +171,6 @@ class Notes:
         with suppress(LedgerUnavailable, LedgerRefused):
             return await worker.ledger.in_thread(hold)
         return ()
-
-    async def _end_turn(
-        self, name: str, noting: "asyncio.Task[Sequence[Crash]]", over: asyncio.Event
-    ) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LONGEST_TURN):
-                await over.wait()
-        self._turn.release()
-        await asyncio.wait({noting})  # others do not wait for the ledger's answer
-        worker = self._worker
-        with suppress(LedgerUnavailable, LedgerRefused):
-            await worker.ledger.in_thread(
-                lambda: worker.redeliveries.let_go(name, node=worker.us.node)
-            )
 
     def _reason(self, crashes: Sequence[Crash]) -> str | None:
         policy = self._worker.crash_policy

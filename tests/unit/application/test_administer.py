@@ -8,17 +8,13 @@ import attrs
 import pytest
 
 from cronhare.adapters.sql.access import SqlAuditStore
-from cronhare.application.administration.changing import runs as commands
-from cronhare.application.administration.changing.runs import CannotPause, CannotRun
-from cronhare.application.administration.changing.schedules import NameTaken
+from cronhare.application.administration.changing.runs import CannotRun
 from cronhare.application.administration.changing.work import NotDrainable
 from cronhare.application.administration.jobs_file.difference import Change, FieldChange, difference
 from cronhare.application.administration.jobs_file.export import CannotExport, Exporter
 from cronhare.application.administration.reading.lookup import NotFound, find_schedule
 from cronhare.domain.access import LONGEST_SESSION, Scope
 from cronhare.domain.audit import MOST_ENTRIES, Action, AuditEntry
-from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.archive import UNRESOLVED
 from cronhare.domain.nodes import DISCONNECTED_AFTER, NodeReport, NodeState
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.conditions import CalendarDraft, Conditions
@@ -29,7 +25,7 @@ from cronhare.ports import LedgerUnavailable
 from cronhare.ports.records import AuditFilter, ExecutionFilter
 from tests.actors import ADA, CI
 from tests.integration.ledgers import NOON
-from tests.unit.application.deliveries import CRASH, always, failure, live, run
+from tests.unit.application.deliveries import always, failure
 from tests.unit.application.house import REPORT, House
 
 NIGHTLY = ScheduleDraft(name="nightly", task=REPORT.ref, schedule="0 2 * * *")
@@ -78,15 +74,6 @@ def scheduled(task: Task, name: str, **changes: Any) -> ScheduleDraft:  # noqa: 
     """Schedule a task as its own file does."""
     hourly = ScheduleDraft(name=name, task=task.ref, task_name=task.name, schedule="@hourly")
     return attrs.evolve(hourly, **changes)
-
-
-def test_what_the_other_file_no_longer_runs_keeps_no_number() -> None:
-    house = House()
-    theirs = attrs.evolve(BACKUP, name="sweep", source="user.toml")
-    off = scheduled(theirs, "their-sweep", status=False)
-    apply(house, off, tasks=[theirs], source="user.toml")
-
-    assert apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP]) == {"backup": Change.ADD}
 
 
 def test_a_broken_row_is_replaced() -> None:
@@ -143,18 +130,6 @@ async def test_a_replay_may_have_as_many_attempts_as_are_asked_for() -> None:
     assert execution.retry == RetryPolicy(attempts=3)
 
 
-async def test_what_a_filter_takes_is_discarded_page_by_page(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(commands, "MOST_AT_ONCE", 2)
-    house = await _with_failures(5)
-
-    done = house.administrator.discard_all(UNRESOLVED, note="known", actor=ADA)
-
-    assert (done.failures, done.asked, done.resolved_before) == (5, 5, 0)
-    assert not house.records.archive()
-
-
 async def test_a_replay_tells_what_was_resolved_and_what_cannot_be() -> None:
     house = await _with_failures(2)
     gone, known = house.records.archive()
@@ -165,18 +140,6 @@ async def test_a_replay_tells_what_was_resolved_and_what_cannot_be() -> None:
 
     assert (done.executions, done.asked, done.resolved_before) == ((), 2, 1)
     assert done.refused == {gone.id: f"execution {gone.execution_id} is no more in the ledger"}
-
-
-async def test_a_poison_pill_that_is_released_may_crash_as_often_as_before() -> None:
-    house = House(script=always(CRASH))
-    await run(house)
-    await live(house, timedelta(seconds=100))
-    [pill] = house.records.archive()
-
-    house.administrator.replay([pill.id], actor=ADA)
-    await live(house, timedelta(seconds=200))
-
-    assert (house.only.state, house.only.attempt) == (State.QUARANTINED, 6)
 
 
 async def _with_failures(count: int) -> House:
@@ -208,16 +171,6 @@ def test_what_is_off_or_paused_begins_neither_at_a_start_nor_at_a_boot() -> None
 
     assert run.key.startswith("start-")
     assert [one.id for one in house.records.executions(ExecutionFilter())] == [run.id]
-
-
-def test_to_choose_a_part_of_a_source_names_what_the_file_would_disable() -> None:
-    house = House()
-    apply(house, NIGHTLY, HOURLY, attrs.evolve(HOURLY, name="off", status=False))
-
-    chosen = Exporter(house.schedules).choose(["nightly"], source=None, by_hand=False)
-
-    assert [draft.name for draft in chosen.drafts] == ["nightly"]
-    assert chosen.others == ["hourly", "nightly"]
 
 
 @pytest.mark.parametrize(
@@ -298,35 +251,6 @@ def test_each_change_says_who_made_it_from_what_to_what() -> None:
     assert [each.outcome for each in (run, off, again)] == ["done", "done", "unchanged"]
     assert cancelled.before == {"schedule": "nightly", "state": "claimed"}
     assert (cancelled.target, cancelled.after) == ("1", {"state": "cancelled"})
-
-
-def test_what_is_refused_before_anything_is_tried_leaves_no_entry() -> None:
-    house = House()
-    house.add("nightly")
-
-    with pytest.raises(NotFound):
-        house.administrator.switch(["nightly", "unknown"], on=False, actor=ADA)
-    with pytest.raises(CannotPause):
-        house.administrator.pause({"nightly": house.now}, reason=None, by=None, actor=ADA)
-
-    assert told(house) == []
-
-
-def test_what_the_table_refuses_is_an_entry_that_says_why() -> None:
-    house = House()
-    desk = house.container.schedule_editor()
-    draft = ScheduleDraft(name="nightly", task=REPORT.ref, schedule="0 8 * * *")
-
-    desk.create(draft, actor=ADA)
-    with pytest.raises(NameTaken):
-        desk.create(draft, actor=ADA)
-
-    made, refused = entries(house)
-    assert (made.outcome, made.after) == ("done", {"task": REPORT_VALUE, "schedule": "0 8 * * *"})
-    assert (refused.outcome, refused.problem) == ("refused", "there is a schedule nightly already")
-
-
-REPORT_VALUE = {"type": "report", "id": REPORT.ref.id}
 
 
 def test_a_jobs_file_has_an_entry_and_one_for_each_schedule_that_it_changes() -> None:

@@ -4,7 +4,6 @@ import asyncio
 import json
 from datetime import timedelta
 
-import attrs
 import pytest
 
 from cronhare.application.administration.story import explain_execution
@@ -13,7 +12,6 @@ from cronhare.domain.retries.outcome import PoisonPill, snoozed
 from cronhare.domain.retries.policy import Backoff, BackoffType, RetryPolicy
 from cronhare.domain.retries.retry import TASK_WAIT
 from cronhare.domain.schedules.catalog import NoListener, ref_of_topic
-from cronhare.domain.schedules.work import PythonCall
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE
 from cronhare.ports.broker import Delivery, Envelope, Published
 from cronhare.ports.records import Unheard
@@ -22,7 +20,6 @@ from tests.unit.application.deliveries import (
     CRASH,
     MINUTE,
     SECOND,
-    SUCCESS,
     Seen,
     always,
     begin,
@@ -35,7 +32,7 @@ from tests.unit.application.deliveries import (
     run,
     waits,
 )
-from tests.unit.application.house import GRACE, LEASE, REPORT, House
+from tests.unit.application.house import GRACE, LEASE, House
 
 
 async def test_a_due_instant_goes_from_the_table_to_a_finished_attempt(lines: Lines) -> None:
@@ -148,19 +145,6 @@ async def test_what_follows_a_failure_is_confirmed_before_the_failure_is_acked(
     await run(house, retry=retry)
 
     assert told == ["publish", "confirm", "ack"]
-
-
-async def test_a_function_that_takes_a_context_is_told_of_the_last_success() -> None:
-    seen = Seen(one_by_one([SUCCESS, failure()]))
-    call = PythonCall(app="shop.jobs:app", context=True)
-    house = House(script=seen, tasks=[attrs.evolve(REPORT, command=(), python=call)])
-    house.add(retry=RetryPolicy(attempts=1))
-    await house.open()
-    for _ in range(4):
-        await house.turn(MINUTE)
-
-    first = seen.invocations[0].due_at
-    assert [one.previous_success for one in seen.invocations[:3]] == [None, first, first]
 
 
 async def test_the_failed_message_keeps_the_headers_that_it_came_with() -> None:

@@ -337,31 +337,6 @@ async def test_a_target_that_always_fails_is_given_up_with_a_warning(
     assert f"Given up after try {MOST_TRIES}" in "\n".join(lines())
 
 
-async def test_where_nobody_knows_the_schedule_another_process_tells(lines: Lines) -> None:
-    made = house()
-    stranger = Outpost(made, Subscriptions(source=SHOP))
-    knows = Outpost(made, subscriptions(target("ops")))
-    await failed(made)
-
-    await stranger.turn()
-    made.clock.advance(announce.UNKNOWN_LEFT_FOR)
-    await knows.turn()
-
-    assert knows.notifier.told == [("ops", "failed")]
-    assert "expired" not in "\n".join(lines())
-
-
-async def test_what_nobody_can_tell_expires_and_is_said_once(lines: Lines) -> None:
-    made = house()
-    stranger = Outpost(made, Subscriptions(source=SHOP))
-    await failed(made)
-    for _ in range(2):
-        made.clock.advance(timedelta(hours=25))
-        await stranger.turn()
-
-    assert sum("Nobody was told of 1 failure" in line for line in lines()) == 1
-
-
 async def test_an_outage_of_the_ledger_ends_no_loop() -> None:
     made = house()
     outpost = Outpost(made, subscriptions(target("ops")))

@@ -17,8 +17,7 @@ from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.orders import BackfillOrder
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.catalog import ref_of_topic
-from cronhare.domain.schedules.conditions import Conditions
-from cronhare.domain.schedules.schedule import Concurrency, Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.schedules.schedule import Concurrency, Misfire, MisfirePolicy
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.actors import ADA
 from tests.frozen_clock import FrozenClock
@@ -69,19 +68,6 @@ async def test_every_state_has_its_answer(state: State, answer: str) -> None:
     assert house.only.state is state
     assert answer in told.answer
     assert told.ran == (state in {State.RUNNING, State.SUCCEEDED})
-
-
-def test_one_of_a_row_of_missed_instants_is_explained_by_the_row() -> None:
-    house = House()
-    house.add(misfire=Misfire(policy=MisfirePolicy.SKIP))
-    house.dispatcher.tick(house.now)
-    house.clock.advance(timedelta(minutes=10))
-    house.dispatcher.tick(house.now)
-
-    told = ask(house, NOON + 4 * MINUTE)
-
-    assert told.answer == "It was due and did not run: missed, and the misfire policy is skip"
-    assert told.because[0].startswith("It is one of 8 instants from 2026-03-02 12:01:00Z to ")
 
 
 @pytest.mark.parametrize(
@@ -148,37 +134,6 @@ def test_a_backfill_that_is_under_way_is_named_of_an_instant_that_it_has(
     assert named not in after.because
 
 
-def test_what_keeps_a_day_off_keeps_a_backfill_off_too() -> None:
-    house = House()
-    house.add(conditions=Conditions(blackout=("12:00-13:00",)))
-    house.dispatcher.tick(house.now)
-    house.clock.advance(MINUTE)
-    house.dispatcher.tick(house.now)
-
-    recorded, before_an_edit = ask(house), ask(house, NOON)
-
-    for told in (recorded, before_an_edit):
-        assert not any("schedules backfill" in each for each in told.because)
-        assert told.because[-1].startswith("A backfill leaves it out as well")
-        assert "`cronhare run report` runs it now" in told.because[-1]
-
-
-def test_what_schedulers_pass_over_is_told_from_schedulers_that_are_not_there() -> None:
-    house = House()
-    house.add("other")
-    house.add()
-    house.clock.advance(2 * MINUTE)
-    house.dispatcher.tick(house.now)
-
-    told = ask(house, house.now, id=99, next_due_at=house.now)
-
-    assert told.answer == (
-        "It did not run yet: schedulers claim others, and not this one (the last "
-        f"{house.node} at 2026-03-02 12:02:00Z)"
-    )
-    assert any("`schedule.held`" in reason for reason in told.because)
-
-
 def test_a_tick_of_an_interval_is_explained_by_its_second() -> None:
     house, second = House(), timedelta(seconds=1)
     house.add(schedule=None, every=10 * second)
@@ -219,22 +174,6 @@ def explanations(house: House) -> Explanations:
     return found
 
 
-def test_a_run_that_waits_for_another_of_its_schedule_names_it() -> None:
-    house = House()
-    house.add(overlap=OverlapPolicy.QUEUE_ONE)
-    for _ in range(3):
-        house.dispatcher.tick(house.now)
-        house.clock.advance(MINUTE)
-    [first] = house.executions(State.PUBLISHED)
-    [second] = house.executions(State.HELD)
-
-    told = explanations(house).of_execution(second.id)
-
-    assert told.answer == "It is held back"
-    named = f"Execution {first.id} of the same schedule has not ended: it is published."
-    assert told.because[-1] == named
-
-
 @pytest.mark.parametrize(
     ("cut_off", "rest"),
     [
@@ -259,28 +198,6 @@ def test_a_run_that_waits_for_a_place_names_who_has_it_and_whether_its_queue_is_
 
     has = f"Execution {first.id} with key customer-42 is published"
     assert told.because[-1] == has + rest
-
-
-@pytest.mark.parametrize(
-    ("cut_off", "told"),
-    [
-        (None, "No worker of its own is there, and no other runs it: `cronhare up` with its task "),
-        (3 * MINUTE, "The worker of its own, bee, is disconnected."),
-        (0 * MINUTE, "The worker of its own is bee."),
-    ],
-)
-def test_a_run_of_what_stays_alive_says_how_its_own_worker_stands(
-    cut_off: timedelta | None, told: str
-) -> None:
-    house = House()
-    house.add(schedule=None, stay_alive=True)
-    house.administrator.run_now("report", params=None, actor=ADA)
-    if cut_off is not None:
-        house.report(queues=[house.only.queue], consumed_at=house.now - cut_off)
-
-    because = explanations(house).of_execution(house.only.id).because
-
-    assert because[-1].startswith(told)
 
 
 def test_a_run_on_a_queue_that_nobody_serves_says_so() -> None:
@@ -341,31 +258,6 @@ def test_a_schedule_without_times_says_who_would_begin_it_and_what_its_last_run_
         "this schedule."
     )
     assert never.because[0] in last.because, "who would begin another"
-
-
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({}, "No worker and no `cronhare up` reports itself now: none would begin it at a boot."),
-        (
-            {"status": False},
-            "But it is disabled: `cronhare schedules enable report` switches it on.",
-        ),
-    ],
-)
-def test_a_schedule_of_a_file_without_times_says_what_keeps_it_from_beginning(
-    changes: dict[str, Any], told: str
-) -> None:
-    house = House()
-    house.add(schedule=None, **changes)
-    [stored] = house.schedules.schedules(["report"])
-    assert stored.draft is not None
-    house.schedules.save([stored.draft], source="jobs.toml", now=house.now)
-
-    because = explanations(house).of_instant("report", None).because
-
-    assert told in because
-    assert any("If its jobs file or app, jobs.toml, says on_start" in line for line in because)
 
 
 # Its story

@@ -2,15 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
-from concurrent.futures import Future
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from cronhare.adapters.sql.nodes import SqlRedeliveryStore
-from cronhare.application.worker import foreign, ledger
+from cronhare.application.worker import ledger
 from cronhare.domain.execution import State
 from cronhare.domain.messages import LARGEST_BODY, Signer
 from cronhare.domain.retries.policy import RetryPolicy
@@ -32,7 +30,7 @@ from tests.unit.application.deliveries import (
     one_by_one,
     run,
 )
-from tests.unit.application.house import LEASE, House, Inline
+from tests.unit.application.house import LEASE, House
 
 
 async def test_a_message_without_headers_gets_a_row_and_runs() -> None:
@@ -56,20 +54,6 @@ async def test_a_failed_message_that_is_put_back_by_hand_runs_again() -> None:
     await house.work()
 
     assert [row.state for row in house.executions()] == [State.FAILED, State.SUCCEEDED]
-
-
-async def test_an_id_that_is_used_again_is_told(lines: Lines) -> None:
-    house = House()
-    house.add(schedule=None)
-    await deliver(house, foreign_body(house), message_id="always-the-same")
-
-    house.publish(foreign_body(house), message_id="always-the-same")
-    await house.work()
-
-    [told] = [
-        line for line in lines() if line.startswith("[WARN] Not run: message always-the-same")
-    ]
-    assert f"execution {house.only.id} (succeeded)" in told
 
 
 async def test_a_foreign_message_is_acked_before_its_task_is_over() -> None:
@@ -426,60 +410,6 @@ async def test_lost_connections_do_not_count(monkeypatch: pytest.MonkeyPatch) ->
     await house.work()
 
     assert len(house.executions()) == 1
-
-
-async def test_one_that_waits_for_the_ledger_keeps_no_other_that_came_again_from_its_turn(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(foreign, "LONGEST_TURN", 0.01)
-    house = House()
-    strange(house)
-    strange(house, "innocent")
-    await dies_of_it(house, "ant-10")  # so both come again
-    house.sql("DELETE FROM RedeliveryHold")
-
-    _, taking = await taken_by(house, "ant-11")
-    await asyncio.sleep(0.1)
-
-    async with asyncio.timeout(30):  # if it died after that, it were not of them
-        while house.sql("SELECT * FROM RedeliveryHold"):  # noqa: ASYNC110 - rows tell nobody
-            await asyncio.sleep(0.02)
-    for task in taking:
-        task.cancel()
-
-
-class Silent(Inline):
-    """A ledger that is asked, and gives no answer."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:  # noqa: ANN401, ARG002
-        self.asked += 1
-        return Future()
-
-
-async def test_a_shutdown_frees_at_once_who_waits_for_a_turn_and_nothing_more_is_noted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(foreign, "LONGEST_TURN", 30)
-    house = House()
-    for number in range(3):
-        strange(house, f"theirs-{number}")
-    await dies_of_it(house, "ant-10")
-    house.executor = silent = Silent()
-    other = house.neighbour("ant-11")
-    await other.open()
-    await other.settle()
-    handling = [asyncio.create_task(other.worker.handle(each)) for each in other.deliveries]
-    await other.settle()
-
-    other.worker.drain()
-    await other.settle()
-
-    assert [task.done() for task in handling] == [False, True, True]
-    assert silent.asked == 1  # by the one whose turn it was
-    handling[0].cancel()
 
 
 @pytest.mark.parametrize("ours", [True, False])

@@ -10,7 +10,7 @@ import pytest
 from cronhare.application.administration.story import explain_execution
 from cronhare.application.worker import attempt
 from cronhare.domain.execution import State
-from cronhare.domain.schedules.catalog import ONE_FILE_EACH, Catalog, ref_of_topic
+from cronhare.domain.schedules.catalog import ONE_FILE_EACH, Catalog
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
@@ -51,34 +51,6 @@ async def apply(house: House, draft: ScheduleDraft, source: str | None = "jobs.t
     house.dispatcher.tick(house.now)
     await house.open()
     await house.work()
-
-
-EVENT = ScheduleDraft(name="new", task=ref_of_topic("user.new"), topic="user.new")
-
-
-@pytest.mark.parametrize(
-    ("draft", "source", "state"),
-    [
-        (EVENT, "jobs.toml", State.SUCCEEDED),
-        (ScheduleDraft(name="new", task=NEW.ref), "jobs.toml", State.FAILED),
-        (ScheduleDraft(name="new", task=TaskRef("report", 999)), None, State.FAILED),
-        (ScheduleDraft(name="new", task=NEW.ref, task_name="new"), "garden.toml", State.FAILED),
-    ],
-    ids=["unheard", "by a number", "by hand", "foreign"],
-)
-async def test_the_file_is_read_again_for_no_run_that_waits_for_none_of_its_tasks(
-    draft: ScheduleDraft, source: str | None, state: State
-) -> None:
-    asked: list[Catalog] = []
-
-    async def read(catalog: Catalog) -> None:
-        asked.append(catalog)
-
-    house = House(tasks=[OLD], reads_again=read)
-
-    await apply(house, draft, source)
-
-    assert (house.only.state, asked) == (state, [])
 
 
 async def test_it_waits_for_a_worker_that_has_the_task_at_no_cost(seen: Seen) -> None:

@@ -239,17 +239,6 @@ async def test_it_is_given_the_attempts_the_error_and_the_job() -> None:
     assert wait_of(house) == 90 * SECOND  # never earlier than the server asked
 
 
-async def test_it_runs_as_its_task_does_in_the_folder_of_its_file() -> None:
-    script = Asked(failure(), said("wait 1 ms"))
-
-    await house_after(script)
-
-    [task] = [question.task for question in script.questions]
-    assert task.command[1:] == ("-m", "cronhare.strategy", "shop.waits:polite")
-    assert (task.cwd, task.user, task.env) == (PurePath("/srv"), "shop", {"A": "1"})
-    assert task.label == "Strategy:DailyReport"
-
-
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [

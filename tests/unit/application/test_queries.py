@@ -10,7 +10,7 @@ from cronhare.application.administration.reading.queries import Queries
 from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.application.administration.views.values import DEEPEST, json_value
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.archive import UNRESOLVED, FailureFilter
+from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.nodes import SILENT_AFTER
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.catalog import ref_of_topic
@@ -21,7 +21,6 @@ from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.attempts import StartRequest
 from cronhare.ports.records import ExecutionFilter
-from tests.actors import ADA
 from tests.ports import NO_NACKS
 from tests.unit.application.deliveries import always, due, failure, run
 from tests.unit.application.house import LEASE, NOON, REPORT, House
@@ -90,34 +89,6 @@ def test_what_a_silent_node_has_left_is_named() -> None:
     assert left.lease_until == began_at + timedelta(seconds=30)
 
 
-def test_what_a_broker_in_memory_does_not_tell_is_unknown() -> None:
-    house = House()
-    house.add(queue="gone")
-
-    [gone] = queries(house).queues()
-
-    assert (gone.waiting, gone.messages, gone.consumers) == (0, None, None)
-
-
-async def test_an_older_failure_is_no_news_when_it_takes_the_place_of_a_resolved_one() -> None:
-    house = House(script=always(failure()))
-    await run(house, retry=RetryPolicy(attempts=1))
-    [first] = house.records.archive()
-    house.archive(first)
-    pauses = iter(range(3))
-
-    def pause(_seconds: float) -> None:
-        match next(pauses):
-            case 0:
-                house.administrator.discard([2], note="", actor=ADA)
-            case _:
-                house.archive(first)
-
-    looks = queries(house).watch_failures(UNRESOLVED, limit=1, pause=pause)
-
-    assert [[one.id for one in next(looks)] for _ in range(3)] == [[2], [], [3]]
-
-
 def test_of_what_is_due_next_that_is_marked_which_will_not_run() -> None:
     house = House()
     skip = Conditions(blackout=("13:00-14:00",), max_runs=2)
@@ -162,17 +133,6 @@ def nightly(**changes: object) -> ScheduleDraft:
     return ScheduleDraft(**fields | changes)  # type: ignore[arg-type]
 
 
-def test_a_task_has_the_numbers_of_its_jobs_file_and_of_its_schedules() -> None:
-    names = house_with(nightly(task_name=REPORT.name)).names
-
-    found = names.resolved(ExecutionFilter(task=REPORT.name))
-
-    assert {*found.numbers} == {REPORT.ref, BACKUP, ref_of_topic(REPORT.name)}
-    of_failures = names.resolved(FailureFilter(task="backup"))
-    assert of_failures.numbers == (ref_of_topic("backup"),)
-    assert of_failures.conditions == {"task": "backup", "unresolved": True}
-
-
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
@@ -189,53 +149,6 @@ def test_an_unknown_task_is_refused_with_those_that_come_close(asked: str, told:
         with pytest.raises(NotFound) as refused:
             names.refuse_unknown(which)
         assert str(refused.value).startswith(told)
-
-
-def test_a_queue_is_known_by_schedules_and_by_the_workers_that_serve_it() -> None:
-    house = house_with(nightly(queue="backups"))
-    house.report(queues=["mails"])
-
-    for queue in ("backups", "mails", "cron_scheduler"):
-        house.names.refuse_unknown(FailureFilter(queue=queue))
-    with pytest.raises(NotFound, match="no queue 'mail'; did you mean mails"):
-        house.names.refuse_unknown(FailureFilter(queue="mail"))
-
-
-def test_schedules_and_files_that_nobody_knows_are_refused_but_for_the_systems_own() -> None:
-    names = house_with(nightly()).names
-
-    names.refuse_unknown(ExecutionFilter(schedule="cronhare-cleanup"))
-    with pytest.raises(NotFound, match="no schedule 'nihgtly'; did you mean nightly"):
-        names.refuse_unknown(ExecutionFilter(schedule="nihgtly"))
-    with pytest.raises(NotFound, match="no jobs file 'shpo'; did you mean shop"):
-        names.expect_source("shpo")
-
-
-#: The failures of a task that is asked for by its name.
-BY_NAME = FailureFilter(task=REPORT.name)
-
-
-@pytest.fixture
-async def numbered() -> House:
-    """Give a ledger in which a failed row has the number of its task alone."""
-    house = House(script=always(failure()), policy=RetryPolicy(attempts=1))
-    house.add(schedule=None)
-    house.administrator.run_now("report", params=None, actor=ADA)
-    await house.open()
-    await house.turn()
-    house.sql("UPDATE FailedTask SET task_name = NULL")
-    return house
-
-
-def test_what_has_a_number_alone_is_shown_with_the_name_of_its_task(numbered: House) -> None:
-    asked, [row] = queries(numbered), numbered.records.archive()
-    [run] = asked.executions(ExecutionFilter())
-
-    assert numbered.records.execution(run.id).task_name is None  # type: ignore[union-attr]
-    assert (run.called, asked.execution(run.id).execution.task_name) == (REPORT.name, REPORT.name)
-    [failed] = asked.failures(BY_NAME, limit=9)
-    assert failed.called == failed.dead_letter.original_job_name == REPORT.name
-    assert asked.failure(row.id).failure.task_name == REPORT.name
 
 
 def test_a_schedule_that_has_a_number_alone_is_shown_with_the_name_of_its_task() -> None:

@@ -15,15 +15,13 @@ from cronhare.application.administration.jobs_file.difference import Change, Sch
 from cronhare.application.administration.jobs_file.notes import (
     notes_on,
     notes_on_clocks,
-    notes_on_keys,
 )
 from cronhare.application.administration.reading.measures import Metrics, at_work
 from cronhare.application.administration.reading.schedules import preview
-from cronhare.application.reports.load import DayLoad, Maker, day_load
+from cronhare.application.reports.load import DayLoad, day_load
 from cronhare.application.reports.overlaps import STEPS, LaneBy, Overlaps, Tone, overlaps
 from cronhare.application.reports.run_calendar import (
     DAYS,
-    WEEKS,
     Cell,
     Moment,
     RunCalendar,
@@ -74,19 +72,6 @@ def test_intervals_count_as_often_as_they_come(seconds: int, minute: int, total:
     assert (found.peak, found.total) == (minute, total)
 
 
-def test_a_schedule_is_due_within_its_bounds_alone() -> None:
-    hourly = SameTiming(
-        number=1,
-        timing=Recurring(CronExpression.parse("@hourly"), find_zone("UTC")),
-        starts_at=MONDAY + timedelta(hours=1, seconds=1),
-        ends_at=MONDAY + timedelta(hours=4),
-    )
-
-    found = of(hourly).as_it_is
-
-    assert [at // 60 for at, number in enumerate(found.minutes) if number] == [2, 3, 4]
-
-
 def test_jitter_spreads_evenly_also_from_the_day_before() -> None:
     found = of(cron("55 23 * * *", 10, jitter=10)).as_it_is
 
@@ -99,15 +84,6 @@ def test_h_spreads_over_the_hour_what_names_its_minute() -> None:
 
     assert found.minutes[479:541] == [0, *[pytest.approx(1)] * 60, 7]
     assert found.minutes[570] == 7
-
-
-def test_the_texts_that_make_the_busiest_minute_are_named() -> None:
-    found = of(cron("0 8 * * *", 3), cron("0 8 * * MON", 5), cron("1 8 * * *", 7))
-
-    assert found.makers == [
-        Maker(text="0 8 * * MON UTC", schedules=5),
-        Maker(text="0 8 * * * UTC", schedules=3),
-    ]
 
 
 # What ran at the same time
@@ -143,30 +119,12 @@ def overlapping(*found: Ran, most: int = 9, now: float = STEPS) -> Overlaps:
     )
 
 
-def test_attempts_of_a_schedule_share_a_lane_and_the_busiest_comes_first() -> None:
-    found = overlapping(ran("a", 0, 10), ran("b", 0, 30), ran("a", 50, 55))
-
-    assert [(lane.name, lane.attempts, lane.busy) for lane in found.lanes] == [
-        ("b", 1, timedelta(minutes=30)),
-        ("a", 2, timedelta(minutes=15)),
-    ]
-
-
 def test_the_peak_is_the_most_at_once() -> None:
     found = overlapping(ran("a", 0, 10), ran("b", 5, 20), ran("c", 8, 9), ran("d", 20, 21))
 
     assert (found.peak, found.peak_at) == (3, BEGIN + timedelta(minutes=8))
     assert found.running[:12] == [1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 2, 1]
     assert found.running[20:23] == [1, 1, 0]
-
-
-def test_what_is_partly_outside_is_cut_and_what_runs_ends_now() -> None:
-    [lane] = overlapping(ran("a", -10, 10), ran("a", 100, None), now=120).lanes
-
-    assert [(bar.since, bar.until, bar.tone) for bar in lane.bars] == [
-        (BEGIN, BEGIN + timedelta(minutes=10), Tone.SUCCEEDED),
-        (BEGIN + timedelta(minutes=100), BEGIN + timedelta(minutes=120), Tone.RUNNING),
-    ]
 
 
 def test_bars_too_close_to_be_told_apart_are_one_and_a_failure_stays_one() -> None:
@@ -227,20 +185,6 @@ def test_what_runs_often_is_in_hours_and_the_worst_run_of_an_hour_stands_for_it(
     assert cell.begins == datetime(2026, 3, 31, 10, tzinfo=UTC)
     assert cell.ends == datetime(2026, 3, 31, 11, tzinfo=UTC)
     assert calendar.rows[-1][1][12] == cell  # noon in Berlin's summer time
-
-
-def test_what_runs_once_a_day_is_in_weeks_across_the_change_of_the_clock() -> None:
-    times = [datetime(2026, 3, day, 22, 30, tzinfo=UTC) for day in (27, 28, 29)]
-
-    calendar = laid_out(*(Moment(at, State.SUCCEEDED) for at in times))
-
-    assert (calendar.unit, len(calendar.rows)) == (Unit.DAY, WEEKS)
-    assert [cell.begins for cell in with_runs(calendar)] == [
-        datetime(2026, 3, 26, 23, tzinfo=UTC),
-        datetime(2026, 3, 27, 23, tzinfo=UTC),
-        datetime(2026, 3, 29, 22, tzinfo=UTC),  # 00:30 in Berlin: the next day
-    ]
-    assert calendar.rows[-1][0] == date(2026, 3, 30)
 
 
 def hourly(after: datetime) -> datetime:
@@ -341,13 +285,6 @@ def test_a_concurrency_key_that_a_schedules_own_params_leave_empty_is_noted(para
         "schedules.nightly: concurrency.key: params.shop is no text or whole number in its params: "
         "each run has the key 'c-'"
     )
-
-
-def test_of_a_key_that_is_filled_or_that_a_run_by_hand_may_fill_nothing_is_noted() -> None:
-    by_hand = keyed("{}", schedule=None)
-
-    assert list(notes_on(File([keyed('{"shop": 7}'), by_hand], [REPORT]), now=NOON)) == []
-    assert len(list(notes_on_keys(File([by_hand], on_start=["nightly"])))) == 1
 
 
 def changed(draft: ScheduleDraft, change: Change = Change.ADD) -> ScheduleChange:

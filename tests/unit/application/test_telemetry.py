@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
 
-from cronhare.adapters.tracing import OpenTelemetryTracing, ToldExporter
+from cronhare.adapters.tracing import OpenTelemetryTracing
 from cronhare.domain.execution import State
 from cronhare.domain.messages import TRACE_HEADER, Signer, task_body
 from cronhare.domain.topology import MAIN_QUEUE
@@ -180,19 +180,3 @@ async def test_a_header_that_is_no_trace_begins_a_new_one(traced: Traced, header
 
     assert house.only.state is State.SUCCEEDED
     assert traced.named("attempt")
-
-
-def test_an_outage_of_the_collector_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    class Away(InMemorySpanExporter):
-        answers = iter([SpanExportResult.FAILURE] * 5 + [SpanExportResult.SUCCESS])
-
-        def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:  # noqa: ARG002
-            return next(self.answers)
-
-    told = ToldExporter(Away())
-    with caplog.at_level("INFO"):
-        for _ in range(6):
-            told.export([])
-    told.shutdown()
-
-    assert [line.levelname for line in caplog.records] == ["WARNING", "INFO"]

@@ -7,18 +7,11 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.application.administration.jobs_file.difference import (
-    Change,
-    FieldChange,
-    ScheduleChange,
-)
 from cronhare.application.administration.views.executions import AttemptView, ExecutionView
 from cronhare.application.administration.views.failures import FailureView
 from cronhare.application.administration.views.schedules import (
-    ClockEffectView,
     LastRun,
     PauseView,
-    ScheduleChangeView,
     ScheduleView,
 )
 from cronhare.application.administration.views.values import (
@@ -29,12 +22,9 @@ from cronhare.application.administration.views.values import (
     outward_status,
     retry_facts,
 )
-from cronhare.application.administration.views.work import NodeView, QueueView
-from cronhare.application.reports.clock_effects import ClockEffect, EffectKind
 from cronhare.domain.cron import Fold, Gap
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.nodes import SILENT_AFTER, NodeReport, NodeState
 from cronhare.domain.retries.outcome import Crash, CrashPolicy, Ending, ErrorClass, TaskError
 from cronhare.domain.retries.policy import POLICIES, Backoff, BackoffType, Jitter, RetryPolicy
 from cronhare.domain.schedules.conditions import Conditions
@@ -43,8 +33,7 @@ from cronhare.domain.schedules.keys import Trigger
 from cronhare.domain.schedules.schedule import Concurrency, Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.skips import Pause
 from cronhare.domain.schedules.task import ClassRetention, TaskRef
-from cronhare.ports.inspection import Fit, Kind, Thing
-from cronhare.ports.records import Attempt, QueueLoad
+from cronhare.ports.records import Attempt
 from cronhare.ports.runner import TaskReport
 from cronhare.ports.schedules import StoredSchedule
 from tests.unit.executions import NOON, execution
@@ -208,32 +197,6 @@ SCHEDULE: dict[str, Any] = {
     "last_run": LastRun.of(EXECUTION),
 }
 
-#: A row that says none of these.
-PLAIN = attrs.evolve(DRAFT, retry=None, retention=None, timeout=None, conditions=None)
-
-NODE = NodeReport(
-    name="ant-7-1",
-    role="worker",
-    host="ant",
-    version="1.4.0",
-    started_at=NOON,
-    seen_at=NOON,
-    running=3,
-    clock_offset=-1.5 * SECOND,
-)
-
-LOADS = [
-    QueueLoad(queue="letters", state=State.CLAIMED, executions=1, oldest_due_at=NOON + SECOND),
-    QueueLoad(queue="letters", state=State.PUBLISHED, executions=10, oldest_due_at=NOON),
-    QueueLoad(queue="letters", state=State.RETRYING, executions=100, oldest_due_at=None),
-    QueueLoad(queue="letters", state=State.HELD, executions=1_000, oldest_due_at=None),
-    QueueLoad(queue="letters", state=State.RUNNING, executions=50, oldest_due_at=NOON - SECOND),
-    QueueLoad(queue="others", state=State.CLAIMED, executions=7, oldest_due_at=NOON - SECOND),
-]
-
-GONE = Fit.MISSING
-THING = Thing(kind=Kind.QUEUE, name="letters", fit=Fit.FITS, messages=8, consumers=9)
-
 
 def schedule_view(stored: StoredSchedule) -> ScheduleView:
     return ScheduleView.of(stored, EXECUTION, policy=RetryPolicy(attempts=1), now=NOON)
@@ -263,7 +226,6 @@ def schedule_view(stored: StoredSchedule) -> ScheduleView:
             ExecutionView.of(msgspec.structs.replace(EXECUTION, state=State.HELD), now=NOON),
             {"held_by": "key a", "result": None},
         ),
-        (LastRun.of(EXECUTION), {"execution_id": EXECUTION.id, "status": "waiting"}),
         (
             AttemptView.of(ATTEMPT, REPORT),
             {
@@ -273,7 +235,6 @@ def schedule_view(stored: StoredSchedule) -> ScheduleView:
                 "result": {"rows": [1]},
             },
         ),
-        (AttemptView.of(attrs.evolve(ATTEMPT, finished_at=None)), {"run_seconds": None}),
         (
             FailureView.of(ARCHIVED, STORED),
             {
@@ -295,74 +256,10 @@ def schedule_view(stored: StoredSchedule) -> ScheduleView:
                 "poison_key": None,
             },
         ),
-        (RetryView.of(POLICY), RETRY),
         (schedule_view(STORED), SCHEDULE),
-        (
-            schedule_view(attrs.evolve(STORED, draft=PLAIN)),
-            dict.fromkeys(("retry", "task_class", "keep_done", "timeout_seconds", "max_runs"))
-            | dict.fromkeys(("skip_on", "only_on", "blackout"), ())
-            | {"retry_facts": "1 run, no retry", "runs_claimed": None},
-        ),
         (
             schedule_view(attrs.evolve(STORED, draft=None, text="0 8 *", problem="its own")),
             {"name": "mails", "schedule": "0 8 *", "problem": "its own", "timezone": None},
-        ),
-        (
-            QueueView.of("letters", schedules=2, loads=LOADS, thing=THING),
-            {
-                "schedules": 2,
-                "waiting": 11,
-                "retrying": 100,
-                "held": 1_000,
-                "running": 50,
-                "oldest_due_at": NOON,
-                "messages": 8,
-                "consumers": 9,
-            },
-        ),
-        (
-            QueueView.of("letters", schedules=2, loads=(), thing=attrs.evolve(THING, fit=GONE)),
-            {"waiting": 0, "oldest_due_at": None, "messages": None, "consumers": None},
-        ),
-        (
-            NodeView.of(NODE, now=NOON),
-            {
-                "silent": False,
-                "state": NodeState.AT_WORK,
-                "runs_tasks": True,
-                "clock_offset_seconds": -1.5,
-            },
-        ),
-        (
-            NodeView.of(NODE, now=NOON + SILENT_AFTER + SECOND),
-            {"silent": True, "state": NodeState.SILENT},
-        ),
-        (
-            ScheduleChangeView.of(
-                ScheduleChange(
-                    name="mails",
-                    change=Change.CHANGE,
-                    fields=(
-                        FieldChange("timeout", None, 2 * SECOND),
-                        FieldChange("misfire", Misfire(), Misfire(cap=6)),
-                    ),
-                ),
-                [ClockEffect(EffectKind.MOVED, NOON, NOON.replace(hour=11, minute=30))],
-            ),
-            {
-                "fields": (
-                    FieldChange(field="timeout_seconds", before=None, after=2.0),
-                    FieldChange(field="misfire_cap", before=100, after=6),
-                ),
-                "clock": (
-                    ClockEffectView(
-                        kind=EffectKind.MOVED,
-                        at=NOON,
-                        meant="2026-03-02T11:30",
-                        text="11:30 does not exist that day: it runs after the gap",
-                    ),
-                ),
-            },
         ),
     ],
 )

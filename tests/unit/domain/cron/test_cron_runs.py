@@ -28,14 +28,6 @@ def test_a_start_inside_a_minute_belongs_to_that_minute() -> None:
     assert every_minute.previous(NOON + timedelta(microseconds=1), UTC_ZONE) == NOON
 
 
-@pytest.mark.parametrize("question", ["matches", "next", "previous", "upcoming"])
-def test_a_naive_moment_is_refused_at_once(question: str) -> None:
-    expression = CronExpression.parse("* * * * *")
-
-    with pytest.raises(ValueError, match="an aware datetime is needed"):
-        getattr(expression, question)(datetime(2026, 3, 3, 12), UTC_ZONE)  # noqa: DTZ001
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -169,11 +161,6 @@ def test_a_time_that_the_clock_leaps_over_is_refused_with_what_it_shows_then(
 def test_the_edges_of_the_calendar_are_refused(edge: str) -> None:
     with pytest.raises(ValueError, match="edge of the calendar"):
         resolve_wall_time(wall(edge), find_zone("Pacific/Apia"))
-
-
-@pytest.mark.parametrize("name", ["UTC", "Europe/Berlin", "America/Argentina/Ushuaia", "Etc/GMT+5"])
-def test_a_zone_is_found_by_its_name(name: str) -> None:
-    assert find_zone(name).key == name
 
 
 @pytest.mark.parametrize(

@@ -182,19 +182,6 @@ def test_while_the_ledger_was_away_nobody_could_report_himself() -> None:
     assert served([node(queues=("a",), seen=seen)], NOON, watched_since=NOON) == {"a"}
 
 
-def test_while_the_ledger_was_away_nobody_could_claim_or_send_anything() -> None:
-    long_ago = NOON - 10 * MINUTE
-    late = QueueSigns(runs=1, since=long_ago)
-
-    def judged(since: timedelta) -> list[str]:
-        watched = {"watched_since": NOON - since}
-        nodes = [node(queues=("a",))]
-        return [*messages(earliest_due=long_ago, unsent={"a": late}, nodes=nodes, **watched)]
-
-    assert judged(ALERTED_AFTER) == []
-    assert judged(ALERTED_AFTER + timedelta(seconds=1)) == ["scheduler:", "unsent:"]
-
-
 def test_workers_that_are_cut_off_from_their_broker_serve_nothing_and_are_named() -> None:
     long_ago = NOON - DISCONNECTED_AFTER - timedelta(seconds=1)
     cut_off = node(queues=("a", "b"), consumed_at=long_ago)

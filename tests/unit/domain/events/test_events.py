@@ -222,18 +222,6 @@ def test_a_digest_of_long_events_is_no_longer_than_an_event_may_be() -> None:
     assert (len(data(one)["first"]), data(one)["count"]) == (1, 9)
 
 
-def test_the_worst_of_them_says_how_bad_it_is() -> None:
-    payloads = [
-        '{"data":{"metadata":{"alert":{"severity":"critical"}}}}',
-        '{"data":{"alert":{"severity":"high"}}}',
-        '{"data":{"metadata":{}}}',
-    ]
-    many = [attrs.evolve(row, payload=each) for row, each in zip(rows(3), payloads, strict=True)]
-
-    severities = [data(digest(many[at:]))["alert"]["severity"] for at in range(3)]
-    assert severities == ["critical", "high", "info"]
-
-
 @pytest.mark.parametrize(
     ("state", "exit_code", "path"),
     [
@@ -251,21 +239,3 @@ def test_what_failed_is_never_told_as_good(state: State, exit_code: int | None, 
     row = ping_of(execution(state), RunEnd(exit_code=exit_code), "hc", source="shop", now=NOON)
 
     assert msgspec.json.decode(row.payload)["data"]["path"] == path
-
-
-@pytest.mark.parametrize(
-    ("end", "body"),
-    [
-        (RunEnd(stderr="no space", stdout="begun"), "no space"),
-        (RunEnd(stdout="begun"), "begun"),
-        (RunEnd(), "exit code 1"),
-    ],
-)
-def test_a_service_is_told_the_errors_else_the_output_else_the_reason(
-    end: RunEnd, body: str
-) -> None:
-    failed = execution(State.FAILED, last_error="exit code 1")
-
-    row = ping_of(failed, end, "hc", source="shop", now=NOON)
-
-    assert msgspec.json.decode(row.payload)["data"]["body"] == body

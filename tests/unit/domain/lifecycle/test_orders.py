@@ -15,7 +15,6 @@ from cronhare.domain.lifecycle.orders import (
     ReplayProgress,
     ReplayState,
     next_step,
-    time_left,
 )
 from cronhare.domain.reading import Invalid
 
@@ -217,22 +216,3 @@ def test_it_stops_at_its_error_rate_once_enough_are_judged() -> None:
         ReplayState.STOPPED, "error rate: 3 of 10 went badly, and at most 20 % may"
     )
     assert isinstance(never, Release)
-
-
-def test_it_is_done_once_all_have_ended() -> None:
-    some = step(order(), is_collected=True, released=1, succeeded=4)
-    done = step(order(), is_collected=True, succeeded=5, refused=1)
-    unknown = step(order(), is_collected=False, succeeded=5)
-
-    assert (released(some).begins, released(unknown).begins) == ((), ())
-    assert done == Halt(ReplayState.DONE, "5 succeeded, 0 failed again, 1 could not be replayed")
-
-
-MINUTE = timedelta(minutes=1)
-ORDER = ReplayOrder(which=UNRESOLVED, rate=10)
-
-
-def test_what_is_left_takes_as_long_as_what_has_ended() -> None:
-    halfway = ReplayProgress(waiting=98, released=2, succeeded=90, failed=10, is_collected=True)
-
-    assert time_left(ORDER, halfway, elapsed=MINUTE) == MINUTE

@@ -16,47 +16,22 @@ from cronhare.domain.lifecycle.archive import (
     Unproven,
     read_failed,
 )
-from cronhare.domain.lifecycle.claims import left_out, why_not_replayed
+from cronhare.domain.lifecycle.claims import why_not_replayed
 from cronhare.domain.lifecycle.retry_limits import RetryPolicies
 from cronhare.domain.lifecycle.transitions import (
     EARLIEST,
     cancel,
-    changes,
-    end,
     publish,
     start,
 )
 from cronhare.domain.messages import AttemptRef, Nacks, Signer, Unreadable
 from cronhare.domain.reading import Invalid
-from cronhare.domain.retries.outcome import Crash, CrashPolicy, Ending
+from cronhare.domain.retries.outcome import CrashPolicy
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.retries.retry import RetryAfter
-from cronhare.domain.schedules.draft import ScheduleDraft, compile_schedule
-from cronhare.domain.schedules.skips import Circumstances
 from cronhare.domain.schedules.task import SYSTEM, TaskRef
 from tests.unit.executions import NOON, execution
 
 MINUTE = timedelta(minutes=1)
-
-
-def test_a_change_is_told_by_the_fields_in_which_it_differs() -> None:
-    running = execution(State.RUNNING, owner="ant", lease_until=NOON)
-
-    after = end(running, RetryAfter(MINUTE, "retry 1/3"), Ending.CRASHED, now=NOON)
-
-    assert changes(running, after) == {
-        "state": State.RETRYING,
-        "attempt": 2,
-        "deaths": 1,
-        "version": 2,
-        "owner": None,
-        "lease_until": None,
-        "next_attempt_at": NOON + MINUTE,
-        "check_at": NOON + MINUTE,
-        "last_error": "retry 1/3",
-        "crashes": (Crash(NOON, Ending.CRASHED, "ant"),),
-    }
-    assert changes(running, running) == {}
 
 
 @pytest.mark.parametrize("state", State)
@@ -90,9 +65,6 @@ SECOND = timedelta(seconds=1)
 UNTIL = NOON + MINUTE
 NO_NACKS = Nacks(by_queue={}, trip=MINUTE)
 
-#: One nack for each minute that a message was in its queue.
-MANY = Nacks(by_queue={"cron_scheduler": 99, "another": 99}, trip=MINUTE)
-
 
 def started(
     asked: Execution,
@@ -103,11 +75,6 @@ def started(
     now: datetime = NOON,
 ) -> Execution | str:
     return start(asked, attempt=attempt, nacks=nacks, node=node, now=now, until=UNTIL)
-
-
-def deaths_of(answer: Execution | str) -> int:
-    assert isinstance(answer, Execution)
-    return answer.deaths
 
 
 @pytest.mark.parametrize(
@@ -159,44 +126,6 @@ def test_no_message_starts_an_attempt_early(
 
     assert isinstance(answer, Execution) == may
     assert may or answer == "attempt 1 waits until 2026-03-02 12:00:06Z"
-
-
-@pytest.mark.parametrize(
-    ("state", "published_at", "begins", "counted"),
-    [
-        (State.CLAIMED, None, None, 0),
-        (State.CLAIMED, None, NOON - 2 * MINUTE, 0),
-        (State.PUBLISHED, NOON - 4 * MINUTE, None, 4),
-        (State.PUBLISHED, NOON - 4 * MINUTE, NOON - 2 * MINUTE, 2),  # it was in a lane first
-        (State.PUBLISHED, NOON - 2 * MINUTE, NOON - 4 * MINUTE, 2),  # it was sent late
-        (State.RETRYING, NOON - 9 * MINUTE, NOON - 3 * MINUTE, 3),
-        (State.RETRYING, NOON - 3 * MINUTE, NOON - 9 * MINUTE, 9),
-        (State.RETRYING, NOON - 9 * MINUTE, None, 0),
-    ],
-)
-def test_nacks_count_since_a_worker_could_take_the_message(
-    state: State, published_at: datetime | None, begins: datetime | None, counted: int
-) -> None:
-    asked = execution(state, published_at=published_at, next_attempt_at=begins, deaths=10)
-
-    assert deaths_of(started(asked, nacks=MANY)) == 10 + counted
-    assert deaths_of(started(asked, nacks=None)) == 10
-
-
-@pytest.mark.parametrize(
-    ("instant", "is_due"),
-    [
-        (NOON, True),
-        (NOON + timedelta(seconds=30), False),
-        (NOON - timedelta(microseconds=1), False),
-        (datetime.max.replace(tzinfo=UTC), False),
-    ],
-)
-def test_only_an_instant_that_was_due_is_one(instant: datetime, *, is_due: bool) -> None:
-    draft = ScheduleDraft(name="a", task=TaskRef("report", 25), schedule="* * * * *")
-    schedule = compile_schedule(draft, id=1, changed_at=NOON, source=None)
-
-    assert left_out(schedule, Circumstances(calendars={}), instant) == (is_due, None)
 
 
 BODY = (
@@ -306,15 +235,6 @@ def test_a_message_ends_what_waits_for_that_attempt_if_that_is_proven(
         answer = failure.judge(one, is_archived=lambda: is_archived)
 
         assert answer == {ENDS: one, Unproven: Unproven(ticket, state), None: None}[said]
-
-
-def test_of_no_execution_or_one_of_another_schedule_only_what_is_archived_is_known() -> None:
-    ticket = AttemptRef(execution_id=1, attempt=1)
-    failure = attrs.evolve(read(BODY), ticket=ticket, proven=True)
-
-    for one in (None, execution(scheduler_id=17)):
-        assert failure.judge(one, is_archived=lambda: False) == Unproven(ticket, None)
-        assert failure.judge(one, is_archived=lambda: True) is None
 
 
 def test_a_filter_that_no_row_can_meet_is_refused_with_all_its_faults() -> None:

@@ -11,7 +11,6 @@ from cronhare.domain.retries.limits import (
     BreakerPolicy,
     Budget,
     BudgetPolicy,
-    Changed,
     OnExhausted,
     as_asked,
     ask_budget,
@@ -57,49 +56,11 @@ def test_a_wave_is_spread_at_exactly_the_rate() -> None:
     assert granted == [NOON] * 100 + [NOON + MINUTE] * 100 + [NOON + 2 * MINUTE] * 50
 
 
-def test_a_deferred_retry_waits_for_its_place_and_then_for_its_own_delay() -> None:
-    half_a_minute = RetryAfter(30 * SECOND, "retry 2/3: the server did not answer")
-    policy = per_minute(1)
-    spent = new(policy).granted(NOON, now=NOON)
-
-    answer = ask_budget(spent, policy, half_a_minute, now=NOON + 10 * SECOND)
-
-    assert answer.verdict == RetryAfter(
-        80 * SECOND,
-        "retry 2/3: the server did not answer; deferred: the retry budget of queue reports, "
-        "1 per 60 s, is spent until 2026-03-02 12:01:00Z",
-    )
-
-
-def test_with_fail_the_retry_fails_and_takes_nothing() -> None:
-    policy = per_minute(1, OnExhausted.FAIL)
-    spent = new(policy).granted(NOON, now=NOON)
-
-    answer = ask_budget(spent, policy, AT_ONCE, now=NOON + SECOND)
-
-    assert answer.verdict == Fail(
-        "the retry budget of queue reports, 1 per 60 s, is spent until 2026-03-02 12:01:00Z: "
-        "no retry 1/3: the server did not answer"
-    )
-    assert answer.budget.grants == spent.grants
-
-
 def test_a_place_farther_away_than_a_week_is_none() -> None:
     policy = BudgetPolicy(most=1, window=timedelta(days=1))
     budget, _ = places(policy, [NOON] * (LONGEST_DEFERRAL.days + 1))
 
     assert isinstance(ask_budget(budget, policy, AT_ONCE, now=NOON).verdict, Fail)
-
-
-def test_that_it_is_spent_is_told_once_and_that_it_is_free_once_half_of_it_is() -> None:
-    policy, budget, told = per_minute(4), new(per_minute(4)), []
-    for now in [NOON] * 6 + [NOON + 3 * MINUTE] * 2:
-        answer = ask_budget(budget, policy, AT_ONCE, now=now)
-        budget = answer.budget
-        told.append(answer.change and answer.change.what)
-
-    spent, free = Changed.BUDGET_SPENT, Changed.BUDGET_FREE
-    assert told == [*[None] * 4, spent, None, free, None]
 
 
 def test_a_larger_limit_lets_nobody_in_before_the_places_that_are_given() -> None:

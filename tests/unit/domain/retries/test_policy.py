@@ -165,14 +165,6 @@ def test_linear_alone_retries_at_once() -> None:
     assert fault == "backoff.delay: -1 is not a whole number of milliseconds, 0-3,600,000"
 
 
-def test_a_delay_that_another_type_does_not_allow_is_not_inherited() -> None:
-    at_once = RetryPolicy(backoff=Backoff(type=BackoffType.LINEAR, delay=0))
-
-    policy = read_policy({"backoff": {"type": "exponential"}}, default=at_once)
-
-    assert waits_of(policy) == [30, 60, 120]
-
-
 def test_a_cap_that_is_shorter_than_a_nearer_delay_is_not_inherited() -> None:
     fixed = {"type": "fixed", "delay": 600_000}
 

@@ -179,18 +179,6 @@ def test_an_endless_loop_that_its_timeout_ends_is_a_crash_unless_it_is_told_not_
     assert isinstance(after_it, RetryAfter)
 
 
-def test_limit_and_window_can_be_others() -> None:
-    narrow = CrashPolicy(limit=2, window=10 * SECOND)
-
-    verdict = decided(Ending.CRASHED, crash_policy=narrow, crashed=(11 * SECOND, 9 * SECOND))
-
-    assert isinstance(verdict, Quarantine)
-    assert verdict.reason == "crashed 2 times within 10 s"
-    assert isinstance(
-        decided(Ending.CRASHED, crash_policy=narrow, crashed=(11 * SECOND,)), RetryAfter
-    )
-
-
 # What was not tried
 
 
@@ -392,17 +380,6 @@ def test_no_answer_of_a_server_stops_a_schedule_for_more_than_a_day(
     verdict = after_asking(limited(**asked), chance)
 
     assert verdict.delay <= LONGEST_RETRY_AFTER == timedelta(hours=24)
-
-
-def test_it_is_said_that_more_was_asked_for() -> None:
-    verdict = after_asking(limited(retry_after=timedelta(days=425, microseconds=1)), 0.5)
-
-    said = "it was asked to wait 425d, of which 24h count"
-    assert (verdict.note, verdict.reason) == (said, f"retry 1/3: 429; {said}")
-    assert (
-        after_asking(limited(retry_after=LONGEST_RETRY_AFTER), 0.5).note
-        == "it was asked to wait 1d"
-    )
 
 
 @given(

@@ -29,8 +29,6 @@ from cronhare.domain.schedules.skips import (
     Circumstances,
     Pause,
     SkipKind,
-    Why,
-    say_idle,
     skip_kind,
 )
 from cronhare.domain.schedules.task import TaskRef
@@ -111,17 +109,6 @@ def test_an_instant_at_the_edge_of_the_calendar_is_in_no_window() -> None:
     last = datetime.max.replace(tzinfo=UTC)
 
     assert not parse_window("Mon-Sun").covers(last, ZoneInfo("Asia/Tokyo"))
-
-
-@pytest.mark.parametrize(
-    ("after", "said"),
-    [
-        (timedelta(minutes=10), "expired: not started within 10m of its due instant"),
-        (timedelta(days=-739_943), "expired: it was to start before its due instant, and cannot"),
-    ],
-)
-def test_an_end_before_the_begin_is_told_as_such(after: timedelta, said: str) -> None:
-    assert expired(after) == said
 
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
@@ -317,13 +304,6 @@ def test_over_clock_changes_each_instant_is_run_or_skipped_once_and_none_in_a_wi
         assert len(upcoming(what, due, now)) == skipped + len(decided.runs)
         due = decided.next_due
     assert set(decided_of.values()) <= {1}
-
-
-@pytest.mark.parametrize("why", Why)
-def test_an_idle_schedules_instants_have_a_kind(why: Why) -> None:
-    kind = skip_kind(say_idle(why, until=NOON, problem="a fault"))
-
-    assert kind is (SkipKind.MAX_RUNS if why is Why.MAX_RUNS else SkipKind.IDLE)
 
 
 def test_conditions_have_kinds() -> None:

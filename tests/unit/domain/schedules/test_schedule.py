@@ -158,11 +158,6 @@ def test_any_other_interval_is_refused_with_what_is_allowed(period: timedelta) -
     assert "whole seconds from 1s to 366d" in str(fault_of_period(period))
 
 
-def test_at_an_end_of_the_calendar_there_is_nothing_more() -> None:
-    assert Every(SECOND).next(datetime.max.replace(tzinfo=UTC)) is None
-    assert Every(SECOND).previous(datetime.min.replace(tzinfo=UTC)) is None
-
-
 # What is due
 
 

@@ -3,7 +3,6 @@
 import attrs
 import pytest
 
-from cronhare.domain.reading import Invalid, read_whole
 from cronhare.domain.schedules.catalog import Catalog, MissingKind, MissingTask
 from cronhare.domain.schedules.task import (
     BUILT_IN_CLASSES,
@@ -51,12 +50,6 @@ EMAILS = ClassRetention(class_="emails", done=100, failed=500)
 )
 def test_the_original_classes_keep_so_many(name: str, done: int, failed: int) -> None:
     assert BUILT_IN_CLASSES[name].keep == Keep(done=done, failed=failed)
-
-
-@pytest.mark.parametrize("name", [None, 3, "", "Emails", "a b", "e" * 64, "../x"])
-def test_a_row_names_a_class_as_a_file_does(name: object) -> None:
-    with pytest.raises(Invalid, match="is not a name of a class"):
-        read_whole(ClassRetention, {"class": name, "done": 1})
 
 
 def test_a_class_is_one_of_its_file_and_where_rows_disagree_the_most_is_kept() -> None:
@@ -119,14 +112,6 @@ def test_nobody_runs_a_task_of_another_source(name: str | None) -> None:
     assert 'source = "garden"' in answer.cure
 
 
-def test_a_worker_whose_file_has_no_tasks_asks_for_the_one_that_has() -> None:
-    answer = Catalog().find(ONE, source="shop", name="backup")
-
-    assert isinstance(answer, MissingTask)
-    assert (answer.kind, "has no tasks" in answer.reason) == (MissingKind.FOREIGN, True)
-    assert "--jobs" in answer.cure
-
-
 @pytest.mark.parametrize(("source", "name"), [("shop", "tidy"), (None, None)])
 def test_an_unknown_task_is_told_with_what_there_is(source: str | None, name: str | None) -> None:
     answer = CATALOG.find(UNHEARD, source=source, name=name)
@@ -135,17 +120,6 @@ def test_an_unknown_task_is_told_with_what_there_is(source: str | None, name: st
     assert answer.kind is MissingKind.UNKNOWN
     assert answer.reason.endswith("it has: backup (worker 1), sweep (worker 2), hears (worker 3)")
     assert "disable its schedule if that is still on" in answer.cure
-
-
-def test_of_many_tasks_those_that_a_renamed_one_may_be_are_told() -> None:
-    names = [*(f"tidy-{letter}" for letter in "abcdefghijklmnopqrstuvwx"), "charge-card"]
-    catalog = Catalog([task(name, TaskRef("worker", n)) for n, name in enumerate(names, 1)])
-
-    answer = catalog.find(UNHEARD, source="shop", name="charge_card")
-
-    assert isinstance(answer, MissingTask)
-    assert answer.reason.endswith("it has: charge-card (worker 25) and 24 others")
-    assert 'if it was renamed, the new one aliases=["charge_card"]' in answer.cure
 
 
 def test_a_name_and_a_number_of_two_tasks_run_neither() -> None:
