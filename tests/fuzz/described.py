@@ -4,12 +4,9 @@ Schemathesis makes them, good ones and bad ones. No answer is a fault of ours, e
 type and a form that the description has, and none tells the secret that is in the settings.
 """
 
-import logging
 import random
-import sqlite3
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache, partial
 from itertools import count
@@ -28,7 +25,6 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.lifecycle.archive import UNRESOLVED
 from cronhare.domain.lifecycle.orders import ReplayOrder
 from cronhare.domain.retries.retry import Quarantine
@@ -39,8 +35,8 @@ from cronhare.entrypoints.web.application import operations_of_api
 from cronhare.entrypoints.web.asking import Asker
 from tests.frozen_clock import FrozenClock
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
+from tests.fuzz.sites import Served, served
 from tests.integration.ledgers import Ledger, sql_ledger
-from tests.integration.web import Site, site
 
 TASK = Task(name="tokens", ref=TaskRef("report", 25), command=("true",))
 CANARY = "canary-5ecret"
@@ -50,9 +46,6 @@ EXAMPLES, MORE = 10, 30
 
 #: Numbers of rows, most of which there are.
 ROWS = 8
-
-#: Seconds in which the innocent is answered, however busy the machine.
-PATIENCE = 10.0
 
 _CHECKS = [
     not_a_server_error,
@@ -67,42 +60,29 @@ _CHECKS = [
 class Described:
     """A site with some of everything in its ledger, and its description."""
 
-    site: Site
-    ledger: Path
+    served: Served
     operations: dict[str, Any]
     numbers: Iterator[int] = attrs.field(factory=count)
 
+    @property
+    def port(self) -> int:
+        return self.served.site.port
+
     def innocent(self) -> None:
         """See `Site.innocent`: lists are answered in their time, and the ledger is whole."""
-        began = time.monotonic()
-        answers = [self.site.get(path) for path in ("/schedulers", "/executions", "/failed")]
-        spent = time.monotonic() - began
-        if {answer.status for answer in answers} != {200} or spent > PATIENCE:
-            raise Mishandled(f"the innocent is answered {answers} after {spent:.1f} s")
-        with closing(sqlite3.connect(self.ledger)) as ledger:
-            whole = ledger.execute("PRAGMA quick_check").fetchall()
-        if whole != [("ok",)]:
-            raise Mishandled(f"the ledger is not as it should be: {whole}")
+        paths = ("/schedulers", "/executions", "/failed")
+        self.served.in_time(lambda: {self.served.site.get(path).status for path in paths}, {200})
 
 
 @contextmanager
 def described(folder: Path) -> Iterator[Described]:
     """Open the site."""
-    path = folder / "ledger.db"
-    settings = attrs.evolve(
-        Settings.read(),
-        database_url=f"sqlite:///{path}",
-        smtp_url=f"smtp://someone:{CANARY}@127.0.0.1:9",
-    )
-    container = Container(settings=settings, tasks=[TASK])
-    upgrade(container.engine())
-    fill(sql_ledger(FrozenClock(datetime.now(UTC)), container.engine()))
-    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # as `logs.configure` does
-    with site(container) as found:
-        schema = schemathesis.openapi.from_url(f"http://127.0.0.1:{found.port}/openapi.json")
+    with served(folder, [TASK], smtp_url=f"smtp://someone:{CANARY}@127.0.0.1:9") as found:
+        fill(sql_ledger(FrozenClock(datetime.now(UTC)), found.container.engine()))
+        schema = schemathesis.openapi.from_url(f"http://127.0.0.1:{found.site.port}/openapi.json")
         results: list[Any] = list(schema.get_all_operations())
         operations = [each.ok() for each in results]
-        yield Described(found, path, {each.label: each for each in operations})
+        yield Described(found, {each.label: each for each in operations})
 
 
 @contextmanager
@@ -148,7 +128,7 @@ def attempt(label: str, at: Described, *, examples: int, number: int) -> Answer:
     @given(case=at.operations[label].as_strategy())
     def ask(case: Any) -> None:  # noqa: ANN401 - one request
         _meet_what_is_there(case, next(at.numbers))
-        answer = case.call(base_url=f"http://127.0.0.1:{at.site.port}")
+        answer = case.call(base_url=f"http://127.0.0.1:{at.port}")
         refused.append(answer.status_code >= 400)
         case.validate_response(answer, checks=_CHECKS)
         if CANARY in answer.text or any(CANARY in value for value in map(str, answer.headers)):

@@ -81,7 +81,7 @@ class House:
 @contextmanager
 def house(place: Place) -> Iterator[House]:
     """Open the site."""
-    with served(place, [TASK]) as found:
+    with served(place.folder, [TASK]) as found:
         ledger = sql_ledger(FrozenClock(datetime.now(UTC)), found.container.engine())
         fill(ledger)
         last = ledger.add("last", status=False)

@@ -48,7 +48,7 @@ class Web:
 @contextmanager
 def web(place: Place) -> Iterator[Web]:
     """Open the site."""
-    with served(place, [TASK]) as found:
+    with served(place.folder, [TASK]) as found:
         yield Web(found)
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -14,7 +15,7 @@ from cronhare.domain.schedules.task import Task
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web import server
-from tests.fuzz.corpus import Mishandled, Place
+from tests.fuzz.corpus import Mishandled
 from tests.integration.web import Site, site
 
 #: Seconds in which the innocent is answered, however busy the machine.
@@ -45,10 +46,10 @@ class Served:
 
 
 @contextmanager
-def served(place: Place, tasks: Sequence[Task] = ()) -> Iterator[Served]:
-    """Open the site; it sends away soon who does not end a request."""
-    path = place.folder / "ledger.db"
-    settings = attrs.evolve(Settings.read(), database_url=f"sqlite:///{path}")
+def served(folder: Path, tasks: Sequence[Task] = (), **changed: Any) -> Iterator[Served]:  # noqa: ANN401
+    """Open the site, with *changed* settings; it sends away soon who does not end a request."""
+    path = folder / "ledger.db"
+    settings = attrs.evolve(Settings.read(), database_url=f"sqlite:///{path}", **changed)
     container = Container(settings=settings, tasks=tasks)
     upgrade(container.engine())
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # as `logs.configure` does

@@ -45,7 +45,7 @@ def door(place: Place) -> Iterator[Door]:
     # What is tried here is to be judged each by itself.
     window, access.WINDOW = access.WINDOW, 0.0
     try:
-        with served(place) as found:
+        with served(place.folder) as found:
             chance = secrets.token_bytes(32)
             made = found.container.admission().create(
                 "innocent", Scope.READ, lives=None, chance=chance, actor=ADA

@@ -1,3 +1,5 @@
+"""Crontabs' lines, run as the commands that they become."""
+
 import os
 import subprocess
 import tomllib
@@ -10,10 +12,13 @@ from cronhare.adapters.crontab.reader import Crontab, CrontabKind, Host
 
 pytestmark = pytest.mark.integration
 
+#: What a crontab may say above its lines.
+SETTINGS = 'SHELL=/bin/bash\nGREETING="  hello $USER"\n'
 
-def run_imported(line: str, *settings: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+
+def run_imported(line: str, *, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Import one line and run the command that it became, with text to read that is not its own."""
-    text = "".join(f"{each}\n" for each in (*settings, f"@daily {line}"))
+    text = f"{SETTINGS}@daily {line}\n"
     crontab = Crontab(name="mine", text=text, kind=CrontabKind.USER)
     imported = import_crontabs([crontab], host=Host(run_as="root"))
     (task,) = tomllib.loads(imported.text)["tasks"].values()
@@ -33,6 +38,8 @@ def run_imported(line: str, *settings: str, cwd: Path) -> subprocess.CompletedPr
     ("line", "printed"),
     [
         (r"printf '\%s,' a \"b c\"", 'a,"b,c",'),
+        ("sleep 0 & wait; cat%hello", "hello\n"),
+        ('[[ $BASH_VERSION ]] && echo "$SHELL$GREETING"', "/bin/bash  hello $USER\n"),
         ("echo it\\'s '  kept  '", "it's   kept  \n"),
         ("cat%one%two", "one\ntwo\n"),
         (r"""cat%it's "quoted" `id` $(id) $HOME \n 100\% ;&|<>""", None),
@@ -53,22 +60,5 @@ def test_an_imported_command_does_what_it_did_under_cron(
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, printed, "")
 
 
-def test_a_command_in_the_background_with_input_is_no_syntax_error(tmp_path: Path) -> None:
-    ran = run_imported("cat > kept & wait%hello", cwd=tmp_path)
-
-    assert ran.returncode == 0
-    assert ran.stderr == ""
-
-
 def test_the_exit_status_of_a_command_with_input_is_its_own(tmp_path: Path) -> None:
-    ran = run_imported("cat >/dev/null; exit 3%hello", cwd=tmp_path)
-
-    assert ran.returncode == 3
-
-
-def test_the_shell_and_variables_of_the_crontab_are_the_commands(tmp_path: Path) -> None:
-    settings = ("SHELL=/bin/bash", 'GREETING="  hello $USER"')
-
-    ran = run_imported('[[ $BASH_VERSION ]] && echo "$SHELL$GREETING"', *settings, cwd=tmp_path)
-
-    assert (ran.returncode, ran.stdout) == (0, "/bin/bash  hello $USER\n")
+    assert run_imported("cat >/dev/null; exit 3%hello", cwd=tmp_path).returncode == 3

@@ -179,7 +179,7 @@ class _Carrier:
     """The one import under way: the names given so far, and what was found."""
 
     host: Host
-    names: dict[str, int] = attrs.field(factory=dict[str, int])
+    names: set[str] = attrs.field(factory=set[str])
     jobs: list[Job] = attrs.field(factory=list)
     findings: list[Finding] = attrs.field(factory=list)
     mailed: dict[tuple[str, ...], str] = attrs.field(factory=dict[tuple[str, ...], str])

@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from itertools import count
 from pathlib import PurePosixPath
 
 import attrs
@@ -11,9 +11,6 @@ import attrs
 from cronhare.adapters.toml_writing import Value, write_comment, write_table
 
 LONGEST_NAME = 63
-
-#: What a command is named after is among its first words.
-MOST_WORDS = 256
 
 #: What the shell puts in its place, and whom sudo runs something as.
 _SUBSTITUTION = re.compile(r"\$\([^()]*\)|`[^`]*`|\bsudo\s+-u\s+\S+")
@@ -91,7 +88,7 @@ def _simple_commands(command: str) -> Iterator[list[str]]:
     lexer.commenters = ""
     words: list[str] = []
     try:
-        for token in islice(lexer, MOST_WORDS):
+        for token in lexer:
             if set(token) <= set(";&|()"):
                 yield words
                 words = []
@@ -117,15 +114,9 @@ def clean_name(text: str) -> str:
     return re.sub(r"[^a-z0-9._-]+", "-", text.lower())[:LONGEST_NAME].strip("-._") or "command"
 
 
-def make_unique(name: str, taken: dict[str, int]) -> str:
-    """Give *name*, or the first of name-2, name-3, … that is not taken, and take it.
-
-    *taken* holds with each name how far its numbers were tried: none is tried twice.
-    """
-    unique, count = name, taken.get(name, 1)
-    while unique in taken:
-        count += 1
-        unique = f"{name[: LONGEST_NAME - len(f'-{count}')]}-{count}"
-    taken[unique] = 1
-    taken[name] = count
+def make_unique(name: str, taken: set[str]) -> str:
+    """Give *name*, or the first of name-2, name-3, … that is not taken, and take it."""
+    numbered = (f"{name[: LONGEST_NAME - len(f'-{n}')]}-{n}" for n in count(2))
+    unique = name if name not in taken else next(each for each in numbered if each not in taken)
+    taken.add(unique)
     return unique

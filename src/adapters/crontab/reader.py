@@ -9,7 +9,6 @@ from pathlib import PurePosixPath
 import attrs
 
 from cronhare.domain.cron import CronExpression
-from cronhare.domain.texts.printable import shortened
 
 ROOT = "root"
 
@@ -165,9 +164,6 @@ _SETTING = re.compile(
         \s*""",
     re.VERBOSE,
 )
-#: So many characters of a line are read, and of a comment; cron itself reads a thousand.
-LONGEST_LINE, LONGEST_COMMENT = 16_384, 1_000
-
 #: The last line of the comment that Debian puts above the first entry.
 _TEMPLATE = re.compile(r"m +h +dom\b.*|.* command to be executed")
 
@@ -191,7 +187,7 @@ def _lines(text: str, kind: CrontabKind) -> Iterator[Line]:
     for number, raw in enumerate(raw_lines, start=1):
         stripped = raw.removesuffix("\r").lstrip(" \t")
         if stripped.startswith("#"):
-            said = _NOT_TEXT.sub("\ufffd", stripped[:LONGEST_COMMENT].lstrip("#").strip())
+            said = _NOT_TEXT.sub("\ufffd", stripped.lstrip("#").strip())
             if _TEMPLATE.fullmatch(said):
                 comment.clear()
             elif is_entry(said, kind):
@@ -212,9 +208,6 @@ def _lines(text: str, kind: CrontabKind) -> Iterator[Line]:
 
 
 def _active_line(text: str, number: int, kind: CrontabKind) -> Line:
-    if len(text) > LONGEST_LINE:
-        reason = f"the line has {len(text)} characters; {LONGEST_LINE} are read"
-        return Unreadable(line=number, text=shortened(text, LONGEST_COMMENT), reason=reason)
     if _NOT_TEXT.search(text):
         shown = _NOT_TEXT.sub("\ufffd", text)
         reason = "the line holds a NUL or bytes that are not UTF-8"

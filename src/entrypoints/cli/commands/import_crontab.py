@@ -23,7 +23,6 @@ from cronhare.adapters.crontab.reader import (
     guess_kind,
 )
 from cronhare.domain.cron import UnknownZone, find_zone
-from cronhare.domain.schedules.catalog import LARGEST_FILE
 from cronhare.domain.texts.words import counted
 
 from ..errors import Refusal, write_new
@@ -143,10 +142,7 @@ def _read(path: Path, kind: CrontabKind | None) -> Crontab:
     is_pipe = path == STDIN
     name = "stdin" if is_pipe else str(path)
     with open(0 if is_pipe else path, "rb", closefd=not is_pipe) as file:
-        content = file.read(LARGEST_FILE + 1)
-    if len(content) > LARGEST_FILE:
-        raise OSError(0, f"it is larger than {LARGEST_FILE // 2**20} MiB")
-    text = content.decode(errors="surrogateescape")
+        text = file.read().decode(errors="surrogateescape")
     return Crontab(name=name, text=text, kind=kind or guess_kind(name, text))
 
 
