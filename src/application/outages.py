@@ -80,15 +80,15 @@ class LogLimiter:
     def is_due(self, queue: str, now: float) -> bool:
         """Tell whether to log at *now*, in seconds of one clock; the caller then does so."""
         if queue not in self._logged and len(self._logged) >= MOST_LOGGED:  # strangers name some
-            self._logged = {
-                each: (at, times)
-                for each, (at, times) in list(self._logged.items())
-                if 0.0 <= now - at < _REMEMBERED
-            }
-            queue = queue if len(self._logged) < MOST_LOGGED else ""
+            oldest = [*self._logged][0]  # noqa: RUF015 - another thread may log
+            if 0.0 <= now - self._logged[oldest][0] < _REMEMBERED:
+                queue = ""
+            else:
+                self.reset(oldest)
         at, times = self._logged.get(queue, (now, -1))
         if times >= 0 and 0.0 <= now - at < wait_after(times).total_seconds():
             return False
+        self.reset(queue)  # so that the one that was logged longest ago comes first
         self._logged[queue] = now, times + 1
         return True
 
