@@ -59,10 +59,6 @@ def read(
             "DTSTART;VALUE=DATE:20260525\nEXDATE:20270531\nRRULE:FREQ=YEARLY;COUNT=3;BYDAY=-1MO",
             [(f"{day}", None) for day in ("2026-05-25", "2026-12-28", "2027-12-27", "2028-12-25")],
         ),
-        (
-            "DTSTART;VALUE=DATE:20260101\nRRULE:FREQ=DAILY;UNTIL=20260102",
-            [("2026-01-01", None), ("2026-01-02", None)],
-        ),
     ],
 )
 def test_an_event_is_a_window_with_its_summary(
@@ -82,22 +78,13 @@ def test_what_recurs_for_ever_is_written_out_for_the_years_around_today(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("event", "zone", "windows"),
+    ("event", "windows"),
     [
-        (  # Lisbon's Friday is Berlin's Saturday, on both sides of March 29th
-            (
-                "DTSTART;TZID=Europe/Lisbon:20260320T233000\nDURATION:PT1H\n"
-                "RRULE:FREQ=WEEKLY;BYDAY=FR;COUNT=2"
-            ),
-            "Europe/Berlin",
-            ["2026-03-21T00:30..2026-03-21T01:30", "2026-03-28T00:30..2026-03-28T01:30"],
-        ),
         (  # New York changes its clocks three weeks before Berlin
             (
                 "DTSTART;TZID=America/New_York:20260306T090000\n"
                 "DTEND;TZID=America/New_York:20260306T100000\nRRULE:FREQ=DAILY;COUNT=3"
             ),
-            "Europe/Berlin",
             [
                 "2026-03-06T15:00..2026-03-06T16:00",
                 "2026-03-07T15:00..2026-03-07T16:00",
@@ -106,47 +93,20 @@ def test_what_recurs_for_ever_is_written_out_for_the_years_around_today(tmp_path
         ),
         (  # the clocks are set back meanwhile
             "DTSTART:20261025T005000Z\nDTEND:20261025T011000Z",
-            "Europe/Berlin",
             ["2026-10-25T02:50..2026-10-25T03:10"],
         ),
     ],
 )
 def test_an_event_recurs_by_its_own_clocks_and_is_told_by_the_calendars(
-    tmp_path: Path, event: str, zone: str, windows: list[str]
+    tmp_path: Path, event: str, windows: list[str]
 ) -> None:
-    found = read(tmp_path, event, zone=zone)
+    found = read(tmp_path, event)
 
     assert [text for text, _ in found] == windows
     assert all(parse_window(text) for text in windows)
 
 
-TWICE_A_DAY = (
-    "DTSTART:20260401T060000Z\nDURATION:PT1H\nRRULE:FREQ=DAILY;COUNT=2\n"
-    "RDATE:20260401T160000Z,20260402T160000Z"
-)
-
-
-@pytest.mark.parametrize(
-    ("without", "left"),
-    [
-        ("EXDATE:20260401T060000Z", ["01T16", "02T06", "02T16"]),
-        ("EXDATE;TZID=Europe/Berlin:20260401T180000", ["01T06", "02T06", "02T16"]),
-        ("EXDATE;VALUE=DATE:20260402", ["01T06", "01T16"]),
-        ("EXDATE:20260401T070000Z", ["01T06", "01T16", "02T06", "02T16"]),
-    ],
-)
-def test_what_is_left_out_is_one_occurrence_or_a_day(
-    tmp_path: Path, without: str, left: list[str]
-) -> None:
-    found = read(tmp_path, f"{TWICE_A_DAY}\n{without}", zone="UTC")
-
-    assert [text[8:13] for text, _ in found] == left
-
-
 THREE_DAYS = "UID:1\nDTSTART;VALUE=DATE:20261127\nRRULE:FREQ=DAILY;COUNT=3"
-AT_TEN = (
-    "UID:1\nDTSTART;TZID=Europe/Berlin:20261127T100000\nDURATION:PT1H\nRRULE:FREQ=DAILY;COUNT=3"
-)
 
 
 @pytest.mark.parametrize(
@@ -161,20 +121,6 @@ AT_TEN = (
             THREE_DAYS,
             "RECURRENCE-ID;VALUE=DATE:20261128\nDTSTART:20261128\nSTATUS:CANCELLED",
             ["2026-11-27", "2026-11-29"],
-        ),
-        (  # this and all later ones, two days later
-            THREE_DAYS,
-            "RECURRENCE-ID;RANGE=THISANDFUTURE:20261128\nDTSTART;VALUE=DATE:20261130",
-            ["2026-11-27", "2026-11-30", "2026-12-01"],
-        ),
-        (
-            AT_TEN,
-            "RECURRENCE-ID:20261128T090000Z\nDTSTART:20261205T090000Z\nDURATION:PT2H",
-            [
-                "2026-11-27T10:00..2026-11-27T11:00",
-                "2026-11-29T10:00..2026-11-29T11:00",
-                "2026-12-05T10:00..2026-12-05T12:00",
-            ],
         ),
         (  # an older form of the same event, and one of the same age
             f"{THREE_DAYS}\nSEQUENCE:2",
@@ -202,7 +148,6 @@ def test_another_event_of_the_same_uid_changes_an_occurrence_or_replaces_all(
         ("SUMMARY:x", "has no DTSTART"),
         ("DTSTART:never", "event 1"),
         ("DTSTART;TZID=Nowhere/Bad:20261224T180000\nDURATION:PT1H", "'Nowhere/Bad' is unknown"),
-        (f"DTSTART;TZID={'a' * 5_000}:20261224T180000", "its time zone 'a+...' is unknown"),
         ("DTSTART:20261224T180000Z\nDTEND:20261224T170000Z", "ends before it begins"),
         ("DTSTART:20261224\nEXDATE:rubbish\nRRULE:FREQ=DAILY;COUNT=3", "its EXDATE cannot be read"),
         ("DTSTART:20261224T180000Z\nDTEND:20261224T190000", "is not as RFC 5545 has it"),

@@ -71,10 +71,6 @@ def limits(signals: int, *, grace: float) -> list[float]:
     return [forced_exit._ends.get() - 1000.0 for _ in range(signals)]
 
 
-def test_the_time_counts_from_the_signal_and_not_from_the_start() -> None:
-    assert limits(1, grace=30.0) == [30.0 + ENDING]
-
-
 def test_a_second_signal_takes_the_grace_away_and_a_third_the_rest() -> None:
     assert limits(4, grace=30.0) == [30.0 + ENDING, ENDING, 0.0, 0.0]
 

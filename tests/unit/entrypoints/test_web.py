@@ -16,10 +16,7 @@ from cronhare.domain.access import Scope
 from cronhare.domain.execution import State
 from cronhare.entrypoints.web.access import (
     COOKIE,
-    MOST_FROM_ONE,
     SECURE_COOKIE,
-    WINDOW,
-    Tries,
     credentials_of,
     is_from_this_machine,
     local_path,
@@ -82,17 +79,6 @@ def test_a_name_or_another_address_of_this_machine_is_not_meant_from_here(host: 
 )
 def test_after_signing_in_nobody_is_sent_elsewhere(text: str) -> None:
     assert local_path(text) == "/"
-
-
-def test_who_tries_too_many_from_one_address_waits_and_others_do_not() -> None:
-    tries = Tries()
-    for second in range(MOST_FROM_ONE):
-        assert tries.wait("a", now=second) == 0
-        tries.was_wrong("a", now=second)
-
-    assert tries.wait("a", now=10.0) == WINDOW - 10.0
-    assert tries.wait("b", now=10.0) == 0
-    assert tries.wait("a", now=WINDOW) == 0
 
 
 def test_small_answers_wait_for_no_acknowledgement() -> None:
