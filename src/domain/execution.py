@@ -112,7 +112,6 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fence(self) -> int:
-        """The fencing token of the attempt: a later one has a larger token, even after replays."""
         return self.id * _FENCES + self.attempt
 
     @property

@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from typing import Final, Literal
 
 import attrs
-import msgspec
 
 from cronhare.application.reports.overlaps import Tone, tone_of
 from cronhare.domain.execution import (
@@ -53,7 +52,7 @@ from cronhare.ports.records import Attempt
 from cronhare.ports.runner import NOTHING_REPORTED, TaskReport
 
 from .views.executions import AttemptView, ExecutionView, sent_again_at, what_it_waits_for
-from .views.values import ErrorView, seconds
+from .views.values import ErrorView, read_error, seconds
 
 # Why it is where it is
 
@@ -238,8 +237,8 @@ def story(
                 what_for=what_for,
             )
         verdict, ended = None, attempt.finished_at
-        outcome = None if ended is None else _outcome(attempt)
-        if ended is not None and outcome is not None:  # judged as it was then
+        if ended is not None:  # judged as it was then
+            outcome = _outcome(attempt)
             if outcome.ending in MAY_COUNT:
                 crashes = (*crashes, Crash(ended, outcome.ending, attempt.node))
             verdict = decide(
@@ -315,11 +314,8 @@ def _why_no_more(attempt: Attempt, policy: RetryPolicy) -> str:
     return f"its {most} retries are spent" if most else "it has no retries"
 
 
-def _outcome(attempt: Attempt) -> Outcome | None:
-    try:
-        ending = Ending(attempt.ending or "")
-    except ValueError:  # it cannot be understood
-        return None
+def _outcome(attempt: Attempt) -> Outcome:
+    ending = Ending(attempt.ending or "")
     return Outcome(
         ending=ending,
         exit_code=attempt.exit_code,
@@ -329,11 +325,7 @@ def _outcome(attempt: Attempt) -> Outcome | None:
 
 
 def _error(attempt: Attempt) -> TaskError:
-    text = attempt.error or ""
-    try:
-        return msgspec.json.decode(text, type=TaskError)
-    except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError):
-        return TaskError(message=text or str(attempt.ending))
+    return read_error(attempt.error) or TaskError(message=attempt.error or str(attempt.ending))
 
 
 @attrs.frozen(kw_only=True)

@@ -112,7 +112,6 @@ class Seen:
 
     @property
     def broker_facts(self) -> BrokerFacts:
-        """What the broker shows, which is a server."""
         if not isinstance(self.broker, BrokerFacts):
             raise NotSeenError
         return self.broker
@@ -123,7 +122,6 @@ class Seen:
 
     @property
     def others(self) -> Mapping[str, Sequence[ScheduleFacts]]:
-        """Queues that no process with these settings serves, each with the schedules on it."""
         ours = {MAIN_QUEUE, *self.queues}
         return {queue: on for queue, on in self.asked_for.items() if queue not in ours}
 
@@ -140,7 +138,6 @@ class Seen:
 
     @property
     def task_queues(self) -> Sequence[str]:
-        """All queues from which workers take their tasks."""
         return [*dict.fromkeys((MAIN_QUEUE, *self.queues)), *self.others]
 
 
@@ -176,7 +173,6 @@ class Rules:
 
 
 def named(names: Sequence[str], *, total: int | None = None) -> str:
-    """List names, and count those beyond the first few; see `listed`."""
     return listed(names, most=NAMES_TOLD, total=total)
 
 

@@ -41,7 +41,6 @@ def named_of(
     schedules: Sequence[ScheduleFacts],
     say: Callable[[str, ScheduleFacts], str] = lambda name, _: name,
 ) -> str:
-    """List the first rows by name, and count the others."""
     known = sorted(((name, each) for each in schedules for name in each.names), key=itemgetter(0))
     return named([say(name, each) for name, each in known], total=count_of(schedules))
 

@@ -14,7 +14,6 @@ import attrs
 
 from cronhare.domain.events.alerts import (
     EVERY,
-    JUDGED_WITHIN,
     TOLD_ANEW_AFTER,
     Alert,
     cleared,
@@ -36,9 +35,7 @@ log = logging.getLogger(__name__)
 #: node that could not report itself for so long does so before it counts as ended.
 LONGEST_GAP: Final = timedelta(seconds=20)
 
-#: Seconds that one look may judge schedules, and how many it reads at a time. What else a process
-#: looks for waits so long, and `LONGEST_GAP` is never reached.
-TURN: Final = 2.0
+#: Schedules whose signs are read at a time.
 AT_ONCE: Final = 250
 
 #: Between two looks for the ids of schedules that may alert: one that is new waits so long.
@@ -108,43 +105,16 @@ class AlertWatch:
     _judged_at: datetime | None = attrs.field(init=False, default=None)
     _told_at: datetime | None = attrs.field(init=False, default=None)
     _told_of: Hashable = attrs.field(init=False, default=None)
-    _under_way: Iterator[None] | None = attrs.field(init=False, default=None)
-    _looked_at: datetime | None = attrs.field(init=False, default=None)
 
-    def look(self, subscriptions: Subscriptions, now: datetime) -> bool:
+    def look(self, subscriptions: Subscriptions, now: datetime) -> None:
         """Judge, if a minute has passed; tell the targets of what holds and is over, each once.
 
         What another has judged is told at the next look: it may note it just after ours has begun.
-        Answers whether there are schedules left to judge, by the next look: it is best soon.
         """
-        if not subscriptions.alerted:
-            return False
-        self._judge.look(now)
-        # Taken out first: what fails half-way is not gone on with, nor what stood still for so long
-        # that another process may have begun.
-        under_way, self._under_way = self._under_way, None
-        if under_way is None or has_passed(JUDGED_WITHIN * EVERY, self._looked_at, now):
-            under_way = self._begin(subscriptions, now)
-        self._looked_at, until = now, time.monotonic() + TURN
-        for _ in under_way or ():
-            if time.monotonic() >= until:
-                self._under_way = under_way
-                break
-        self._tell(subscriptions, now)
-        return self._under_way is not None
-
-    def _begin(self, subscriptions: Subscriptions, now: datetime) -> Iterator[None] | None:
-        is_time = has_passed(EVERY, self._judged_at, now)
-        if not (is_time and has_passed(ASK_AGAIN_AFTER, self._asked_at, now)):
-            return None
-        self._asked_at, source = now, subscriptions.source or ""
-        is_new = subscriptions is not self._watched_of
-        if is_new or has_passed(LOOK_UP_EVERY, self._watched_at, now):
-            self._look_up(subscriptions)
-            self._watched_of, self._watched_at = subscriptions, now
-        if not self._alerts.begin(now=now, every=EVERY, source=source):
-            return None
-        return self._judge_schedules(self._watched, source, now)
+        if subscriptions.alerted:
+            self._judge.look(now)
+            self._judge_schedules(subscriptions, now)
+            self._tell(subscriptions, now)
 
     def _look_up(self, subscriptions: Subscriptions) -> None:
         watched, source = subscriptions.watched, subscriptions.source or ""
@@ -157,22 +127,24 @@ class AlertWatch:
         self._watched = dict(found[:MOST_WATCHED])
         self._tasks = {id_: task for id_, (_, task) in strays.items()}
 
-    def _judge_schedules(
-        self, watched: Mapping[int, AlertConditions], source: str, now: datetime
-    ) -> Iterator[None]:
-        """Judge schedules as they are at *now*, some at a time; kept once all are judged.
-
-        Very many take longer than a look may: several looks take a turn each, whatever a reload of
-        the file says meanwhile.
-        """
+    def _judge_schedules(self, subscriptions: Subscriptions, now: datetime) -> None:
+        is_time = has_passed(EVERY, self._judged_at, now)
+        if not (is_time and has_passed(ASK_AGAIN_AFTER, self._asked_at, now)):
+            return
+        self._asked_at, source = now, subscriptions.source or ""
+        is_new = subscriptions is not self._watched_of
+        if is_new or has_passed(LOOK_UP_EVERY, self._watched_at, now):
+            self._look_up(subscriptions)
+            self._watched_of, self._watched_at = subscriptions, now
+        if not self._alerts.begin(now=now, every=EVERY, source=source):
+            return
+        watched = self._watched
         began, ids, held = time.monotonic(), [*watched], list[Alert]()
         for at in range(0, len(ids), AT_ONCE):
             page = ids[at : at + AT_ONCE]
             usual = {id_ for id_ in page if watched[id_].longer_than_usual}
             for signs in self._alerts.schedule_signs(page, usual=usual, now=now):
                 held += judge_schedule(signs, watched[signs.scheduler_id], now, source=source)
-            if at + AT_ONCE < len(ids):
-                yield
         if (took := time.monotonic() - began) > EVERY.total_seconds():
             text = (
                 f"Judging {len(watched):,} schedules of {source} took {took:.0f} s: their alerts "

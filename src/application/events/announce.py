@@ -250,9 +250,9 @@ class Announcer:
         more = self._announce(subscriptions, now)
         self._finder.look(subscriptions, self._full, now)
         self._pinger.look(subscriptions, self._full, now)
-        judges = self.alerts.look(subscriptions, now)
+        self.alerts.look(subscriptions, now)
         self.expire(now)
-        if more or judges:
+        if more:
             return 0.0
         return EVERY_FOR_NOBODY if subscriptions.is_empty else EVERY
 

@@ -52,7 +52,6 @@ def clashes(
 
 
 def shared_queues(used: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[str]]:
-    """Find the queues with schedules of several sources, from pairs of queue and source."""
     sources: defaultdict[str, set[str]] = defaultdict(set)
     for queue, source in used:
         sources[queue].add(source)

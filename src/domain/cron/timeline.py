@@ -104,15 +104,7 @@ def _for_ever(offset: int) -> Stretch:
 
 
 def minute_of(moment: datetime) -> int:
-    """The minute that an aware moment lies in.
-
-    Raises:
-        ValueError: the moment is naive: it could be any of many instants.
-    """
-    try:
-        since = moment - EPOCH
-    except TypeError as error:
-        raise ValueError(f"{moment!r} has no UTC offset; an aware datetime is needed") from error
+    since = moment - EPOCH
     return since.days * DAY + since.seconds // 60
 
 

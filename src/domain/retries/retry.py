@@ -184,7 +184,7 @@ def task_awaited_until(said: str | None) -> datetime | None:
         return None
     try:
         return datetime.fromisoformat(said.removeprefix(AWAITS_TASK)[:20])
-    except ValueError:  # a row by hand
+    except ValueError:  # the reason of a replayed failure, which a message of others told
         return None
 
 

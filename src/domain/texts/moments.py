@@ -98,7 +98,6 @@ def say_due(moment: datetime, zone: tzinfo = UTC) -> str:
 
 
 def say_time(moment: datetime, zone: tzinfo = UTC) -> str:
-    """Print the time of day, for a moment of today: `12:00:30Z`."""
     there = in_zone(moment, zone)
     return f"{there:%H:%M:%S}{say_offset(there)}"
 

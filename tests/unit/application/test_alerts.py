@@ -1,7 +1,6 @@
 """Alerts: judged by one of all, raised once, cleared once, and told after a crash."""
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import attrs
 import msgspec
@@ -9,12 +8,10 @@ import pytest
 
 from cronhare.adapters.sql.events.alerts import SqlAlertStore
 from cronhare.application.administration.reading.alerts import why_untold
-from cronhare.application.events import alerting
 from cronhare.application.events.alerting import LONGEST_GAP
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.events.alerts import CLEAR_AFTER, EVERY
 from cronhare.domain.events.judging import alert
-from cronhare.domain.events.outbox import OutboxRow
 from cronhare.domain.events.rules import AlertConditions, AlertPolicy, Deadline, Rule
 from cronhare.domain.events.targets import (
     ByCommand,
@@ -33,7 +30,6 @@ from cronhare.domain.events.targets import (
 from cronhare.ports.events import AlertFilter
 from tests.unit.application.house import House
 from tests.unit.application.test_events import (
-    EVERY_MINUTE,
     MINUTE,
     TASK,
     Outpost,
@@ -117,49 +113,8 @@ async def test_two_that_judge_raise_and_clear_an_alert_once(
     assert len(told) == len(one.store.rows(limit=1_000))
 
 
-def slow_site(monkeypatch: pytest.MonkeyPatch, *names: str) -> tuple[House, Subscriptions]:
-    """Make schedules that are late, of which a turn judges one."""
-    monkeypatch.setattr(alerting, "AT_ONCE", 1)
-    monkeypatch.setattr(alerting, "TURN", 0.0)
+def test_who_never_judges_tells_a_new_target_within_a_minute_of_what_holds() -> None:
     made, asked = house(), subscriptions()
-    drafts = [attrs.evolve(EVERY_MINUTE, name=name) for name in names]
-    made.schedules.save(drafts, source="shop", now=made.now)
-    made.dispatcher.tick(made.now)
-    made.clock.advance(12 * MINUTE)
-    schedules = dict.fromkeys(names, asked.schedules["report"])
-    asked = attrs.evolve(asked, schedules=schedules)
-    return made, asked
-
-
-async def test_very_many_schedules_are_judged_in_turns_and_kept_together(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    made, asked = slow_site(monkeypatch, "report", "books", "charts")
-    one, other = Outpost(made, asked), Outpost(made, asked, node="bee")
-    monkeypatch.setattr(alerting, "_AT_ONCE", 2)
-    add, added = one.store.add, list[int]()
-
-    def adds(rows: Sequence[OutboxRow], *, now: datetime) -> bool:
-        added.append(len(rows))
-        return add(rows, now=now)
-
-    monkeypatch.setattr(one.store, "add", adds)
-    rests, notes = list[float](), list[int]()
-    for _ in range(4):
-        rests.append(one.announcer.round())
-        notes.append(len(documents(one, "not-started")))
-        assert other.announcer.round() > 0  # it does not judge what the first one does
-        made.clock.advance(timedelta(seconds=1))
-
-    assert [rest == 0 for rest in rests] == [True, True, False, False]
-    assert notes == [0, 0, 3, 3]
-    assert max(added) == 2  # no transaction that others wait for is long
-
-
-def test_who_never_judges_tells_a_new_target_within_a_minute_of_what_holds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    made, asked = slow_site(monkeypatch, "report")
     one, other = Outpost(made, asked), SqlAlertStore(made.engine, made.clock)
     note_alert(made)
     for of in [asked, wider(asked, "new")]:

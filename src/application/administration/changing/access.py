@@ -94,7 +94,6 @@ class Admission:
         return None if token is None else self._valid(token, self._trail.now())
 
     def by_session(self, cookie: str) -> Token | None:
-        """Find the valid token with which a session was begun that lasts."""
         if not looks_like_token(cookie):
             return None
         found, now = self._access.session(digest_of(cookie)), self._trail.now()

@@ -305,7 +305,6 @@ class Administrator:
         return _discarded(count, asked=asked)
 
     def discard(self, ids: Collection[int], *, note: str, actor: Actor) -> DiscardedView:
-        """Resolve failures without a run; they stay in the archive."""
         chosen = set(ids)
         rows = self.archived(chosen)
         with self._trail.change(

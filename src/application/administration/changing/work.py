@@ -106,13 +106,11 @@ class LimitDesk:
     _trail: AuditTrail
 
     def budgets(self) -> Sequence[BudgetView]:
-        """List the budgets of the queues that were asked for a retry of late."""
         now = self._trail.now()
         found = self._limits.budgets(limit=MOST_LISTED)
         return [BudgetView.of(budget, now=now) for budget in found]
 
     def breakers(self) -> Sequence[BreakerView]:
-        """List the breakers of the tasks of which an attempt failed of late."""
         now = self._trail.now()
         found = self._limits.breakers(limit=MOST_LISTED)
         return [BreakerView.of(breaker, now=now) for breaker in found]

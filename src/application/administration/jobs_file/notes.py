@@ -82,7 +82,6 @@ def _on_cron_text(draft: ScheduleDraft, expression: CronExpression, place: str) 
 
 
 def notes_on_clocks(changes: Sequence[ScheduleChange], *, now: datetime) -> Iterator[Note]:
-    """Note what the next changes of the clock do to what is added or changed."""
     noted = [
         Note(f"{effect.meant:%Y-%m-%d} {effect}", f"schedules.{change.name}")
         for change in changes

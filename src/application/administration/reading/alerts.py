@@ -127,7 +127,6 @@ class AlertPage:
 
 
 def is_untried(row: OutboxRow) -> bool:
-    """Tell whether a target is to be told, and nobody has tried yet."""
     return row.state == OutboxState.WAITING and not row.tries
 
 

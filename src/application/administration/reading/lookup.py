@@ -41,7 +41,6 @@ class NotFound(LookupError):
 
 
 def find_schedule(schedules: ScheduleStorePort, name: str) -> StoredSchedule:
-    """Find a schedule by its name."""
     [found] = find_schedules(schedules, [name])
     return found
 
@@ -65,7 +64,6 @@ def not_found(what: str, name: str, known: Iterable[str]) -> NotFound:
 
 
 def find_execution(records: RecordsPort, execution_id: int) -> Execution:
-    """Find an execution by its number."""
     execution = records.execution(execution_id)
     if execution is None:
         raise NotFound(f"there is no execution {execution_id}")
@@ -102,7 +100,6 @@ def find_calendars(
 
 
 def refuse_unknown_calendars(schedules: ScheduleStorePort, draft: ScheduleDraft) -> None:
-    """Refuse a draft that names a calendar which nobody has applied."""
     if draft.conditions is None or not draft.conditions.calendars:
         return
     known = [each.name for each in schedules.calendars()]
@@ -199,7 +196,6 @@ class Names:
             find_schedule(self._schedules, asked)
 
     def expect_source(self, asked: str) -> None:
-        """Refuse the name of a jobs file of which there is no schedule."""
         sources = self._names.sources()
         if asked not in sources:
             raise not_found("jobs file", asked, sources)

@@ -125,10 +125,7 @@ def sent_again_at(execution: Execution, *, now: datetime) -> datetime | None:
     """
     if execution.check_at is None or execution.state not in STARTABLE:
         return None
-    try:
-        moment = execution.check_at + Graces().of(execution.state)
-    except OverflowError:  # the last time that there is, written by hand
-        return None
+    moment = execution.check_at + Graces().of(execution.state)
     return moment if moment > now else None
 
 

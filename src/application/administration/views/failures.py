@@ -95,7 +95,6 @@ class FailureView:
 
     @classmethod
     def of(cls, archived: Archived, stored: StoredSchedule | None = None) -> Self:
-        """Show a row of the archive, of a schedule that is stored so, if it still is."""
         task = TaskRef(archived.task_type, archived.task_id)
         error, pill = ErrorView.of(archived.error), archived.pill
         new = {

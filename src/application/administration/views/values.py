@@ -162,15 +162,20 @@ class ErrorView:
         """Read the ledger's text; all of a text that is no error is the message."""
         if text is None:
             return None
-        try:
-            error = msgspec.json.decode(text, type=TaskError)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
+        if (error := read_error(text)) is None:
             return cls(message=text)
         new = {
             "error_class": error.error_class.value,
             "retry_after_seconds": seconds(error.retry_after),
         }
         return cls(**same(cls, error) | new)
+
+
+def read_error(text: str | None) -> TaskError | None:
+    try:
+        return msgspec.json.decode(text or "", type=TaskError)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
 
 
 def same(view: type[attrs.AttrsInstance], source: object) -> dict[str, Any]:

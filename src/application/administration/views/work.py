@@ -123,7 +123,6 @@ class NodesView:
         return cls(nodes=nodes, unread=found.unread, broken=found.broken)
 
     def with_runs(self, running: Iterable[Execution]) -> Self:
-        """Show also what the silent ones have left, of what is *running*."""
         silent = {node.name for node in self.nodes if node.silent}
         left = [
             LeftRunView(
