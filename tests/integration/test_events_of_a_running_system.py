@@ -1,5 +1,8 @@
-"""Events, as `cronhare up` tells them."""
+"""Events and alerts, as `cronhare up` tells them."""
 
+import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -68,3 +71,50 @@ def test_each_kind_is_told_to_a_target(start: Starter, tmp_path: Path) -> None:
     assert up.end() == 0
     events = shell("events", "list", "--json").json()
     assert {one["event"] for one in events} >= {name.split(".")[1] for name in TOLD}
+
+
+ALERTING = """
+[tasks.report]
+id = 1
+command = ["true"]
+
+[schedules.nightly]
+task = "report"
+schedule = "0 0 1 1 *"
+description = "the books"
+user_id = 7
+
+[notify.ops]
+events = ["alert"]
+command = ["/bin/sh", "-c", "cat > $CRON_EVENT.json"]
+"""
+
+
+def test_too_many_failures_are_told_to_a_target(start: Starter, tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.write(ALERTING)
+    shell("db", "upgrade")
+    shell("apply", "jobs.toml")
+    with closing(sqlite3.connect(tmp_path / "cronhare.sqlite3")) as ledger, ledger:
+        [scheduler] = ledger.execute("SELECT id FROM Scheduler WHERE name = 'nightly'").fetchone()
+        ledger.executemany(
+            "INSERT INTO FailedTask (id, execution_id, scheduler_id, schedule_name, execution_key, "
+            "kind, task_type, task_id, queue, params, failed_at, failed_reason, attempts, "
+            "retry_count) VALUES (?, 0, ?, 'nightly', 'key', 'failed', 'report', 1, "
+            "'cron_scheduler', '{}', '2026-03-02 12:00:00.000000', 'no', 4, 3)",
+            [(number, scheduler) for number in range(1, 7)],
+        )
+
+    up = start(tmp_path / "jobs.toml", CRON_ALERT_WARNING="off")
+    wait_until((tmp_path / "alert.json").exists, seconds=60, what="the alert")
+    up.until("6 failed cron tasks")
+    [told] = shell("events", "list", "--json").json()
+    [failed, *_] = shell("failed", "list", "--json").json()
+
+    document = told["document"]
+    assert (document["type"], told["event"]) == ("alert", "alert")
+    alert = {"severity": "high", "message": "6 failed cron tasks", "task": None}
+    assert document["data"]["alert"] == alert
+    assert json.loads((tmp_path / "alert.json").read_text())["id"] == told["event_id"]
+    whose = (failed["report_id"], failed["description"], failed["user_id"], failed["group_id"])
+    assert whose == (1, "the books", 7, None)

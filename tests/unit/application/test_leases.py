@@ -6,7 +6,6 @@ import pytest
 
 from cronhare.adapters.system.clock import LedgerClock
 from cronhare.application.scheduling.lapses import LOOKS, PredecessorCleanup
-from cronhare.application.worker import record
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.ledger import SHORT_PAUSES
 from cronhare.domain.execution import State
@@ -167,19 +166,6 @@ async def running_and_watched() -> House:
     return house
 
 
-async def test_what_a_renewal_would_keep_is_not_ended_after_a_suspend() -> None:
-    house = await running_and_watched()
-
-    house.clock.advance(HOUR)  # all of it slept, the ledger's host as well
-    house.keeper.watch()
-    house.keeper.renew()
-    house.keeper.watch()
-    await house.settle()
-
-    assert house.runner.running == {house.only.id}
-    assert house.only.lease_until == house.now + LEASE
-
-
 async def test_whose_place_was_taken_in_a_suspend_is_ended_by_the_first_renewal() -> None:
     house = await running_and_watched()
     house.clock.advance(HOUR)
@@ -207,25 +193,6 @@ async def test_a_ledger_that_does_not_answer_after_a_suspend_is_given_up() -> No
 
     assert house.runner.running == frozenset()
     assert house.clock.monotonic() - woke <= 2 * LEASE.total_seconds() / 3
-
-
-async def test_a_row_that_is_held_keeps_no_other_from_its_renewal_after_the_next_suspend() -> None:
-    house = House(holds=True)
-    held, other = await both_begin(house)
-    house.keeper.watch()
-    house.outage.held.add(held)
-    house.runner.release(held)  # its result waits for the row
-    await house.settle()
-    for _ in range(2):
-        house.clock.advance(HOUR)
-        for _ in range(6):
-            house.keeper.watch()
-            house.keeper.renew()
-            house.clock.advance(LEASE / 6)
-        await house.settle()
-
-    assert house.runner.running == {other}
-    assert {row.attempt for row in house.executions(State.RUNNING)} == {1}
 
 
 class ThreadsClock(FrozenClock):
@@ -313,9 +280,6 @@ async def test_a_ledger_that_was_away_has_heard_no_renewals_and_proves_nothing()
 
 # An execution whose row somebody keeps locked: all others go on
 
-
-# An execution whose row somebody keeps locked: all others go on
-
 TWO_THIRDS = LEASE * 2 / 3
 
 
@@ -379,41 +343,6 @@ async def test_a_copy_of_what_waits_to_be_recorded_does_not_begin_again() -> Non
     await house.settle()
 
     assert (house.runner.running, house.worker.counters.fenced) == (frozenset(), 1)
-
-
-async def test_more_results_than_may_wait_keep_their_places(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(record, "MOST_PENDING", 1)
-    house = House(holds=True)
-    both = await both_begin(house)
-    await end_held(house, *both)
-    keep = (house.worker.pending_ends, sum(not task.done() for task in house.under_way))
-
-    house.outage.held.clear()
-    await house.settle()
-
-    assert keep == (1, 1)
-    assert [each.state for each in house.executions()] == [State.SUCCEEDED] * 2
-
-
-async def test_what_died_behind_a_held_row_is_given_up_a_lease_after_it_is_free() -> None:
-    house = House(holds=True)
-    await begin(house)
-    house.outage.held.add(house.only.id)
-    replicas = [house.reconciler, house.neighbour("bee-1").reconciler]
-    house.clock.advance(2 * LEASE)
-    lost = [each.tick(house.now).lost for each in 2 * replicas]
-
-    house.outage.held.clear()
-    lost += [each.tick(house.now).lost for each in replicas]
-    house.clock.advance(LEASE - SECOND)
-    lost += [each.tick(house.now).lost for each in replicas]
-    spared = sum(lost)
-    house.clock.advance(SECOND)
-    lost += [each.tick(house.now).lost for each in replicas]
-
-    assert (spared, sum(lost)) == (0, 1)
 
 
 @pytest.mark.parametrize("then", ["drains", "is held"])

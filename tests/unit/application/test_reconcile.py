@@ -1,22 +1,29 @@
 """What was lost on the way, and what becomes of it."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import pytest
 
+from cronhare.adapters.memory.broker import MemoryInspection
 from cronhare.application.scheduling import chores
-from cronhare.domain.execution import Graces, State
+from cronhare.application.scheduling.chores import BackgroundExecutor, probe_lanes
+from cronhare.domain.execution import Execution, Graces, State
+from cronhare.domain.lifecycle.orders import BackfillOrder
 from cronhare.domain.messages import Signer
 from cronhare.domain.retries.outcome import CrashPolicy, Outcome
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.schedule import Concurrency
-from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE, RETRY_QUEUE
+from cronhare.domain.topology import FAILED_QUEUE, LANES, MAIN_QUEUE, QUARANTINE_QUEUE, RETRY_QUEUE
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import StartRequest
 from cronhare.ports.broker import Envelope, Published
-from cronhare.ports.records import ExecutionFilter
+from cronhare.ports.inspection import (
+    LaneReport,
+    LaneState,
+)
+from cronhare.ports.records import ExecutionFilter, Retention
 from tests.ports import NO_NACKS
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import (
@@ -29,7 +36,8 @@ from tests.unit.application.deliveries import (
     run,
     waits,
 )
-from tests.unit.application.house import LEASE, NOON, House
+from tests.unit.application.house import LEASE, NOON, House, Inline
+from tests.unit.executions import execution
 
 MINUTE = timedelta(minutes=1)
 
@@ -126,33 +134,6 @@ def test_a_fault_of_one_step_costs_the_others_nothing_and_is_raised_at_the_end(
 
     assert done == ["end_waiting", "regain"]
     assert sum("met a fault of ours" in line for line in lines()) == 2
-
-
-@pytest.mark.parametrize(
-    ("unanswered", "made"),
-    [(["lapsed"], ["overdue", "end_waiting"]), (["lapsed", "overdue"], [])],
-    ids=["one", "two"],
-)
-def test_a_round_ends_with_the_second_look_that_gets_no_answer(
-    monkeypatch: pytest.MonkeyPatch, unanswered: Sequence[str], made: Sequence[str]
-) -> None:
-    house = House()
-    due(house)
-    looks = list[str]()
-
-    def look(name: str) -> tuple[()]:
-        if name in unanswered:
-            raise LedgerUnavailable(f"{name} is not answered")
-        looks.append(name)
-        return ()
-
-    for name in ("lapsed", "overdue", "end_waiting"):
-        monkeypatch.setattr(house.claims, name, lambda name=name, **_: look(name))
-
-    with pytest.raises(LedgerUnavailable, match="lapsed is not answered"):
-        house.reconciler.tick(house.now)
-
-    assert looks == made
 
 
 # What follows an end for good reaches its queue, whoever dies in between
@@ -267,3 +248,131 @@ async def test_what_nobody_let_go_a_scheduler_does(monkeypatch: pytest.MonkeyPat
     house.reconciler.tick(house.now)
 
     assert states(house) == [State.SUCCEEDED, State.PUBLISHED]
+
+
+# What a scheduler does beside: cleanup, probes of lanes, replays
+
+
+DAY = timedelta(days=1)
+ALMOST_THREE = NOON.replace(hour=2, minute=59)
+
+
+def cleanups(house: House) -> list[Execution]:
+    found = house.records.executions(ExecutionFilter(schedule="cronhare-cleanup", limit=100))
+    return list(reversed(found))
+
+
+async def test_it_cleans_up_at_three_o_clock_utc_without_any_worker(lines: Lines) -> None:
+    house = House(start=ALMOST_THREE)
+    house.dispatcher.tick(house.now)
+    house.clock.advance(timedelta(minutes=1))
+
+    house.dispatcher.tick(house.now)
+
+    [cleanup] = cleanups(house)
+    assert (cleanup.state, cleanup.key) == (State.SUCCEEDED, "cron-2026-3-2-3-0")
+    assert house.broker.depth(MAIN_QUEUE) == 0
+    assert "[INFO] [CLEANUP] ✓ Deleted 0 execution records older than 30 days" in lines()
+    [output] = house.records.output(cleanup.id)
+    assert output.stdout.head.startswith("[CLEANUP]")
+
+
+async def test_a_cleanup_without_a_ledger_is_tried_again_after_ten_minutes() -> None:
+    house = House(start=ALMOST_THREE)
+    house.dispatcher.tick(house.now)
+    house.clock.advance(timedelta(minutes=1))
+    house.outage.begin("clean_up", calls=1)
+    house.dispatcher.tick(house.now)
+    [failed] = cleanups(house)
+
+    house.clock.advance(timedelta(minutes=10, seconds=5))
+    house.reconciler.tick(house.now)
+
+    [cleanup] = cleanups(house)
+    assert (failed.state, failed.next_attempt_at) == (
+        State.RETRYING,
+        ALMOST_THREE + timedelta(minutes=11),
+    )
+    assert (cleanup.state, cleanup.attempt) == (State.SUCCEEDED, 2)
+
+
+def test_by_default_it_keeps_as_much_as_the_originals_do() -> None:
+    assert Retention() == Retention(
+        completed=timedelta(seconds=604_800),
+        completed_rows=1_000,
+        failed=timedelta(seconds=2_592_000),
+        others=30 * DAY,
+    )
+
+
+@pytest.mark.parametrize("error", [LedgerUnavailable("away"), RuntimeError("a bug")])
+def test_what_goes_wrong_in_the_background_is_said(error: Exception, lines: Lines) -> None:
+    def run(_execution: Execution, _now: datetime) -> None:
+        raise error
+
+    BackgroundExecutor(run, executor=Inline()).begin(execution(), NOON)
+
+    [line] = [line for line in lines() if line.startswith("[ERROR]")]
+    assert "will be tried again" in line
+
+
+def test_a_broken_lane_is_said_loudly_and_says_who_has_the_cure(
+    lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [LaneReport(lane, LaneState.OPEN) for lane in range(LANES)]
+    found[7] = LaneReport(7, LaneState.BROKEN)
+    broker = MemoryInspection()
+    monkeypatch.setattr(broker, "probe", lambda: found)
+
+    probe_lanes(broker)
+
+    [line] = lines()
+    assert line.startswith("[ERROR] What enters cron_scheduler_retry.07 does not come out")
+    assert "`cronhare doctor --probe`" in line
+
+
+async def backfill(
+    house: House, *, seconds: float, rate: float, at_once: int, works: bool = True
+) -> list[datetime]:
+    """Let a scheduler take a backfill on, and a worker if it *works*; answers when it looked."""
+    await house.open()
+    house.add()
+    await house.turn()
+    [stored] = house.schedules.schedules(["report"])
+    order = BackfillOrder(
+        scheduler_id=stored.id,
+        schedule="report",
+        since=house.now - DAY,
+        until=house.now,
+        rate=rate,
+        at_once=at_once,
+    )
+    house.container.replay_store().order(order, now=house.now)
+    replayer, looks = house.container.replayer(random_fraction=lambda: 0.5), list[datetime]()
+    rests_until, ends_at = house.now, house.now + timedelta(seconds=seconds)
+    while house.now < ends_at:
+        house.clock.advance(timedelta(milliseconds=50))
+        if house.now >= rests_until:
+            looks.append(house.now)
+            rests_until = house.now + timedelta(seconds=replayer.round())
+        if works:
+            await house.work()
+    return looks
+
+
+@pytest.mark.parametrize(("rate", "at_once", "expected"), [(10, 1, 20), (2, 5, 8)])
+async def test_places_that_runs_of_a_backfill_leave_are_filled_soon(
+    rate: float, at_once: int, expected: int
+) -> None:
+    house = House()
+
+    await backfill(house, seconds=5, rate=rate, at_once=at_once)
+
+    assert expected <= len(house.executions(State.SUCCEEDED)) <= 5 * rate + 1
+
+
+async def test_while_no_run_of_a_backfill_ends_it_is_looked_once_a_second() -> None:
+    looks = await backfill(House(), seconds=20, rate=20, at_once=3, works=False)
+
+    assert looks[-1] - looks[-2] == timedelta(seconds=1)
+    assert len(looks) < 25

@@ -20,10 +20,8 @@ from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.keys import (
     LONGEST_WAIT,
     NO_DEADLINE,
-    PREFIX,
     STEADY,
     restart_wait,
-    standalone_queue,
 )
 from cronhare.domain.schedules.skips import Pause
 from cronhare.domain.schedules.task import TaskRef
@@ -282,12 +280,6 @@ def test_a_schedule_with_times_is_begun_by_these_alone() -> None:
 def test_the_waits_have_a_bound_and_begin_anew_after_a_steady_run() -> None:
     assert restart_wait([SECOND] * 30) == LONGEST_WAIT
     assert restart_wait([SECOND, STEADY, SECOND]) == SECOND
-
-
-def test_a_name_that_looks_like_the_hash_of_another_has_a_queue_of_its_own() -> None:
-    hashed = standalone_queue("my job")
-
-    assert standalone_queue(hashed.removeprefix(PREFIX)) != hashed
 
 
 @attrs.define

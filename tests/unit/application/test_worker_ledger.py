@@ -11,7 +11,6 @@ import pytest
 
 from cronhare.application.ledger_threads import LedgerThreads
 from cronhare.application.outages import REMIND_EVERY, Outage
-from cronhare.application.worker import ledger
 from cronhare.application.worker.ledger import (
     MOST_FAILURES,
     Batcher,
@@ -223,16 +222,6 @@ async def test_a_group_waits_to_become_as_large_as_the_one_before() -> None:
     await asyncio.wait_for(asyncio.gather(first, batcher.submit(4)), 5)
 
     assert (asked_before, ask.groups) == (1, [[1, 2], [3, 4]])
-
-
-async def test_a_single_question_waits_for_no_company_of_long_ago(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(ledger, "LATELY", 0.0)
-    batcher = Batcher[int, int](Doubling(), in_thread=LedgerThreads(Inline()), linger=60)
-    await asyncio.gather(*(batcher.submit(number) for number in (1, 2)))
-
-    assert await asyncio.wait_for(batcher.submit(3), 5) == 6
 
 
 # What a log says of a server that is away
