@@ -10,9 +10,8 @@ from typing import Protocol
 import attrs
 import msgspec
 
-from .retries.limits import LONGEST_DEFERRAL
 from .retries.outcome import MAY_COUNT, Crash, Ending
-from .retries.policy import CEILING_MS, RetryPolicy, exponential
+from .retries.policy import RetryPolicy, exponential
 from .schedules.schedule import NOBODY, ScheduleOwner
 from .schedules.task import TaskRef
 
@@ -138,10 +137,6 @@ UNCONFIRMED_WAIT = timedelta(seconds=30)
 
 #: A message that may have been lost while it waited for its time is sent again so long after it.
 LOST_WAIT = timedelta(seconds=5)
-
-#: The longest wait of all: of a week for a retry's budget, of another for its delay, and of a day
-#: for its last copy. Only a first attempt, which waits for jitter, may wait for longer.
-FARTHEST = LONGEST_DEFERRAL + timedelta(milliseconds=CEILING_MS) + LONGEST_WAIT
 
 #: A broker that confirmed nothing for so long may have lost its messages.
 DOUBTED_AFTER = timedelta(minutes=1)

@@ -160,13 +160,6 @@ class ClaimStorePort(Protocol):
         than *limit* end in one call.
         """
 
-    def regain(self, *, now: datetime, limit: int) -> int:
-        """Let *overdue* and *lapsed* find up to *limit* that wait or run with no time, or too late.
-
-        A time is missing after an edit by hand. A clock that was far ahead has set one that is
-        beyond `execution.FARTHEST`: that is now as well. Answers how many were found.
-        """
-
     def let_go(self, gates: Collection[str], *, now: datetime) -> LetGo:
         """Let go what waits at these gates and is kept back no more, the earliest due first.
 

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from cronhare.application.administration.explain import newest_instant
-from cronhare.domain.execution import FARTHEST, LOST_WAIT, Execution, State
+from cronhare.domain.execution import LOST_WAIT, Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.transitions import hand_over
 from cronhare.domain.retries.outcome import Crash, Ending, PoisonPill
 from cronhare.domain.retries.policy import Backoff, RetryPolicy
-from cronhare.domain.retries.retry import Quarantine, RetryAfter
+from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.planning import Plan, Planned, Planner
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy
 from cronhare.ports.attempts import Refused
@@ -30,7 +30,6 @@ from tests.integration.ledgers import (
     MICROSECOND,
     MINUTE,
     NOON,
-    ON_ONE,
     SECOND,
     Ledger,
     at_once,
@@ -640,93 +639,9 @@ def test_concurrent_callers_find_different_ends(ledger: Ledger) -> None:
     assert sorted(id_ for answer in answers for id_ in answer) == archived
 
 
-# Once a clock that was far ahead is set right, no wait is as long
-
-
-FAR = FARTHEST + DAY
-
-
 def set_right(ledger: Ledger, ahead: timedelta) -> None:
     """Let a clock that was ahead be set right; nearly no time has passed meanwhile."""
     ledger.clock.move_to(ledger.now - ahead + SECOND)
-
-
-def regained(ledger: Ledger) -> int:
-    return ledger.claims.regain(now=ledger.now, limit=100)
-
-
-def test_a_retry_begins_then(ledger: Ledger) -> None:
-    running = ledger.started(ledger.published())
-    ledger.clock.advance(FAR)
-    ledger.finish(running, IN_30_S)
-    set_right(ledger, FAR)
-
-    first, again = regained(ledger), regained(ledger)
-
-    retrying = ledger.seen(running)
-    assert (first, again) == (1, 0)
-    assert retrying.state is State.RETRYING
-    assert retrying.next_attempt_at == retrying.check_at == ledger.now
-    assert isinstance(ledger.start(retrying), Execution)
-
-
-def test_a_lease_lapses_then_unless_it_is_renewed(ledger: Ledger) -> None:
-    lost, renewed = ledger.published("lost"), ledger.published("renewed")
-    ledger.clock.advance(FAR)
-    ledger.started(lost)
-    ledger.started(renewed)
-    set_right(ledger, FAR)
-
-    assert regained(ledger) == 2
-    ledger.attempts.renew([renewed.id], now=ledger.now, node="ant", lease=LEASE)
-
-    assert ledger.lapsed() == [lost.id]
-
-
-@ON_ONE
-@pytest.mark.parametrize(
-    ("ahead", "wait"), [(timedelta(0), DAY), (10 * MINUTE, DAY), (DAY, 2 * DAY)], ids=str
-)
-def test_a_retry_that_was_to_wait_for_long_waits_on(
-    ledger: Ledger, ahead: timedelta, wait: timedelta
-) -> None:
-    running = ledger.started(ledger.published())
-    ledger.clock.advance(ahead)
-    ledger.finish(running, RetryAfter(wait, "retry 1/3: the server asks for it"))
-    begins = ledger.now + wait
-    set_right(ledger, ahead)
-
-    assert regained(ledger) == 0
-
-    assert ledger.seen(running).next_attempt_at == begins
-
-
-def test_a_spread_ends_then_of_what_was_claimed_meanwhile_alone(ledger: Ledger) -> None:
-    long = [ledger.claimed(f"long-{number}", jitter=10 * FAR) for number in range(5)]
-    waiting = [one for one in long if (one.check_at or ledger.now) > ledger.now + FARTHEST + FAR]
-    ledger.clock.advance(FAR)
-    claimed = ledger.claimed("meanwhile", jitter=MINUTE)
-    set_right(ledger, FAR)
-
-    regained(ledger)
-
-    assert ledger.seen(claimed).check_at == ledger.now
-    assert waiting
-    assert [ledger.seen(one).check_at for one in waiting] == [one.check_at for one in waiting]
-
-
-@pytest.mark.parametrize("ahead", [10 * MINUTE, DAY], ids=str)
-def test_what_was_claimed_by_a_clock_that_was_ahead_is_looked_for(
-    ledger: Ledger, ahead: timedelta
-) -> None:
-    ledger.clock.advance(ahead)
-    claimed, published = ledger.claimed("one"), ledger.published("other")
-    set_right(ledger, ahead)
-
-    ledger.claims.regain(now=ledger.now, limit=100)
-    ledger.clock.advance(10 * MINUTE)
-
-    assert set(ledger.overdue()) == {claimed.id, published.id}
 
 
 def test_instants_that_were_decided_meanwhile_stay_so_until_an_edit(ledger: Ledger) -> None:

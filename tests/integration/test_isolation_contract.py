@@ -107,12 +107,6 @@ def end_waiting(ledger: Ledger, found: Sequence[Execution]) -> Ids:
     return ids_in(ledger, found, State.CANCELLED)
 
 
-def regain(ledger: Ledger, found: Sequence[Execution]) -> Ids:
-    ledger.claims.regain(now=ledger.now, limit=len(found))
-    ledger.clock.advance(24 * HOUR)
-    return {one.id for one in ledger.claims.overdue(now=ledger.now, graces=Graces(), limit=100)}
-
-
 OPERATIONS = {
     "start": Operation(run=start),
     "finish": Operation(run=finish, started=True),
@@ -122,7 +116,6 @@ OPERATIONS = {
     "hand over": Operation(run=hand_over),
     "overdue": Operation(run=overdue),
     "end waiting": Operation(run=end_waiting, change="cancel_requested = 1"),
-    "regain": Operation(run=regain, change="check_at = NULL"),
 }
 
 each_operation = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
@@ -453,25 +446,6 @@ def test_a_broken_row_that_was_mended_can_be_replayed(ledger: Ledger, shell: She
     assert refused == []
     assert (replayed.id, replayed.state, replayed.problem) == (broken.id, State.CLAIMED, None)
     assert ledger.started(replayed).attempt == 2
-
-
-@pytest.mark.parametrize("time", ["NULL", "'9999-12-31 23:59:59.000000'"])
-def test_what_has_no_time_to_look_for_it_is_found_again(
-    ledger: Ledger, shell: Shell, time: str
-) -> None:
-    waiting, running = ledger.published("waiting"), ledger.running("running")
-    spoil(shell, waiting, f"check_at = {time}")
-    spoil(shell, running, f"lease_until = {time}")
-    ledger.clock.advance(DAY)
-    assert (ledger.overdue(), ledger.lapsed()) == ([], [])
-
-    regained = ledger.claims.regain(now=ledger.now, limit=1_000)
-
-    assert regained == 2
-    assert ledger.lapsed() == [running.id]
-    ledger.clock.advance(DAY)
-    assert ledger.overdue() == [waiting.id]
-    assert ledger.claims.regain(now=ledger.now, limit=1_000) == 0
 
 
 ROWS = [

@@ -11,10 +11,8 @@ import attrs
 from cronhare.domain.execution import Execution, Graces, State
 from cronhare.domain.lifecycle.retry_limits import RetryPolicies
 from cronhare.domain.messages import AttemptRef
-from cronhare.domain.nodes import has_passed
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.schedules.skips import SkipKind
-from cronhare.domain.texts.words import counted
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Superseded
 from cronhare.ports.claims import ClaimStorePort
@@ -33,10 +31,6 @@ PAGE, PAGES = 1_000, 10
 
 #: At so many gates a round looks. With more of them, the next round goes on from there.
 GATES_PER_ROUND: Final = 200
-
-#: So often rows are searched that have no time at which to look for them, after edits by hand; and
-#: as soon as the ledger's clock is set back.
-REGAIN_EVERY: Final = timedelta(minutes=10)
 
 #: So many late ends are remembered as logged.
 MOST_LOGGED: Final = PAGE * PAGES
@@ -81,7 +75,6 @@ class Reconciler:
     _grace: GracePeriod = attrs.field(init=False)
     _locked: LockedLeases = attrs.field(init=False)
     _last_gate: str = attrs.field(init=False, default="")
-    _regained_at: datetime | None = attrs.field(init=False, default=None)
     _rare_look_fails: bool = attrs.field(init=False, default=False)
     _logged: dict[AttemptRef, None] = attrs.field(init=False, factory=dict[AttemptRef, None])
 
@@ -95,7 +88,6 @@ class Reconciler:
             _Look("held back", self._let_go),
             _Look("broker", self._publisher.check_broker),
             _Look("doubtful", self._mark_doubtful, is_rare=True),
-            _Look("without a time", self._regain, is_rare=True),
             _Look("late ends", self._publish_overdue_ends, is_rare=True),
         )
 
@@ -271,17 +263,6 @@ class Reconciler:
         for _ in range(PAGES):
             if not self._publisher.mark_doubtful(now, limit=self._limit):
                 return
-
-    def _regain(self, now: datetime) -> int:
-        if not has_passed(REGAIN_EVERY, self._regained_at, now):
-            return 0
-        found = self._claims.regain(now=now, limit=self._limit)
-        if found:
-            those = counted(found, "execution")
-            why = "without a time at which to look for them, or with one of a clock that was ahead"
-            say(log, logging.WARNING, "reconcile.regain", f"{those} waited or ran {why}")
-        self._regained_at = now if found < self._limit else None  # there may be more
-        return found
 
     def _late(self, find: Callable[..., Sequence[T]], now: datetime) -> Iterator[Sequence[T]]:
         """Find what is late by its grace, and is to be sent again, while the broker is there.

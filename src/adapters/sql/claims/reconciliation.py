@@ -1,16 +1,14 @@
 """What was claimed and not published, not started, or left behind by a worker."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, TypeVar
 
 import msgspec
 import sqlalchemy as sa
 
 from cronhare.domain.execution import (
-    FARTHEST,
     STARTABLE,
-    UNFINISHED,
     Execution,
     Graces,
     State,
@@ -84,42 +82,6 @@ RUN_BY = (
     EXECUTION.where(_RUNNING, _RUN.owner.in_(sa.bindparam("nodes", expanding=True)))
     .order_by(_RUN.id)
     .limit(sa.bindparam("limit"))
-)
-_NOW, _SOON, _HORIZON = moment_of("now"), moment_of("soon"), moment_of("horizon")
-_WAITS = in_states(STARTABLE)
-_RUNS = _RUN.state == State.RUNNING.value
-# Other than a first attempt, claimed in the past, that waits for its jitter, which has no bound.
-_MAY_NOT_WAIT = sa.or_(
-    _RUN.next_attempt_at.is_(None),
-    _RUN.next_attempt_at <= _NOW,
-    _RUN.attempt > 1,
-    _RUN.executed_at > _NOW,
-)
-#: What is looked for a while after its claim, and was claimed by a clock that was ahead.
-_CLAIMED_AHEAD = sa.and_(
-    in_states((State.CLAIMED, State.PUBLISHED)), _RUN.check_at > _SOON, _RUN.executed_at > _SOON
-)
-#: What waits or runs with a time that never comes: there is none, after an edit by hand, or it is
-#: of a clock that was far ahead. Each part has an index.
-_STRAY = sa.or_(
-    _CLAIMED_AHEAD,
-    sa.and_(_WAITS, _RUN.check_at.is_(None)),
-    sa.and_(_WAITS, _RUN.check_at > _HORIZON, _MAY_NOT_WAIT),
-    sa.and_(_RUNS, _RUN.lease_until.is_(None)),
-    sa.and_(_RUNS, _RUN.lease_until > _HORIZON),
-)
-STRAYS = sa.select(_RUN.id).where(_STRAY).limit(sa.bindparam("limit"))
-#: Lets somebody find strays from now on.
-REGAIN = (
-    by_id(sa.update(executions))
-    .where(_STRAY)
-    .values(
-        check_at=sa.case((_WAITS, _NOW), else_=_RUN.check_at),
-        lease_until=sa.case((_RUNS, _NOW), else_=_RUN.lease_until),
-        next_attempt_at=sa.case(
-            (_RUN.next_attempt_at > _HORIZON, _NOW), else_=_RUN.next_attempt_at
-        ),
-    )
 )
 
 
@@ -220,26 +182,6 @@ class ReconcilerQueries(LedgerTime):
     def owners(self) -> Collection[str]:
         with self._database.read("listing the nodes at work") as connection:
             return frozenset(connection.scalars(OWNERS))
-
-    @repeatable
-    def regain(self, *, now: datetime, limit: int) -> int:
-        """See `ClaimStorePort.regain`. Most looks find nothing, and take no lock."""
-        asked = {"now": now, "soon": now + timedelta(minutes=1), "horizon": now + FARTHEST}
-        strays = excluding(STRAYS, _RUN.id, self._database.passed_over.at(now))
-        with self._database.read("looking for what nobody would find") as connection:
-            ids = connection.scalars(strays, {**asked, "limit": limit}).all()
-
-        @repeatable_unless_locked
-        def give_time(part: Sequence[int]) -> Written[int]:
-            with self._database.write("finding what nobody would find") as connection:
-                free = list(lock_rows(connection, part))
-                found = connection.execute(REGAIN, {**asked, "ids": free}).rowcount
-            return Written([found], changed=found > 0)
-
-        resting = self._database.passed_over
-        return sum(
-            write_ids(self._database, ids, give_time, now, states=UNFINISHED, resting=resting)
-        )
 
     @repeatable
     def lapsed(self, *, now: datetime, limit: int) -> Sequence[Execution]:

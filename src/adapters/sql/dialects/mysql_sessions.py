@@ -6,13 +6,12 @@ are ours.
 
 import re
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import pymysql
-from pymysql import _auth
 from pymysql.constants import CR, ER, FIELD_TYPE
 from sqlalchemy import URL, Engine, create_engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -65,7 +64,7 @@ _UNASKED: Final = frozenset((0, *range(2000, 3000), *range(9000, 10_000)))
 
 _CAUSES: Final = {
     **dict.fromkeys((2003, 2005), Cause.ABSENT),
-    **dict.fromkeys((1045, 1698, CR.CR_AUTH_PLUGIN_ERR), Cause.LOGIN),
+    **dict.fromkeys((1045, 1698), Cause.LOGIN),
     **dict.fromkeys((1044, 1049), Cause.PLACE),
 }
 
@@ -200,67 +199,8 @@ _CONVERSIONS: Final[dict[Any, Any]] = {
 }
 
 
-# The login: TLS as it is offered, and no password for a server that has proved nothing. While the
-# server is down, any user of its machine can answer at its port, and a machine in between at any
-# time, with a certificate or an RSA key of its own.
-
-Plugin: TypeAlias = "Callable[[pymysql.Connection[Any]], Any]"
-
-_SHA256: Final = "sha256_password"
-_FAST: Final = b"\1\3"
-
-
-class Refusing:
-    """Stands for a plugin of the driver's that sends the password, and sends nothing."""
-
-    def __init__(self, session: "pymysql.Connection[Any]") -> None:
-        self._session: Any = session
-
-    def authenticate(self, _packet: Any) -> Any:  # noqa: ANN401 - the driver's own
-        """Send nothing."""
-        text = (
-            "what answers there asks for the password in clear text or under a key of its own, and "
-            "could be anybody: have it verified (?ssl_ca=/path/ca.pem), or name its socket "
-            "(?unix_socket=). MySQL asks so for a caching_sha2_password that is not in its cache, "
-            "or is not this user's"
-        )
-        raise pymysql.OperationalError(CR.CR_AUTH_PLUGIN_ERR, text)
-
-
-class FastOnly(Refusing):
-    """Proves by a hash that the password is known; a server that has it in its cache is content."""
-
-    def authenticate(self, packet: Any) -> Any:  # noqa: ANN401 - likewise
-        """Answer the server, and give what it says to that."""
-        session = self._session
-        if packet.is_auth_switch_request():
-            salt = packet.read_all().removesuffix(b"\0")
-            session.write_packet(_auth.scramble_caching_sha2(session.password, salt))
-        elif packet.get_all_data() != _FAST:
-            super().authenticate(packet)
-        return session._read_packet()  # noqa: SLF001 - it has no other way
-
-
-REFUSING_THE_PASSWORD: Final[dict[str, Plugin]] = {
-    "mysql_clear_password": Refusing,
-    "dialog": Refusing,
-    _SHA256: Refusing,
-    "caching_sha2_password": FastOnly,
-}
-
-
 class Session(pymysql.Connection):
-    """A session of the driver, whose plugins are asked for any password."""
-
-    def _get_server_information(self) -> None:
-        """Read the greeting. The driver would answer one of this plugin's with the password.
-
-        It does so whatever plugins it was given; answered as another's, the server says once more
-        what it wants.
-        """
-        super()._get_server_information()  # type: ignore[misc]
-        if vars(self)["_auth_plugin_name"] == _SHA256:
-            vars(self)["_auth_plugin_name"] = "mysql_native_password"
+    """A session of the driver."""
 
     def _create_ssl_ctx(self, sslp: object) -> ssl.SSLContext:
         """Read no trusted roots, which takes 50 ms, for TLS that is offered and not verified."""
@@ -343,6 +283,5 @@ class MysqlSessions(Sessions):
             # of affected rows is the number of those inserted.
             client_flag=0,
             conv=_CONVERSIONS,
-            auth_plugin_map={} if server.is_proven(host) else REFUSING_THE_PASSWORD,
             **encryption[server.tls_to(host)],
         )
