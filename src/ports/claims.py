@@ -178,8 +178,6 @@ class ClaimStorePort(Protocol):
         """Find unresolved ends of attempts whose messages may be in no queue, the earliest first.
 
         Finding one postpones its `check_at` by the grace. Concurrent callers get different ones.
-        A row from before `check_at` was kept counts as published, and so does a broken row: its
-        message would only be parked.
         """
 
 

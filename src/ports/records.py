@@ -342,7 +342,7 @@ class TimelineStorePort(Protocol):
 
 
 class LimitStorePort(Protocol):
-    """Reads and resets limits; a broken row is left out, and told: it holds nothing back."""
+    """Reads and resets limits; a broken row is left out, and told."""
 
     def budgets(self, *, limit: int) -> Sequence[Budget]:
         """List the budgets of the first *limit* queues that were asked for a retry, by name."""

@@ -9,7 +9,6 @@ import pytest
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import EVERY_FAILURE
-from cronhare.domain.lifecycle.transitions import EARLIEST
 from cronhare.domain.messages import Nacks, TaskMessage
 from cronhare.domain.retries.outcome import Crash, Ending
 from cronhare.domain.retries.policy import RetryPolicy
@@ -40,7 +39,6 @@ from tests.integration.ledgers import (
     IN_30_S,
     LEASE,
     LOSS,
-    MICROSECOND,
     MINUTE,
     SECOND,
     SUCCESS,
@@ -127,17 +125,6 @@ def test_a_wish_that_is_said_twice_at_once_starts_one_attempt(ledger: Ledger) ->
     assert len(ledger.records.attempts(execution.id)) == 1
 
 
-@pytest.mark.parametrize(("verdict", "state"), VERDICTS)
-def test_what_has_ended_does_not_start(ledger: Ledger, verdict: Verdict, state: State) -> None:
-    execution = ledger.finished(ledger.claimed(), verdict)
-    if state is State.RETRYING:
-        ledger.records.cancel(execution.id, now=ledger.now)
-
-    answer = ledger.start(execution)
-
-    assert isinstance(answer, Refused)
-
-
 TRIP = timedelta(seconds=30)
 
 
@@ -147,32 +134,6 @@ def start_nacked(ledger: Ledger, execution: Execution, *, queue: str | None = No
     request = StartRequest(execution_id=execution.id, attempt=execution.attempt, nacks=nacks)
     [answer] = ledger.attempts.start([request], now=ledger.now, node="ant", lease=LEASE)
     return answer
-
-
-@pytest.mark.parametrize(("trips", "counted"), [(0.4, 0), (2.1, 2)])
-def test_no_more_nacks_count_than_there_was_time_for_since_the_publish(
-    ledger: Ledger, trips: float, counted: int
-) -> None:
-    execution = ledger.published()
-    ledger.clock.advance(TRIP * trips)
-
-    started = start_nacked(ledger, execution)
-
-    assert isinstance(started, Execution)
-    assert started.deaths == ledger.seen(execution).deaths == counted
-
-
-def test_no_message_starts_a_retry_before_its_time(ledger: Ledger) -> None:
-    retrying = ledger.finished(ledger.claimed(), IN_30_S)
-    ledger.clock.advance(30 * SECOND - EARLIEST - MICROSECOND)
-
-    early = ledger.start(retrying)
-
-    assert isinstance(early, Refused)
-    assert "waits until 2026-03-02 12:01:30Z" in early.reason
-    assert ledger.seen(retrying) == retrying
-    ledger.clock.advance(MICROSECOND)
-    assert isinstance(ledger.start(retrying), Execution)
 
 
 def test_the_system_starts_its_own_and_no_message_does(ledger: Ledger) -> None:
@@ -308,14 +269,6 @@ def test_a_repeated_finish_is_answered_as_the_first_and_changes_nothing(
     assert list(ledger.records.archive()) == archived
 
 
-def test_a_repeated_finish_says_that_a_cancel_has_won(ledger: Ledger) -> None:
-    execution = ledger.running()
-    ledger.records.cancel(execution.id, now=ledger.now)
-    ledger.finish(execution, FOR_GOOD)
-
-    assert ledger.finish(execution, FOR_GOOD) is State.CANCELLED
-
-
 @pytest.mark.parametrize("verdict", [Complete(), FOR_GOOD])
 def test_a_requested_cancel_wins_over_every_verdict(ledger: Ledger, verdict: Verdict) -> None:
     execution = ledger.running()
@@ -428,16 +381,6 @@ def test_a_zombies_result_is_superseded_once_its_attempt_was_given_up(ledger: Le
 
 
 # Renewing
-
-
-def test_the_end_of_an_execution_as_it_was_claimed_leaves_it_to_nobody(ledger: Ledger) -> None:
-    claimed = ledger.claimed()
-    ledger.started(claimed)
-
-    ledger.finish(claimed, Complete(), SUCCESS)
-
-    ended = ledger.seen(claimed)
-    assert (ended.state, ended.owner, ended.lease_until) == (State.SUCCEEDED, None, None)
 
 
 def test_a_renewal_tells_what_somebody_wants_cancelled(ledger: Ledger) -> None:

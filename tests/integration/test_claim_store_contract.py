@@ -8,7 +8,6 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.application.administration.explain import newest_instant
 from cronhare.domain.execution import LOST_WAIT, Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.transitions import hand_over
@@ -21,8 +20,6 @@ from cronhare.ports.attempts import Refused
 from cronhare.ports.claims import Batch
 from tests.integration.ledgers import (
     CRASH,
-    DAY,
-    EVERY_MINUTE,
     FOR_GOOD,
     GRACES,
     IN_30_S,
@@ -114,26 +111,6 @@ def test_a_key_that_is_taken_is_not_claimed_and_the_cursor_moves_on(ledger: Ledg
 
     assert (batch.looked, batch.claimed) == (1, ())
     assert ledger.claims.next_due() == NOON + 2 * MINUTE
-
-
-def test_a_schedule_that_was_edited_while_due_reaches_the_planner_marked_so(
-    ledger: Ledger,
-) -> None:
-    ledger.add("edited")
-    ledger.add("untouched")
-    ledger.clock.advance(MINUTE)
-    ledger.save(draft("edited", schedule="30 * * * *"))
-    asked: dict[str, Planned] = {}
-
-    def planner(planned: Planned) -> Plan:
-        asked[planned.schedule.name] = planned
-        return ledger.planner(planned)
-
-    batch = ledger.claim_due(planner=planner)
-
-    assert (asked["edited"].edited, asked["untouched"].edited) == (True, False)
-    assert asked["edited"].next_due == NOON + MINUTE
-    assert [execution.schedule_name for execution in batch.claimed] == ["untouched"]
 
 
 def test_a_schedule_that_cannot_be_planned_does_not_stop_the_others(ledger: Ledger) -> None:
@@ -463,17 +440,6 @@ def test_concurrent_callers_find_different_overdue_ones(ledger: Ledger) -> None:
 # Starting beside a broker that remembers nothing
 
 
-def test_what_runs_or_has_ended_is_neither_listed_nor_overdue(ledger: Ledger) -> None:
-    ledger.running("runs")
-    ledger.succeeded(ledger.claimed("done"))
-    ledger.failed("failed")
-    ledger.records.cancel(ledger.claimed("cancelled").id, now=ledger.now)
-
-    assert list(ledger.claims.unfinished(after=0, limit=10)) == []
-    ledger.clock.advance(timedelta(days=1))
-    assert ledger.overdue() == []
-
-
 # Finding attempts that were lost
 
 
@@ -637,40 +603,3 @@ def test_concurrent_callers_find_different_ends(ledger: Ledger) -> None:
     answers.append(ids(overdue(ledger)))  # what one was taking, the others passed over
 
     assert sorted(id_ for answer in answers for id_ in answer) == archived
-
-
-def set_right(ledger: Ledger, ahead: timedelta) -> None:
-    """Let a clock that was ahead be set right; nearly no time has passed meanwhile."""
-    ledger.clock.move_to(ledger.now - ahead + SECOND)
-
-
-def test_instants_that_were_decided_meanwhile_stay_so_until_an_edit(ledger: Ledger) -> None:
-    ledger.add("report", **EVERY_MINUTE)
-    ledger.clock.advance(MINUTE)
-    ledger.claim_due()
-    ledger.clock.advance(DAY)
-    ledger.claim_due()
-    set_right(ledger, DAY)
-
-    ledger.clock.advance(MINUTE)
-    claimed = ledger.claim_due().claimed
-    told = said_of_report(ledger)
-    ledger.disable("report")
-    ledger.plan_edited()
-    ledger.clock.advance(SECOND)
-    ledger.save(draft("report"))
-    ledger.plan_edited()
-    ledger.clock.advance(MINUTE)
-    [anew] = ledger.claim_due().claimed
-
-    assert claimed == ()
-    assert "nothing of it is due before 2026-03-03 12:02:00Z" in told
-    assert "`cronhare schedules disable report`" in told
-    assert anew.due_at <= ledger.now
-    assert "nothing of it is due" not in said_of_report(ledger)
-
-
-def said_of_report(ledger: Ledger) -> str:
-    [stored] = ledger.schedules.schedules(["report"])
-    instant = newest_instant(stored, now=ledger.now)
-    return " ".join(ledger.explanations.explain(stored, instant).because)

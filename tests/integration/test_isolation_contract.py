@@ -1,8 +1,6 @@
 """One row that the database refuses, that somebody keeps locked or has spoilt: the others go on."""
 
-import sqlite3
 from collections.abc import Callable, Collection, Sequence
-from contextlib import closing
 from pathlib import Path
 
 import attrs
@@ -24,7 +22,6 @@ from cronhare.ports.runner import Captured
 from tests.integration.ledgers import (
     DAY,
     FOR_GOOD,
-    GRACES,
     HOUR,
     LEASE,
     LOSS,
@@ -44,7 +41,6 @@ from tests.integration.rules import (
     some,
     states,
 )
-from tests.integration.shell import Shell as Commands
 
 Ids = Collection[int]
 
@@ -492,48 +488,3 @@ def test_another_row_that_does_not_fit_is_told_with_its_column_and_the_others_ar
     assert told.endswith(named)
     assert len(sqlite.records.attempts(sound.execution_id)) == 1
     assert sqlite.records.discard([sound.id], note="", now=sqlite.now) == 1
-
-
-def test_of_a_broken_failure_no_message_is_made_and_the_others_have_theirs(
-    sqlite: Ledger, sqlite_shell: Shell
-) -> None:
-    sqlite.plan_edited()
-    broken, sound = sqlite.failed("broken"), sqlite.failed("sound")
-    sqlite_shell(f"UPDATE FailedTask SET params = x'ff' WHERE id = {broken.id}")
-    sqlite.clock.advance(GRACES.ended)
-
-    found = sqlite.claims.overdue_ends(now=sqlite.now, graces=GRACES, limit=9)
-    sqlite.claims.mark_ends_published([one.ticket for one in found])
-    sqlite.clock.advance(GRACES.ended)
-    again = sqlite.claims.overdue_ends(now=sqlite.now, graces=GRACES, limit=9)
-
-    assert ([one.id for one in found], list(again)) == ([sound.id], [])
-
-
-def test_a_replay_says_what_keeps_each_row_from_it(sqlite: Ledger, tmp_path: Path) -> None:
-    sqlite.plan_edited()
-    broken, twice, gone = (sqlite.failed(name) for name in ("broken", "twice", "gone"))
-    sqlite.records.replay([twice.id], now=sqlite.now)
-    with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as connection:
-        connection.execute(
-            f"UPDATE SchedulerExecution SET retry = 'nonsense' WHERE id = {broken.execution_id}"
-        )
-        connection.execute(f"UPDATE FailedTask SET resolution = NULL WHERE id = {twice.id}")
-        connection.execute(f"DELETE FROM SchedulerExecution WHERE id = {gone.execution_id}")
-    url = f"sqlite:///{tmp_path / 'ledger.db'}"
-    cronhare = Commands(tmp_path)
-
-    ids = [str(one.id) for one in (broken, twice, gone)]
-    ended = cronhare("failed", "replay", *ids, CRON_DATABASE_URL=url)
-    replayed = ended.out
-    shown = cronhare("executions", "show", str(broken.execution_id), CRON_DATABASE_URL=url).out
-
-    said = dict(line.split(" cannot be replayed: ") for line in replayed.splitlines()[1:])
-    row = f"execution {broken.execution_id}: its row is broken: SchedulerExecution: retry: not JSON"
-    assert ended.status == 2  # nothing of it was replayed
-    assert said[str(broken.id)].startswith(row)
-    assert said[str(broken.id)].endswith("Mend it by hand, then replay it.")
-    assert said[str(twice.id)] == f"execution {twice.execution_id}: it is claimed."
-    assert said[str(gone.id)] == f"execution {gone.execution_id} is no more in the ledger."
-    assert "problem" in shown
-    assert "retry: not JSON" in shown

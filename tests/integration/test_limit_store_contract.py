@@ -51,7 +51,6 @@ from tests.integration.ledgers import (
     SECOND,
     SUCCESS,
     Ledger,
-    Shell,
     all_running,
     at_once,
 )
@@ -201,19 +200,6 @@ def test_a_lost_attempt_takes_from_the_budget_and_what_is_given_back_does_not(
     assert isinstance(deferred, Limited)
     assert isinstance(deferred.verdict, RetryAfter)
     assert deferred.verdict.delay == MINUTE + IN_30_S.delay
-
-
-def test_a_budget_that_somebody_spoilt_begins_anew(sqlite: Ledger, sqlite_shell: Shell) -> None:
-    sqlite.plan_edited()
-    first, second, third = all_running(sqlite, 3)
-    fail(sqlite, limited_to(1), first)
-    sqlite_shell("UPDATE RetryBudget SET granted = '[[1,'")
-
-    answers = fail(sqlite, limited_to(1), second, third)
-
-    assert answers[0] is State.RETRYING
-    assert isinstance(answers[1], Limited)
-    assert answers[1].verdict.reason.endswith("Z")
 
 
 # Circuit breakers: one state for all nodes
@@ -374,18 +360,6 @@ def test_a_success_of_another_run_since_it_has_a_probe_closes_it_as_well(ledger:
     assert verdicts(answers) == [IN_30_S]
 
 
-@ON_ONE
-def test_one_that_a_clock_opened_which_leapt_ahead_holds_nothing_back(ledger: Ledger) -> None:
-    ledger.clock.advance(120 * MINUTE)
-    *_, last = opened(ledger, more=1)
-    ledger.clock.move_to(ledger.now - 119 * MINUTE)
-
-    answers = end(ledger, last)
-
-    assert told(answers) == [Changed.BREAKER_CLOSED]
-    assert verdicts(answers) == [IN_30_S]
-
-
 # Late runs, and retries that an outage held up, start as budgets have room
 
 
@@ -514,25 +488,6 @@ def test_what_an_outage_held_up_starts_as_the_budget_has_places(ledger: Ledger) 
     assert waits == [MINUTE, 90 * SECOND, 2 * MINUTE]
     assert [one.execution for one in answers if isinstance(one, Deferred)] == deferred
     assert [type(one) for one in start(ledger, *deferred)] == [Refused] * 3
-
-
-def test_it_says_why_it_waits_once_however_often_it_is_deferred(ledger: Ledger) -> None:
-    retries = held_up(ledger, 2)
-    why = (
-        f"{IN_30_S.reason}; deferred: an outage held it up, and the retry budget of queue "
-        "cron_scheduler, 1 per 60 s, is spent"
-    )
-    start(ledger, *retries, most=1)
-    first = ledger.seen(retries[1])
-    ledger.clock.advance(60 * MINUTE)
-    [third] = held_up(ledger, 1)
-
-    start(ledger, third, ledger.seen(first), most=1)
-
-    again = ledger.seen(third)
-    assert first.last_error == why
-    assert (again.state, again.last_error) == (State.RETRYING, why)
-    assert ledger.seen(first).state is State.RUNNING  # it was due first
 
 
 def test_each_starts_at_its_place_and_asks_for_no_other(ledger: Ledger) -> None:

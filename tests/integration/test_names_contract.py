@@ -208,14 +208,6 @@ def test_a_task_may_have_a_type_of_ones_own(ledger: Ledger) -> None:
     )
 
 
-def test_a_type_of_ones_own_can_become_one_of_the_four(ledger: Ledger) -> None:
-    add(ledger, task=TaskRef("data-import", 7))
-    add(ledger, task=TaskRef("worker", 7))
-
-    [stored] = ledger.schedules.schedules()
-    assert (stored.problem, stored.draft and stored.draft.task) == (None, TaskRef("worker", 7))
-
-
 # Event topics (S3.2, S3.3, C27 in docs/compatibility.md)
 
 

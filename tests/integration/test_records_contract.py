@@ -423,32 +423,6 @@ def test_a_foreign_failure_stays_archived_once_when_its_execution_is_forgotten(
     assert ledger.executions() == []
 
 
-def test_a_failure_that_is_not_proven_changes_nothing(ledger: Ledger) -> None:
-    execution = ledger.claimed()
-    ticket = AttemptRef(execution_id=execution.id, attempt=execution.attempt)
-    claimed = reported(execution.scheduler_id, ticket=ticket)
-
-    answer = ledger.records.keep_failure(claimed, now=ledger.now, node="ant")
-
-    assert (answer, list(ledger.records.archive())) == (Unproven(ticket, State.CLAIMED), [])
-    assert ledger.executions() == [execution]
-
-
-@pytest.mark.parametrize(("of_other", "later"), [(True, 0), (False, 1)])
-def test_of_a_forgotten_execution_only_what_the_archive_says_is_known(
-    ledger: Ledger, of_other: bool, later: int
-) -> None:
-    archived = ledger.failed()
-    forget_execution_of(archived, ledger)
-    scheduler_id = ledger.add("other") if of_other else archived.scheduler_id
-    ticket = AttemptRef(execution_id=archived.execution_id, attempt=archived.attempts + later)
-    claimed = reported(scheduler_id, ticket=ticket)
-
-    answer = ledger.records.keep_failure(claimed, now=ledger.now, node="ant")
-
-    assert (answer, ledger.executions()) == (Unproven(ticket, None), [])
-
-
 # Running by hand
 
 

@@ -23,7 +23,6 @@ from cronhare.domain.retries.retry import Fail, Quarantine
 from cronhare.domain.schedules.conditions import CalendarDraft, Conditions
 from cronhare.domain.schedules.keys import Trigger, trigger_of
 from cronhare.ports.records import Retention
-from tests.actors import ADA
 from tests.integration.ledgers import (
     EVERY_MINUTE,
     FOR_GOOD,
@@ -120,19 +119,6 @@ def test_of_one_key_no_more_are_under_way_than_may(ledger: Ledger) -> None:
 
     assert [one.schedule_name for one in first] == ["hook-0", "hook-1", "hook-3", "hook-5"]
     assert [one.schedule_name for one in second] == ["hook-2"]
-
-
-def test_a_clock_that_leapt_ahead_does_not_keep_it_waiting(ledger: Ledger) -> None:
-    ahead = timedelta(hours=2)
-    fail(ledger, ["one", "two", "three"])
-    ledger.replays.order(ReplayOrder(which=UNRESOLVED, rate=1), now=ledger.now)
-    ledger.clock.advance(ahead)
-    ledger.advanced()
-    ledger.clock.move_to(ledger.now - ahead)
-
-    [second] = ledger.advanced().executions
-
-    assert (second.schedule_name, second.next_attempt_at) == ("two", ledger.now)
 
 
 @pytest.mark.parametrize(
@@ -378,28 +364,6 @@ def test_calendars_and_blackouts_hold_and_pauses_limits_and_switches_do_not(
     advance = ledger.advanced()
     assert [one.due_at.hour for one in advance.executions] == [7, 9, 11]
     assert (advance.replay.progress.refused, advance.replay.progress.left_out) == (0, 2)
-
-
-@ON_ONE
-def test_what_calendars_and_blackouts_leave_out_is_told_before_and_counted(ledger: Ledger) -> None:
-    calendar = CalendarDraft(name="early", timezone="UTC", windows=(("08:00-09:00", "early"),))
-    ledger.schedules.save([], source=None, now=ledger.now, calendars=[calendar])
-    ledger.add(**HOURLY, conditions=Conditions(skip_on=("early",), blackout=("10:00-12:00",)))
-    ledger.clock.advance(MINUTE)
-    backfills = backfilling(ledger)
-    hours: dict[str, Any] = {"since": NOON - 4 * HOUR, "until": NOON}
-    out: dict[str, Any] = {"since": NOON - 2 * HOUR, "until": NOON}
-
-    _, preview = backfills.look_at_backfill("report", **hours)
-    asked, _ = backfills.look_at_backfill("report", **out)
-    ordered = backfills.backfill(asked, actor=ADA)
-    ended = ledger.advanced().replay
-
-    assert (preview.instants, preview.left_out) == (4, 3)
-    assert preview.left_out_by == ["blackout: 10:00-12:00", "calendar early"]
-    assert (ended.id, ended.state) == (ordered.id, ReplayState.DONE)
-    assert ended.reason == "0 succeeded, 0 failed, 2 left out by calendars or blackout windows"
-    assert ledger.replays.replay(ended.id) == ended
 
 
 def test_one_at_a_time_unless_more_are_asked_for_and_the_rest_waits(ledger: Ledger) -> None:

@@ -4,7 +4,6 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
@@ -13,7 +12,7 @@ import attrs
 import pymysql
 import pytest
 from msgspec.structs import asdict
-from sqlalchemy import URL, Engine, ExceptionContext, event, text
+from sqlalchemy import URL, Engine, event, text
 
 from cronhare.adapters.sql import database
 from cronhare.adapters.sql.dialects import mysql, mysql_sessions, open_engine
@@ -83,14 +82,6 @@ def shell(url: URL) -> Iterator[Session]:
     """An operator's session, with the server's own settings."""
     with closing(mariadb.connect(url)) as session:
         yield session
-
-
-@pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for locks as long as a busy machine may need to see that we do."""
-    by_us = mysql_sessions._SESSION
-    monkeypatch.setattr(mysql_sessions, "_SESSION", (*by_us, "SET innodb_lock_wait_timeout = 300"))
-    monkeypatch.setattr(server_sessions, "ANSWER_SECONDS", 300)
 
 
 def kill_sessions(url: URL) -> None:
@@ -259,32 +250,6 @@ def test_an_edit_that_somebody_leaves_open_stops_nobody(ledger: Ledger, shell: S
     assert sorted(one.schedule_name for one in started) == ["edited", "other"]
     assert {one.params for one in started} == {"{}"}
     assert ledger.plan_edited().looked == 1
-
-
-@of_mysql
-@pytest.mark.usefixtures("patient")
-def test_a_deadlock_is_repeated_unseen(
-    ledger: Ledger, engine: Engine, shell: Session, url: URL
-) -> None:
-    first, second = ledger.failed("first"), ledger.failed("second")
-    numbers: list[int] = []
-
-    @event.listens_for(engine, "handle_error")
-    def _note(context: ExceptionContext) -> None:
-        numbers.append(mysql_sessions.number_of(context.original_exception))
-
-    with shell.cursor() as cursor, ThreadPoolExecutor(1) as pool:
-        cursor.execute("START TRANSACTION")
-        touch = "UPDATE SchedulerExecution SET missed = missed + 1 WHERE id = %s"
-        for _ in range(20):  # the server takes that back which has written less
-            cursor.execute(touch, (second.execution_id,))
-        replaying = pool.submit(ledger.records.replay, [first.id, second.id], now=ledger.now)
-        mariadb.until_one_waits(url)  # it holds the first by now, and waits for the second
-        cursor.execute(touch, (first.execution_id,))
-        shell.rollback()
-
-    assert numbers == [mysql_sessions.DEADLOCK]
-    assert [(one.state, one.attempt) for one in replaying.result()] == [(State.CLAIMED, 2)] * 2
 
 
 # PostgreSQL

@@ -294,19 +294,6 @@ def test_a_schedule_that_is_deleted_leaves_its_history_and_runs_no_more(
     assert [one.id for one in ledger.executions()] == [execution.id]
 
 
-def test_history_that_is_deleted_takes_its_attempts_along_and_leaves_the_archive(
-    ledger: Ledger, shell: Shell, database: str
-) -> None:
-    archived = ledger.failed()
-    if database == SQLITE:
-        shell("PRAGMA foreign_keys = ON")
-
-    shell(f"DELETE FROM SchedulerExecution WHERE id = {archived.execution_id}")
-
-    assert shell("SELECT count(*) FROM ExecutionAttempt") == [(0,)]
-    assert ledger.records.archive() == [archived]
-
-
 @pytest.mark.parametrize("name", ["x'ff00'", "hex(zeroblob(300))"])
 def test_a_name_that_can_be_none_is_told_under_the_rows_number(
     sqlite: Ledger, sqlite_shell: Shell, name: str

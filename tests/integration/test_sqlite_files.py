@@ -288,16 +288,6 @@ def test_a_full_disk_loses_nothing_and_goes_on_once_there_is_room(engine: Engine
     assert [(one.state, one.params) for one in batch.claimed] == [(State.CLAIMED, big)]
 
 
-def test_a_read_only_database_says_so(engine: Engine) -> None:
-    upgrade(engine, NOON)
-    ledger = sql_ledger(FrozenClock(NOON), engine)
-    engine.dispose()
-    event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA query_only=1"))
-
-    with pytest.raises(LedgerUnavailable, match=r"saving schedules .*read-only: let this user"):
-        ledger.schedules.save([draft()], source=None, now=NOON)
-
-
 if __name__ == "__main__":
     work, folder, node = sys.argv[1:]
     for done in globals()[work](Stage(Path(folder)), node):

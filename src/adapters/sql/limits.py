@@ -1,6 +1,5 @@
 """Limits of retries: judged with the ends and starts of a batch, shown, and forgotten."""
 
-import logging
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Generic, TypeVar
@@ -9,7 +8,6 @@ import attrs
 import msgspec
 import sqlalchemy as sa
 
-from cronhare.application.logs import say
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.retry_limits import (
     LATE_RUNS,
@@ -31,8 +29,6 @@ from .tables.schedule_columns import NUMBER_COLUMNS
 from .tables.tables import FOUND_BY_KEY, breakers, budgets, executions, schedulers
 from .tables.types import BrokenRow, OwnTable, duration, milliseconds, moment_of
 from .writing import Change
-
-log = logging.getLogger(__name__)
 
 L = TypeVar("L", Budget, Breaker)
 
@@ -64,16 +60,15 @@ def _written(value: object) -> object:
 class LimitTable(Generic[L]):
     """The rows of one kind of limit, which are named by their only key.
 
-    Its numbers in time are JSON, in the field *counts*. *action* is what the log calls broken ones.
+    Its numbers in time are JSON, in the field *counts*.
     """
 
-    def __init__(self, table: sa.Table, kind: type[L], *, counts: str, action: str) -> None:
+    def __init__(self, table: sa.Table, kind: type[L], *, counts: str) -> None:
         [self.key] = table.primary_key
         self.table = table
         self.own = OwnTable(table)
         self._kind: type[L] = kind
         self._counts = counts
-        self._action = action
         self._lock = (
             sa.select(table)
             .where(self.key.in_(sa.bindparam("keys", expanding=True)))
@@ -87,13 +82,8 @@ class LimitTable(Generic[L]):
         self._insert = sa.insert(table)
 
     def lock(self, connection: sa.Connection, keys: Sequence[str]) -> list[L]:
-        """Read limits, and lock them until the transaction's end; a broken one begins anew."""
-        rows = connection.execute(self._lock, {"keys": keys}).all() if keys else ()
-        found = self.readable(rows)
-        if len(found) < len(rows):
-            broken = {getattr(row, self.key.name) for row in rows} - set(map(self._name, found))
-            connection.execute(sa.delete(self.table).where(self.key.in_(broken)))
-        return found
+        """Read limits, and lock them until the transaction's end."""
+        return self.readable(connection.execute(self._lock, {"keys": keys}) if keys else ())
 
     def readable(self, rows: Iterable[Any]) -> list[L]:
         """Read those that fit, and log the others."""
@@ -102,7 +92,7 @@ class LimitTable(Generic[L]):
             try:
                 found.append(self._read(row))
             except BrokenRow as broken:
-                say(log, logging.WARNING, self._action, f"A row cannot be read: {broken}")
+                broken.tell()
         return found
 
     def _read(self, row: Any) -> L:  # noqa: ANN401 - a row
@@ -133,8 +123,8 @@ class LimitTable(Generic[L]):
         return name
 
 
-BUDGETS: Final = LimitTable(budgets, Budget, counts="grants", action="budget.broken")
-BREAKERS: Final = LimitTable(breakers, Breaker, counts="failures", action="breaker.broken")
+BUDGETS: Final = LimitTable(budgets, Budget, counts="grants")
+BREAKERS: Final = LimitTable(breakers, Breaker, counts="failures")
 
 _asked = schedulers.alias("asked")
 _same_task = sa.and_(

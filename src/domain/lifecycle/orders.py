@@ -197,9 +197,6 @@ STEP: Final = timedelta(seconds=1)
 #: So long it is not looked again where all keys are full: the next begins soon after an end.
 FULL_FOR: Final = timedelta(milliseconds=200)
 
-#: A look farther away is from a clock that was set back since: no gap between two runs is so long.
-FARTHEST: Final = 2 * timedelta(seconds=(1 + JITTERS[1]) / RATES[0])
-
 #: Fewer are no rate; a canary of any size is.
 FEWEST_JUDGED: Final = 10
 
@@ -345,7 +342,7 @@ def next_step(
         most, waits_for = 0, f"the canary: {unjudged} of {order.canary} are not judged yet"
     if not most:
         return Release(next_at=now + STEP, waits_for=waits_for)
-    at = now if next_at > now + FARTHEST else max(next_at, now)
+    at = max(next_at, now)
     begins = list[datetime]()
     while at < now + STEP and len(begins) < most:
         begins.append(at)

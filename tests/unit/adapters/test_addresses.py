@@ -121,23 +121,6 @@ def test_tls_is_verified_unless_it_is_this_machine_or_somebody_says_otherwise(
 
 
 @pytest.mark.parametrize(
-    ("url", "proven"),
-    [
-        ("mysql://db/cron", True),
-        ("mysql://localhost/cron?ssl_ca=/ca.pem", True),
-        ("mysql:///cron?unix_socket=/run/m.sock", True),
-        ("mysql:///cron?unix_socket=/run/m.sock&tls=off", True),
-        ("mysql://localhost/cron", False),
-        ("mysql://db/cron?tls=off", False),
-    ],
-)
-def test_a_certificate_or_a_socket_proves_who_answers(url: str, *, proven: bool) -> None:
-    there = server(url)
-
-    assert [there.is_proven(host) for host in there.hosts] == [proven]
-
-
-@pytest.mark.parametrize(
     ("url", "why"),
     [
         ("oracle://c4nary@h/x", 'must be like "sqlite:///cronhare.sqlite3", "mysql+pymysql'),

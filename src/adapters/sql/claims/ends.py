@@ -143,9 +143,6 @@ class UnconfirmedEnds(StorePart):
             with self._database.write("taking ends that are overdue") as connection:
                 found = connection.execute(_OVERDUE, {"ids": part, "until": until}).all()
                 sound = read_archived(found)
-                broken = [*({row.id for row in found} - {one.id for one in sound})]
-                if broken:  # nothing can be sent of them
-                    connection.execute(_CHECK, {"ids": broken, "at": None})
                 if sound:
                     connection.execute(_CHECK, {"ids": [one.id for one in sound], "at": now})
             for id_ in set(part).difference(row.id for row in found):

@@ -16,7 +16,6 @@ from sqlalchemy import Connection, Engine, Row, Select, bindparam, func, insert,
 from cronhare.domain.execution import UNFINISHED, Execution
 from cronhare.domain.lifecycle.claims import Allowance
 from cronhare.domain.lifecycle.orders import (
-    FARTHEST,
     WENT_WELL,
     BackfillOrder,
     Halt,
@@ -60,7 +59,7 @@ _THIS: Final = replays.c.id == bindparam("this")
 _ONE: Final = select(replays).where(_THIS)
 _DUE: Final = (
     replays.c.state == ReplayState.ACTIVE.value,
-    or_(replays.c.next_at <= moment_of("now"), replays.c.next_at > moment_of("farthest")),
+    replays.c.next_at <= moment_of("now"),
 )
 _NEXT: Final = (
     select(replays.c.id).where(*_DUE).order_by(replays.c.next_at, replays.c.id).limit(_LOOKED_AT)
@@ -199,7 +198,7 @@ class SqlReplayStore(Store):
     def _due(self, now: datetime) -> Sequence[int]:
         statement = excluding(_NEXT, replays.c.id, self._passed_over.at(now))
         with self._database.read("looking for replays") as connection:
-            return connection.scalars(statement, {"now": now, "farthest": now + FARTHEST}).all()
+            return connection.scalars(statement, {"now": now}).all()
 
     @repeatable
     def _step(
@@ -211,7 +210,7 @@ class SqlReplayStore(Store):
         random_fraction: Callable[[], float],
     ) -> Advance | None:
         with self._database.write("going on with a replay") as connection:
-            found = _find(connection, _TAKEN, this=id_, now=now, farthest=now + FARTHEST)
+            found = _find(connection, _TAKEN, this=id_, now=now)
             if found is None:
                 return None
             dialect, order = self._database.dialect, found.order
