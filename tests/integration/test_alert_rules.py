@@ -233,24 +233,6 @@ def test_the_dashboard_asks_what_prometheus_understands(tmp_path: Path) -> None:
     assert (status, len(group) > 15) == (0, True), said
 
 
-def test_the_dashboard_has_panels_beside_each_other_and_names_its_source() -> None:
-    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
-    places = set[tuple[int, int]]()
-    for panel in dashboard["panels"]:
-        at = panel["gridPos"]
-        taken = {
-            (x, y)
-            for x in range(at["x"], at["x"] + at["w"])
-            for y in range(at["y"], at["y"] + at["h"])
-        }
-        assert at["x"] + at["w"] <= 24
-        assert not taken & places, panel["title"]
-        places |= taken
-        assert panel["type"] == "row" or panel["datasource"]["uid"] == "${datasource}"
-        assert panel["type"] == "row" or panel["description"], panel["title"]
-    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
-
-
 def test_what_a_process_answers_is_as_prometheus_wants_it() -> None:
     registry = make_registry(
         Vitals(running=lambda: 1, slots=lambda: 8, clock_offset=lambda: 0.5, measures_ledger=True),

@@ -1,9 +1,6 @@
 """Announcing over each ledger: what the ledger refuses of an event, and many events at once."""
 
 from collections.abc import Mapping
-from contextlib import suppress
-
-import pytest
 
 from cronhare.application.events.alerting import AlertWatch, LedgerJudge
 from cronhare.application.events.announce import Announcer, Pinger
@@ -21,8 +18,7 @@ from cronhare.domain.events.targets import (
 )
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.retries.retry import Complete
-from cronhare.ports import LedgerUnavailable
-from tests.integration.ledgers import IN_30_S, MINUTE, SUCCESS, Ledger, Shell, draft
+from tests.integration.ledgers import IN_30_S, MINUTE, SUCCESS, Ledger, draft
 from tests.integration.rules import Refusing
 
 SHOP = "shop"
@@ -124,28 +120,3 @@ def test_a_retry_is_no_start_though_nobody_has_told_of_the_first(ledger: Ledger)
     Pinger(ledger.events).look(Subscriptions(source=SHOP, pings={"pinged": target}), (), ledger.now)
 
     assert ledger.events.rows(limit=9) == []
-
-
-@pytest.mark.parametrize("runs", [1, 2])
-def test_pings_are_added_once_the_ledger_takes_them_though_nothing_else_came_meanwhile(
-    database_ledger: Ledger, shell: Shell, runs: int
-) -> None:
-    ledger = database_ledger
-    names = [f"pinged-{number}" for number in range(runs)]
-    for name in names:
-        ledger.running(name)
-    ledger.schedules.save([draft(name) for name in names], source=SHOP, now=ledger.now)
-    ping = ByPing(address=WebAddress.parse("https://hc.example/uuid"))
-    target = Target(name="hc", means=ping, events=frozenset())
-    wants = Subscriptions(source=SHOP, pings=dict.fromkeys(names, target))
-    pinger = Pinger(ledger.events)
-
-    shell("ALTER TABLE EventDelivery RENAME TO EventDelivery_away")
-    for _ in range(3):
-        with suppress(LedgerUnavailable):
-            pinger.look(wants, (), ledger.now)
-    shell("ALTER TABLE EventDelivery_away RENAME TO EventDelivery")
-    ledger.clock.advance(MINUTE)
-    pinger.look(wants, (), ledger.now)
-
-    assert len(ledger.events.rows(limit=9)) == runs

@@ -368,16 +368,6 @@ def test_what_waits_for_a_minute_waits_for_somebody(
     assert after == [Waiting(queue="cron_scheduler", runs=1, since=since, sent=sent)]
 
 
-def test_a_session_of_ours_finds_mariadb_or_mysql_as_it_must_be(mysql_engine: Engine) -> None:
-    facts = look(mysql_engine, SystemClock())
-
-    database = facts.database
-    assert database.product in {"MariaDB", "MySQL"}
-    assert database.settings["read_only"] == "OFF"
-    assert database.plain_tables == ()
-    assert abs(facts.skew) < timedelta(seconds=30)
-
-
 def test_tables_without_transactions_and_a_missing_schema_are_seen(
     mariadb: mariadb_service.Server,
 ) -> None:

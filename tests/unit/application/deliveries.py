@@ -174,12 +174,12 @@ class Room:
     resting: list[asyncio.Task[None]]
 
 
-async def open_room(house: House, *, in_memory: bool = False) -> Room:
+async def open_room(house: House) -> Room:
     """Consume what waits, as a worker does."""
     connection = house.broker.connect()
     room = WaitingRoom(
         connection,
-        in_memory=in_memory,
+        in_memory=False,
         sleep=sleeping_on(house.clock),
         monotonic=house.clock.monotonic,
     )

@@ -12,10 +12,8 @@ from sqlalchemy import Engine
 from cronhare.adapters.sql.attempts import SqlAttemptStore
 from cronhare.adapters.sql.claims.store import SqlClaimStore
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.retry_limits import Limited
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.retries.limits import BudgetPolicy
-from cronhare.domain.retries.retry import Quarantine
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import (
     Busy,
@@ -32,9 +30,6 @@ S = TypeVar("S")
 Q = TypeVar("Q", StartRequest, Finish)
 A = TypeVar("A")
 
-#: What a rule says of ends.
-REFUSED = "it ended (somehow), but that is refused: nobody writes this"
-
 
 @attrs.define
 class Outage:
@@ -42,8 +37,7 @@ class Outage:
 
     *takes* is what happens while a method is waited for in vain: time passes, say. *slow* is what
     happens once while a method is waited for that answers in the end. *held* are executions whose
-    rows somebody else holds, and *held_schedules* those of which nobody can insert any. All
-    whose ends are *refused* are set apart.
+    rows somebody else holds, and *held_schedules* those of which nobody can insert any.
     """
 
     calls: dict[str, int] = attrs.field(factory=dict[str, int])
@@ -51,7 +45,6 @@ class Outage:
     heard: bool = False
     slow: dict[str, Callable[[], object]] = attrs.field(factory=dict[str, Callable[[], object]])
     held: set[int] = attrs.field(factory=set[int])
-    refused: bool = False
     held_schedules: set[int] = attrs.field(factory=set[int])
 
     def begin(self, method: str, *, calls: int = 1_000_000, heard: bool = False) -> None:
@@ -106,12 +99,10 @@ class AttemptsWithOutages(SqlAttemptStore):
         return self._but_held("start", requests, partial(super().start, **said))
 
     def finish(self, finishes: Sequence[Finish], **said: Any) -> Sequence[Recorded | Busy]:  # noqa: ANN401
-        record = partial(self._ended, partial(super().finish, **said))
-        return self._but_held("finish", finishes, record)
+        return self._but_held("finish", finishes, partial(super().finish, **said))
 
     def give_up(self, finishes: Sequence[Finish], **said: Any) -> Sequence[Recorded | Busy]:  # noqa: ANN401
-        record = partial(self._ended, partial(super().give_up, **said))
-        return self._but_held("give_up", finishes, record)
+        return self._but_held("give_up", finishes, partial(super().give_up, **said))
 
     def _but_held(
         self, method: str, asked: Sequence[Q], answer: Callable[[Sequence[Q]], Sequence[A]]
@@ -120,17 +111,6 @@ class AttemptsWithOutages(SqlAttemptStore):
         with self._outage.over(method):
             answers = iter(answer(free))
         return [next(answers) if one in free else Busy() for one in asked]
-
-    def _ended(
-        self,
-        record: Callable[[Sequence[Finish]], Sequence[Recorded | Busy]],
-        finishes: Sequence[Finish],
-    ) -> Sequence[Recorded | Busy]:
-        """Record ends; those that are refused are quarantined, as a real ledger does."""
-        if not self._outage.refused:
-            return record(finishes)
-        record([attrs.evolve(each, verdict=Quarantine(REFUSED)) for each in finishes])
-        return [Limited(Quarantine(REFUSED))] * len(finishes)
 
     def renew(self, execution_ids: Collection[int], **said: Any) -> Renewal:  # noqa: ANN401
         busy = self._outage.held.intersection(execution_ids)

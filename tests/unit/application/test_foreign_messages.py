@@ -273,24 +273,6 @@ async def test_it_is_not_sent_again_for_days_and_keeps_no_later_run_from_startin
 REPORTS = "cron_scheduler.reports"
 
 
-async def test_what_another_program_nacks_in_a_named_queue_goes_back_to_it() -> None:
-    house = House(tasks=(), queues=[REPORTS])
-    due(house, queue=REPORTS)
-    await house.open()
-
-    delivery = house.broker.receive(REPORTS)
-    assert delivery is not None
-    house.broker.nack(delivery)
-    house.clock.advance(LEASE)
-    await house.work()
-
-    assert (house.only.state, house.only.attempt, house.only.deaths) == (State.RETRYING, 2, 1)
-    [again] = house.messages(REPORTS)
-    assert again.headers["cron-attempt"] == 2
-    [attempt] = house.records.attempts(house.only.id)
-    assert attempt.ending == "interrupted"
-
-
 @pytest.mark.parametrize(("queue", "deaths"), [(REPORTS, 120), (MAIN_QUEUE, 0)])
 async def test_forged_nacks_neither_end_nor_put_off_a_run_that_waits_for_its_own_worker(
     queue: str, deaths: int

@@ -17,7 +17,6 @@ from cronhare.application.administration.jobs_file.notes import (
     notes_on_clocks,
 )
 from cronhare.application.administration.reading.measures import Metrics, at_work
-from cronhare.application.administration.reading.schedules import preview
 from cronhare.application.reports.load import DayLoad, day_load
 from cronhare.application.reports.overlaps import STEPS, LaneBy, Overlaps, Tone, overlaps
 from cronhare.application.reports.run_calendar import (
@@ -28,7 +27,7 @@ from cronhare.application.reports.run_calendar import (
     Unit,
     lay_out,
 )
-from cronhare.domain.cron import CronExpression, Fold, Gap, clock_changes, find_zone
+from cronhare.domain.cron import CronExpression, Fold, Gap, find_zone
 from cronhare.domain.execution import State
 from cronhare.domain.nodes import DISCONNECTED_AFTER, PRESUMED_DEAD_AFTER, NodeReport
 from cronhare.domain.schedules.draft import ScheduleDraft
@@ -228,34 +227,6 @@ def test_a_day_on_which_it_was_due_and_did_not_run_is_missing_that_instant() -> 
 
 DRAFT = ScheduleDraft(name="nightly", task=REPORT.ref, schedule="30 2 * * *")
 LOCAL = attrs.evolve(DRAFT, timezone="Europe/Berlin")
-
-
-def shown(day: str, gap: Gap = Gap.AFTER, fold: Fold = Fold.FIRST) -> list[str]:
-    timing = Recurring(CronExpression.parse("30 2 * * *"), BERLIN, clock_changes(gap, fold))
-    after = datetime.fromisoformat(day).replace(tzinfo=UTC)
-    return [
-        " ".join(
-            [f"{due.local:%d %H:%M%z}", *([] if due.runs else ["-"]), *(c.kind for c in due.clock)]
-        )
-        for due in preview(timing, BERLIN, after=after, count=2)
-    ]
-
-
-def test_a_preview_marks_what_is_moved_and_what_is_skipped() -> None:
-    assert shown("2026-03-28T12:00") == ["29 03:00+0200 moved", "30 02:30+0200"]
-    assert shown("2026-03-28T12:00", gap=Gap.SKIP) == [
-        "29 03:00+0200 - skipped",
-        "30 02:30+0200",
-        "31 02:30+0200",
-    ]
-
-
-def test_a_preview_marks_each_pass_of_what_comes_twice() -> None:
-    assert shown("2026-10-24T12:00", fold=Fold.BOTH) == [
-        "25 02:30+0200 first-pass",
-        "25 02:30+0100 second-pass",
-    ]
-    assert shown("2026-10-24T12:00", fold=Fold.SECOND)[0] == "25 02:30+0100 second-pass"
 
 
 @pytest.mark.parametrize(

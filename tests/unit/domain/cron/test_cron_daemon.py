@@ -7,10 +7,9 @@ it has reached. Fields are sets, dates are asked of the standard library.
 
 import calendar
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import islice, pairwise
-from typing import cast
 from zoneinfo import ZoneInfo
 
 import attrs
@@ -251,47 +250,6 @@ def test_no_change_of_the_clock_is_overlooked(name: str) -> None:
         surveyed = [timeline.at(minute_of(moment)).offset for moment in moments]
         asked = [moment.astimezone(zone).utcoffset() for moment in moments]
         assert surveyed == [offset // MINUTE for offset in asked if offset is not None]
-
-
-class OneChange(tzinfo):
-    """A zone that goes from one offset to another at a single instant."""
-
-    def __init__(self, change: datetime, before: timedelta, after: timedelta) -> None:
-        self.change, self.before, self.after = change, before, after
-
-    def utcoffset(self, moment: datetime | None) -> timedelta | None:
-        if moment is None:
-            return None
-        return self.after if moment.fold else self.before  # fromutc has left a note in fold
-
-    def dst(self, _: datetime | None) -> None:
-        return None
-
-    def tzname(self, _: datetime | None) -> str:
-        return "one change"
-
-    def fromutc(self, moment: datetime) -> datetime:
-        changed = moment.replace(tzinfo=UTC) >= self.change
-        offset = self.after if changed else self.before
-        return (moment + offset).replace(fold=int(changed))
-
-
-@pytest.mark.parametrize("shift", [-150, -60, 60, 150])
-@pytest.mark.parametrize("lead", [-149, -30, -1, 0, 1, 30])
-def test_a_change_at_the_edge_of_a_survey_is_like_any_other(shift: int, lead: int) -> None:
-    """The timeline is surveyed in blocks of 2**19 minutes; the daemon knows of no blocks."""
-    change = EPOCH + ((57 << 19) + lead) * MINUTE
-    zone = cast(ZoneInfo, OneChange(change, 60 * MINUTE, (60 + shift) * MINUTE))
-    minutes, hours = frozenset(range(5, 60, 10)), frozenset(range(24))
-    job = Job("5/10 0-23 * * *", minutes, hours, None, None)
-    start, end = change - timedelta(hours=6), change + timedelta(hours=6)
-
-    expected = list(daemon(job, zone, start, end))
-
-    expression = CronExpression.parse(job.text)
-    assert forwards(expression, zone, start, end) == expected
-    assert backwards(expression, zone, start, end) == expected
-    assert matching(expression, zone, start, end) == expected
 
 
 UTC_ZONE = find_zone("UTC")

@@ -6,12 +6,10 @@ import pytest
 from cronhare.domain.schedules.catalog import Catalog, MissingKind, MissingTask
 from cronhare.domain.schedules.task import (
     BUILT_IN_CLASSES,
-    ClassRetention,
     Keep,
     Task,
     TaskRef,
     assigned_number,
-    by_class,
     force_instant,
 )
 
@@ -41,36 +39,12 @@ def test_anything_else_stays_as_it_is(params: object) -> None:
     assert force_instant(params) == params
 
 
-EMAILS = ClassRetention(class_="emails", done=100, failed=500)
-
-
 @pytest.mark.parametrize(
     ("name", "done", "failed"),
     [("emails", 100, 500), ("webhooks", 500, 1_000), ("payments", 1_000, 5_000)],
 )
 def test_the_original_classes_keep_so_many(name: str, done: int, failed: int) -> None:
     assert BUILT_IN_CLASSES[name].keep == Keep(done=done, failed=failed)
-
-
-def test_a_class_is_one_of_its_file_and_where_rows_disagree_the_most_is_kept() -> None:
-    fewer = ClassRetention(class_="emails", done=5)
-    others = ClassRetention(class_="webhooks", done=0)
-
-    classes = by_class(
-        [
-            (1, "a.toml", EMAILS),
-            (2, "b.toml", EMAILS),
-            (3, "a.toml", fewer),
-            (4, None, others),
-            (5, "a.toml", EMAILS),
-        ]
-    )
-
-    assert classes == [
-        ([1, 3, 5], Keep(done=100)),
-        ([2], EMAILS.keep),
-        ([4], Keep(done=0)),
-    ]
 
 
 ONE, TWO, UNHEARD = TaskRef("worker", 1), TaskRef("worker", 2), TaskRef("worker", 9)
@@ -132,30 +106,6 @@ def test_a_name_and_a_number_of_two_tasks_run_neither() -> None:
 
 def test_an_assigned_number_never_changes() -> None:
     assert assigned_number("jobs.toml", "backup") == 1_168_272_980
-
-
-def test_runs_of_both_files_find_their_tasks_while_one_replaces_the_other() -> None:
-    catalog = Catalog([BACKUP])
-    renamed = task("save", ONE)
-
-    with catalog.replacing([renamed, SWEEP]):
-        meanwhile = [catalog.find(ONE, source="shop", name=name) for name in ("backup", "save")]
-        number = catalog.find(ONE)
-
-    assert meanwhile == [BACKUP, renamed]
-    assert number is BACKUP
-    assert list(catalog) == [renamed, SWEEP]
-    assert isinstance(catalog.find(ONE, source="shop", name="backup"), MissingTask)
-
-
-def test_what_fails_to_replace_the_tasks_leaves_them() -> None:
-    catalog = Catalog([BACKUP])
-
-    with pytest.raises(OSError, match="away"), catalog.replacing([SWEEP]):
-        raise OSError("away")
-
-    assert list(catalog) == [BACKUP]
-    assert isinstance(catalog.find(TWO), MissingTask)
 
 
 @pytest.mark.parametrize(
