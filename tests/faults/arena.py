@@ -4,8 +4,8 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -28,6 +28,7 @@ from cronhare.domain.schedules.planning import plan
 from cronhare.ports.records import ExecutionFilter
 from tests.faults.jobs import EXECUTOR, MARK, SCHEDULES, hold, jobs, once_a_year
 from tests.ports import ids_of
+from tests.services import databases, galera, rabbitmq
 from tests.services.finding import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -58,6 +59,7 @@ class Arena:
             self.settings |= about | {"PYTHONPATH": str(ROOT)}
         self.owed: set[tuple[str, datetime | str]] = set()
         self.asked = 0
+        self.processes: list[subprocess.Popen[bytes]] = []
         self._numbers = count(1)
         text = jobs(effects=self.effects, mark=self.mark, holds=folder)
         (folder / "jobs.toml").write_text(text)
@@ -87,26 +89,23 @@ class Arena:
         *settings* are this process's alone.
         """
         program = str(Path(sys.executable).with_name("cronhare"))
-        return self._start(
+        return self.start_program(
             program, *(command or ("up", "--no-web", "--jobs", "jobs.toml")), **settings
         )
-
-    def start_program(self, *command: str, **settings: str) -> subprocess.Popen[bytes]:
-        """Start any program, as `start` does."""
-        return self._start(*command, **settings)
 
     def start_module(
         self, module: str, *arguments: str, **settings: str
     ) -> subprocess.Popen[bytes]:
         """Start a program of the tests, as `start` does."""
         command = sys.executable, "-m", module, *arguments
-        return self._start(*command, PYTHONPATH=str(ROOT), **settings)
+        return self.start_program(*command, PYTHONPATH=str(ROOT), **settings)
 
-    def _start(self, *command: str, **settings: str) -> subprocess.Popen[bytes]:
+    def start_program(self, *command: str, **settings: str) -> subprocess.Popen[bytes]:
+        """Start any program, as `start` does."""
         environment = {name: text for name, text in os.environ.items() if "CRON_" not in name}
         name = f"{next(self._numbers):03}-{Path(command[0]).name}-{command[-1].lstrip('-')}"
         with (self.logs / f"{name}.log").open("ab") as log:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 command,
                 cwd=self.folder,
                 env=environment | self.settings | settings,
@@ -114,6 +113,15 @@ class Arena:
                 stderr=log,
                 start_new_session=True,
             )
+        self.processes.append(process)
+        return process
+
+    def close(self) -> None:
+        """Leave nobody running."""
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        self.engine.dispose()
 
     def apply(self) -> None:
         """Save the schedules of the jobs file, as `cronhare apply` does from another process."""
@@ -212,3 +220,26 @@ class Arena:
             if Path(f"/proc/{pid}").exists():
                 found.append((int(id_), int(attempt)))
         return found
+
+
+@contextmanager
+def standing(
+    folder: Path,
+    broker: rabbitmq.Server,
+    database: databases.Server,
+    *,
+    seed: int = 0,
+    **settings: str,
+) -> Iterator[Arena]:
+    """Give an arena with a vhost and a database of its own; whoever was started there is killed."""
+    with broker.vhost() as broker_url, databases.database(database) as url:
+        ledger = url.render_as_string(hide_password=False)
+        if isinstance(database, galera.Cluster):
+            ledger = database.addresses(str(url.database))
+        arena = Arena(
+            folder, seed, CRON_DATABASE_URL=ledger, CRON_BROKER_URL=broker_url, **settings
+        )
+        try:
+            yield arena
+        finally:
+            arena.close()

@@ -14,10 +14,10 @@ import attrs
 
 from cronhare.domain.execution import State
 from cronhare.ports.records import ExecutionFilter
-from tests.faults.arena import Arena
+from tests.faults.arena import Arena, standing
 from tests.faults.jobs import GROUPS
 from tests.faults.judging import Figures, judge
-from tests.services import databases, galera, rabbitmq
+from tests.services import databases, rabbitmq
 from tests.services.finding import wait_until
 
 Process = subprocess.Popen[bytes]
@@ -53,7 +53,8 @@ class House:
     arena: Arena
     servers: Servers
     die: random.Random
-    many: int = 2
+    many_schedulers: int = 2
+    many_workers: int = 2
     schedulers: list[Process] = attrs.field(factory=list)
     workers: list[Process] = attrs.field(factory=list)
     recoveries: list[float] = attrs.field(factory=list)
@@ -61,9 +62,9 @@ class House:
     def fill_up(self) -> None:
         """Start whoever is missing."""
         self._forget_the_dead()
-        while len(self.schedulers) < self.many:
+        while len(self.schedulers) < self.many_schedulers:
             self.start_scheduler()
-        while len(self.workers) < self.many:
+        while len(self.workers) < self.many_workers:
             self.start_worker()
 
     def _forget_the_dead(self) -> None:
@@ -145,12 +146,6 @@ class House:
         self.schedulers.clear()
         self.workers.clear()
 
-    def kill(self) -> None:
-        """Leave nobody running."""
-        for process in self.everybody:
-            process.kill()
-            process.wait()
-
 
 def stop_politely(processes: list[Process]) -> None:
     """Stop processes as an operator would, once they have begun.
@@ -183,18 +178,9 @@ def kill_nine(process: Process) -> None:
 @contextmanager
 def house(folder: Path, servers: Servers, seed: int) -> Iterator[House]:
     """Build a house with a vhost and a database of its own; its schedules are due each minute."""
-    with servers.rabbitmq.vhost() as broker, databases.database(servers.database) as url:
-        ledger = url.render_as_string(hide_password=False)
-        if isinstance(servers.database, galera.Cluster):
-            ledger = servers.database.addresses(str(url.database))
-        arena = Arena(folder, seed, CRON_DATABASE_URL=ledger, CRON_BROKER_URL=broker, **SETTINGS)
+    with standing(folder, servers.rabbitmq, servers.database, seed=seed, **SETTINGS) as arena:
         arena.apply()
-        house = House(arena=arena, servers=servers, die=random.Random(seed))
-        try:
-            yield house
-        finally:
-            house.kill()
-            arena.engine.dispose()
+        yield House(arena=arena, servers=servers, die=random.Random(seed))
 
 
 Scenario = Callable[[House], None]

@@ -72,7 +72,7 @@ def lines(logs: Path) -> Iterator[dict[str, Any]]:
             try:
                 yield json.loads(text)
             except ValueError:
-                yield {"action": "fault"}
+                yield {"action": "fault", "level": "ERROR", "message": text}
 
 
 def _many(message: str) -> int:

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from cronhare.domain.retries.limits import OnExhausted
+from tests.faults import kill_nine
 from tests.faults.house import House, Servers, house
+from tests.faults.limits.judging import tell
+from tests.faults.limits.scene import measure
 from tests.faults.scenarios import SCENARIOS, SHORT
 from tests.services import mariadb as mariadb_service
 from tests.services import rabbitmq as rabbitmq_service
@@ -77,3 +81,36 @@ def test_whatever_happens_nothing_is_lost_doubled_stuck_or_left_over(
     except BaseException:
         street.leave()
         raise
+
+
+def test_what_is_killed_again_and_again_loses_nothing_and_doubles_nothing() -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+
+    figures = kill_nine.run(kills=8, seed=seed)
+
+    assert (figures.lost, figures.doubled, figures.stuck, figures.orphans) == (0, 0, 0, 0)
+    assert figures.executions >= 30
+    assert figures.retried > 0
+
+
+@pytest.mark.long
+def test_no_kill_has_a_limit_exceeded_or_a_run_lost_doubled_or_stuck(
+    rabbitmq: rabbitmq_service.Server, mariadb: mariadb_service.Server, tmp_path: Path
+) -> None:
+    figures = measure(
+        tmp_path,
+        rabbitmq,
+        mariadb,
+        seed=random.randrange(2**32),
+        seconds=6,
+        kills_every=(1.5, 2.5),
+        on_exhausted=OnExhausted.FAIL,
+    )
+
+    print(tell(figures))
+    assert figures.broken == 0, tell(figures)
+    assert figures.kills > 1
+    assert figures.let_go > 0
+    assert min(figures.openings, figures.stopped, figures.unbudgeted) > 0, tell(figures)
+    assert {"one", "two", "five", "skip", "queue-one"} <= figures.at_once.keys()

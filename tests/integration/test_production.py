@@ -1,68 +1,67 @@
-"""Schedulers and workers as processes of their own, on a real broker and a real database."""
+"""The short forms of `python -m tests.production replicas` and `delays`."""
 
-import signal
-import time
-from collections.abc import Callable, Iterator
+import random
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
-from tests.faults.arena import Arena
-from tests.faults.house import stop_politely
-from tests.faults.judging import judge
-from tests.services import mariadb as mariadb_service
+from tests.production import delays, replicas
+from tests.production.plant import plant
+from tests.services.databases import Server
 from tests.services.mariadb import Server as Mariadb
 from tests.services.rabbitmq import Server as RabbitMQ
 
 pytestmark = pytest.mark.integration
 
-T = TypeVar("T")
+#: Three of a scheduler's batches. The long form has ten, so that each of three gets one for sure.
+SCHEDULES = 3_000
 
-WORKER = ("worker", "--jobs", "jobs.toml", "--concurrency", "4")
-
-
-@pytest.fixture
-def arena(rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path) -> Iterator[Arena]:
-    with rabbitmq.vhost() as broker_url, mariadb_service.database(mariadb) as url:
-        database_url = url.render_as_string(hide_password=False)
-        arena = Arena(tmp_path, 1, CRON_DATABASE_URL=database_url, CRON_BROKER_URL=broker_url)
-        yield arena
-        arena.engine.dispose()
+#: Milliseconds. How late they are is measured, not judged: this is for what is stuck.
+STUCK = 5_000
 
 
-def test_two_schedulers_and_two_workers_lose_and_double_nothing_when_one_of_each_is_killed(
-    arena: Arena,
+@pytest.fixture(params=["mariadb", "postgresql_server"])
+def server(request: pytest.FixtureRequest) -> Server:
+    server: Server = request.getfixturevalue(request.param)
+    return server
+
+
+@pytest.mark.long
+def test_replicas_claim_and_run_a_busy_minute_exactly_once(
+    rabbitmq: RabbitMQ, server: Server, tmp_path: Path
 ) -> None:
-    applied = arena.start("apply", "jobs.toml")
-    assert applied.wait(timeout=90) == 0
-    processes = [arena.start(*command) for command in (("scheduler",), WORKER) * 2]
-    try:
-        for _ in range(6):
-            arena.ask_for_runs()
-        wait_until(arena.effects.read_text, arena)
+    with plant(tmp_path, rabbitmq, server, replicas.JOBS) as at_work:
+        busy = replicas.measure(at_work, schedules=SCHEDULES)
+        troubles = at_work.troubles()
 
-        for victim in processes[:2]:
-            victim.send_signal(signal.SIGKILL)
-            victim.wait()
-        processes += [arena.start("scheduler"), arena.start(*WORKER)]
-        settled_at = wait_until(arena.settled_at, arena)
-        stop_politely(processes[2:])
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-
-    figures = judge(arena, cycles=1, recoveries=[], settled_at=settled_at)
-    assert (figures.lost, figures.doubled, figures.stuck, figures.orphans) == (0, 0, 0, 0)
-    assert figures.executions >= 30
+    replicas.tell(busy)
+    assert (busy.executions, busy.unlike, busy.locks) == (SCHEDULES, 0, 0)
+    assert troubles == []
+    assert len(busy.claimed_by) > 1
+    assert len(busy.run_by) == replicas.WORKERS
+    assert 0 <= busy.first_claimed < 60  # never early; later than that is stuck
 
 
-def wait_until(tell: Callable[[], T | None], arena: Arena) -> T:
-    """Wait for the first answer that says something."""
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline:
-        if answer := tell():
-            return answer
-        time.sleep(0.1)
-    raise AssertionError(arena.said()[-3000:])
+def test_the_waits_of_three_retries_grow_and_are_never_early(
+    rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path
+) -> None:
+    with plant(tmp_path, rabbitmq, mariadb, delays.growing(tmp_path)) as at_work:
+        waits = delays.measure(at_work, schedules=delays.GROWING)
+
+    delays.tell("1, 2 and 4 s", waits)
+    assert {each.promised for each in waits} == {1_000, 2_000, 4_000}
+    assert 0 <= waits[0].late <= waits[-1].late < STUCK
+
+
+@pytest.mark.long
+def test_two_hundred_mixed_waits_at_once_are_never_early(
+    rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path
+) -> None:
+    seed = random.randrange(2**32)
+    jobs = delays.mixed(tmp_path, random.Random(seed))
+    with plant(tmp_path, rabbitmq, mariadb, jobs, **delays.SETTINGS) as at_work:
+        waits = delays.measure(at_work, schedules=delays.MIXED)
+
+    delays.tell(f"0.1 to 20 s (seed {seed})", waits)
+    assert len(waits) == 200
+    assert 0 <= waits[0].late <= waits[-1].late < STUCK

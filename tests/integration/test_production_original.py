@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from cronhare.domain.execution import State
-from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE
+from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE
 from cronhare.ports.records import ExecutionFilter
 from tests.integration import amqp
 from tests.integration.original_worker import MAX_RETRIES, OriginalWorker
@@ -197,6 +198,32 @@ def test_workers_of_both_kinds_share_a_queue_and_every_death_is_counted(shared: 
         assert one.retry_count == deaths - 1 >= MAX_RETRIES
     assert ours
     assert theirs.nacked.total() > 0
+
+
+@pytest.mark.long
+def test_a_message_that_ends_each_worker_ends_four_and_no_fifth_and_its_neighbour_runs(
+    shared: Plant,
+) -> None:
+    mortal = ("tests.integration.mortal_worker", "worker", "--jobs", "jobs.toml")
+    first = shared.start_worker()
+    shared.wait_until_all_work(workers=1)
+    shared.stop()
+    shared.processes.remove(first)
+    publish(shared, body(25, '{"poison": true}'))
+    publish(shared, body(25))
+
+    for _ in range(4):
+        died = shared.arena.start_module(*mortal, CRON_CONCURRENCY="8")
+        assert died.wait(PATIENCE) == -signal.SIGKILL
+    shared.processes.append(shared.arena.start_module(*mortal, CRON_CONCURRENCY="8"))
+    wait_for(shared, State.SUCCEEDED)
+    shared.stop()
+
+    [said] = shared.lines("message.parked")
+    assert "it ended its worker 3 times within 300 s" in said["message"]
+    assert amqp.depth(shared.broker_url, QUARANTINE_QUEUE) == 1
+    assert amqp.depth(shared.broker_url, MAIN_QUEUE) == 0
+    assert len(shared.arena.executions()) == 1
 
 
 def number_of(params: str) -> int:

@@ -4,16 +4,11 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from uuid import uuid4
 
-import pika
 import pytest
 from sqlalchemy import make_url
 
-from cronhare.application.publish import envelope
 from cronhare.domain.execution import State
-from cronhare.domain.messages import Signer
-from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.integration import amqp
 from tests.ports import ids_of
@@ -56,17 +51,6 @@ def house(own_rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path) -> Iterator[
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
     wait_until(condition, seconds=PATIENCE, every=0.1, what=what)
-
-
-def publish(house: Plant) -> None:
-    """Ask for one run, and send its message as a scheduler would."""
-    [scheduler_id] = ids_of(house.arena.schedules, ["held"]).values()
-    now, key = house.arena.claims.now(), manual_key(uuid4())
-    run = house.arena.records.run_now(scheduler_id, key=key, params=None, now=now, node="by-hand")
-    message = envelope(run, now=now, signer=Signer()).message
-    properties = pika.BasicProperties(headers=dict(message.headers), message_id=message.id)
-    with amqp.channel(house.broker_url) as plain:
-        plain.basic_publish("", MAIN_QUEUE, message.body, properties)
 
 
 def publish_as_somebody_else(house: Plant) -> None:
@@ -118,7 +102,7 @@ def test_what_waits_at_the_fence_while_the_ledger_is_silent_is_not_killed_when_i
         house.wait_until_all_work(workers=1)
         link.freeze()
         for _ in range(MANY):
-            publish(house)
+            house.publish_run("held")
         wait_for(lambda: house.waiting() == 0, "deliveries")
         time.sleep(2 * LEASE)  # a lease that was asked for at first is over, and over again
 

@@ -1,4 +1,4 @@
-"""What a scheduler process promises: minutes, edits by hand, and servers that come later."""
+"""What a scheduler process promises: minutes, edits by hand, servers that come later, bells."""
 
 import asyncio
 import time
@@ -11,6 +11,8 @@ import pytest
 from sqlalchemy import make_url
 
 from cronhare.domain.execution import State
+from tests.faults.house import stop_politely
+from tests.integration.shell import Said, Shell
 from tests.ports import ids_of
 from tests.production import minutes
 from tests.production.plant import PATIENCE, SCHEDULER, Plant, plant
@@ -24,6 +26,8 @@ pytestmark = pytest.mark.integration
 
 #: Seconds.
 REFRESH = 1
+
+NOBODY = "amqp://guest:guest@127.0.0.1:1/"
 
 JOBS = '[tasks.true]\nid = 1\ncommand = ["/bin/true"]\n' + "".join(
     f'[schedules.s{n}]\ntask = "true"\nschedule = "@yearly"\n' for n in range(1, 6)
@@ -97,6 +101,34 @@ async def test_a_scheduler_that_starts_before_its_servers_says_so_and_works_when
     executions = quiet.arena.executions()
     assert {one.id for one in executions} == asked
     assert {one.state for one in executions} == {State.PUBLISHED}
+
+
+def test_its_command_sends_it_without_a_scheduler_who_does_where_the_broker_is_away(
+    rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path
+) -> None:
+    with plant(tmp_path, rabbitmq, mariadb, JOBS, CRON_MESSAGE_KEY="k" * 32) as at_work:
+        scheduler = at_work.start(*SCHEDULER)
+        at_work.start_worker()
+        at_work.wait_until_all_work(workers=1)
+        reported = ("nodes", "list", "--json")
+        wait_until(lambda: ask(at_work, *reported).json(), seconds=PATIENCE, what="a report")
+
+        at_work.processes.remove(scheduler)
+        stop_politely([scheduler])
+        runs = [ask(at_work, "run", "s1", "--wait", "--json") for _ in range(3)]
+        at_work.start(*SCHEDULER)
+        away = ask(at_work, "run", "s1", "--wait", "--json", CRON_BROKER_URL=NOBODY)
+
+        assert [run.status for run in (*runs, away)] == [0] * 4
+        assert all("A scheduler sends" not in run.err for run in runs)
+        assert "A scheduler sends 1 execution" in away.err
+        assert away.json()["state"] == "succeeded"
+        at_work.stop()
+        assert at_work.troubles() == []
+
+
+def ask(at_work: Plant, *command: str, **settings: str) -> Said:
+    return Shell(at_work.arena.folder)(*command, **{**at_work.arena.settings, **settings})
 
 
 def seconds_until_seen(quiet: Plant, statement: str, is_seen: Callable[[], bool]) -> float:

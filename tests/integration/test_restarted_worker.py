@@ -10,21 +10,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from uuid import uuid4
 
-import pika
 import pytest
 from pika.exceptions import AMQPError
 
-from cronhare.application.publish import envelope
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.messages import Signer
 from cronhare.domain.nodes import container_id
 from cronhare.domain.retries.outcome import CRASH_LIMIT, CRASH_WINDOW
-from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.integration import amqp
-from tests.ports import ids_of
 from tests.production.plant import PATIENCE, Plant, Process, plant
 from tests.services.finding import missing, wait_until
 from tests.services.mariadb import Server as Mariadb
@@ -85,18 +79,6 @@ def namespace_of(process: Process) -> Iterator[None]:
         os.close(descriptor)
 
 
-def publish(house: Plant) -> None:
-    [scheduler_id] = ids_of(house.arena.schedules, ["poison"]).values()
-    now, key = house.arena.claims.now(), manual_key(uuid4())
-    run = house.arena.records.run_now(scheduler_id, key=key, params=None, now=now, node="by-hand")
-    message = envelope(run, now=now, signer=Signer()).message
-    properties = pika.BasicProperties(
-        headers=dict(message.headers), message_id=message.id, delivery_mode=2
-    )
-    with amqp.channel(house.broker_url) as plain:
-        plain.basic_publish("", MAIN_QUEUE, message.body, properties)
-
-
 def wait_for(condition: Callable[[], bool], what: str) -> None:
     wait_until(condition, seconds=PATIENCE, every=0.1, what=what)
 
@@ -118,7 +100,7 @@ def has_settled(house: Plant, times: int) -> bool:
 def begin_one(house: Plant, starts: int) -> None:
     """Wait until so many attempts have begun in all; ask for a new run if none is under way."""
     if not house.arena.unfinished():
-        publish(house)
+        house.publish_run("poison")
     wait_for(lambda: house.arena.starts().total() >= starts, f"start {starts}")
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from cronhare.domain.execution import State
 from tests.faults.arena import Arena
+from tests.faults.saying import lines
 from tests.integration.invocations import alive
 from tests.integration.shell import PROGRAM, Shell, clean_environment
 from tests.integration.test_up import Starter, Up, start
@@ -155,23 +156,6 @@ def test_up_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
         up.process.kill()
 
 
-def test_up_tells_its_state(start: Starter, tmp_path: Path) -> None:
-    file = tmp_path / "jobs.toml"
-    file.write_text(jobs(tmp_path, on_start=True))
-    up = start(file)
-    up.until(r"\] begun")
-
-    up.process.send_signal(signal.SIGUSR1)
-    log = up.until("Servers: all answer")
-
-    assert re.search(r"Node \S+, running for \d+ s", log)
-    assert re.search(r"Scheduler: looked for edits at .*, due next: ", log)
-    assert re.search(r"\[succeeded=0, .*\] Worker: 1 of 8 at hand", log)
-    assert re.search(r"\[execution=\d+, attempt=1, node=\S+\] Runs, and its lease was renewed", log)
-    (tmp_path / "go").touch()
-    assert up.end() == 0
-
-
 @pytest.fixture
 def house(rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path) -> Iterator[Plant]:
     (tmp_path / "settings.toml").write_text('log_level = "INFO"\n')
@@ -194,7 +178,7 @@ def test_scheduler_and_worker_reload_and_tell_while_a_task_runs(house: Plant) ->
     house.wait_until_all_work(workers=1)
     [execution_id] = house.arena.ask_for_runs(1, of=["wait"])
     wait_until(
-        lambda: any(line["message"] == "begun" for line in house.log()),
+        lambda: any(line["message"] == "begun" for line in lines(house.arena.logs)),
         seconds=PATIENCE,
         every=0.1,
         what="the task",

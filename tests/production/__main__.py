@@ -4,7 +4,6 @@ The exit status is 1 if a promise was broken; how late something was is no promi
 Run it:  .venv/bin/python -m tests.production replicas --schedules 10000 [--postgresql]
          .venv/bin/python -m tests.production delays
          .venv/bin/python -m tests.production minutes --minutes 5
-         .venv/bin/python -m tests.production neighbours rows babble
 The integration tests hold a short form of each against its promises.
 """
 
@@ -17,9 +16,7 @@ from pathlib import Path
 
 import attrs
 
-from tests.production import delays, minutes, neighbours, replicas
-from tests.production.neighbour_troubles import JOBS as TROUBLES_JOBS
-from tests.production.neighbour_troubles import QUEUES, troubles
+from tests.production import delays, minutes, replicas
 from tests.production.plant import plant
 from tests.services import databases, mariadb, postgresql, rabbitmq
 
@@ -54,24 +51,6 @@ class Shows:
         minutes.tell(measured)
         return all(each.begun >= 0 for each in measured)
 
-    def neighbours(self, asked: list[str], seconds: float) -> bool:
-        """What the innocent feel of troubles beside them; the first measures that there is none."""
-        assert not databases.on_postgresql(self.database.url), "its troubles are MariaDB's"
-        every = troubles(self.broker, self.database)
-        if unknown := set(asked) - set(every):
-            raise SystemExit(f"there is no trouble {unknown}; there are {', '.join(every)}")
-        felt: dict[str, neighbours.Felt] = {}
-        calms = (neighbours.CALM_OF.get(name, neighbours.CALM) for name in asked)
-        for name in dict.fromkeys((neighbours.CALM, *calms, *(asked or every))):
-            folder = self.folder / name
-            folder.mkdir()
-            jobs = neighbours.jobs(folder, TROUBLES_JOBS)
-            settings = {"CRON_QUEUES": QUEUES, "CRON_LOG_LEVEL": "INFO"}
-            with plant(folder, self.broker, self.database, jobs, **settings) as at_work:
-                felt[name] = neighbours.measure(name, at_work, every[name], seconds=seconds)
-            neighbours.tell(felt)
-        return all(each.is_kept(felt) for each in felt.values())
-
 
 def main() -> int:
     """Show one thing; the exit status is 1 if a promise was broken."""
@@ -82,9 +61,6 @@ def main() -> int:
     busy.add_argument("--postgresql", action="store_true", help="on PostgreSQL, not on MariaDB")
     asked.add_parser("delays").add_argument("--seed", type=int, default=random.randrange(2**32))
     asked.add_parser("minutes").add_argument("--minutes", type=int, default=5)
-    beside = asked.add_parser("neighbours")
-    beside.add_argument("troubles", nargs="*")
-    beside.add_argument("--seconds", type=float, default=80.0)
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends what it started, as Ctrl-C
     with tempfile.TemporaryDirectory(prefix="production-") as name:
@@ -102,8 +78,6 @@ def main() -> int:
                     kept = shows.replicas(arguments.schedules)
                 case "delays":
                     kept = shows.delays(arguments.seed)
-                case "neighbours":
-                    kept = shows.neighbours(arguments.troubles, arguments.seconds)
                 case _:
                     kept = shows.minutes(arguments.minutes)
     return 0 if kept else 1

@@ -3,21 +3,27 @@
 Nothing is hurt here; `tests.faults` does that.
 """
 
-import json
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import attrs
+import pika
 from pika.exceptions import ChannelClosedByBroker
 
+from cronhare.application.publish import envelope
+from cronhare.domain.messages import Signer
+from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.topology import MAIN_QUEUE
-from tests.faults.arena import Arena
+from tests.faults.arena import Arena, standing
 from tests.faults.house import has_begun, stop_politely
+from tests.faults.saying import lines
 from tests.integration import amqp
+from tests.ports import ids_of
 from tests.services import databases, rabbitmq
 from tests.services.finding import wait_until
 
@@ -84,24 +90,28 @@ class Plant:
 
     def lines(self, action: str) -> list[dict[str, Any]]:
         """Give the log lines of one kind, of all processes."""
-        return [line for line in self.log() if line.get("action") == action]
+        return [line for line in lines(self.arena.logs) if line.get("action") == action]
 
     def troubles(self) -> list[dict[str, Any]]:
         """Give the warnings and errors of all processes, but for the one that SIGTERM asks for."""
         return [
             line
-            for line in self.log()
+            for line in lines(self.arena.logs)
             if line["level"] in TROUBLES and line.get("action") != "shutdown"
         ]
 
-    def log(self) -> Iterator[dict[str, Any]]:
-        """Read all logs; a line that is none of ours, like a bare traceback, is an error."""
-        for path in sorted(self.arena.logs.glob("*.log")):
-            for text in path.read_text().splitlines():
-                try:
-                    yield json.loads(text)
-                except ValueError:
-                    yield {"level": "ERROR", "message": text}
+    def publish_run(self, schedule: str) -> None:
+        """Ask for one run, and send its message as a scheduler would."""
+        arena = self.arena
+        [scheduler_id] = ids_of(arena.schedules, [schedule]).values()
+        now, key = arena.claims.now(), manual_key(uuid4())
+        run = arena.records.run_now(scheduler_id, key=key, params=None, now=now, node="by-hand")
+        message = envelope(run, now=now, signer=Signer()).message
+        properties = pika.BasicProperties(
+            headers=dict(message.headers), message_id=message.id, delivery_mode=2
+        )
+        with amqp.channel(self.broker_url) as plain:
+            plain.basic_publish("", MAIN_QUEUE, message.body, properties)
 
     def query(self, statement: str) -> list[tuple[Any, ...]]:
         """Ask the database, in an operator's session."""
@@ -122,19 +132,7 @@ def plant(
     folder: Path, broker: rabbitmq.Server, database: databases.Server, jobs: str, **settings: str
 ) -> Iterator[Plant]:
     """Build a plant whose workers have the tasks of a jobs file; its schedules are applied."""
-    with broker.vhost() as broker_url, databases.database(database) as url:
-        servers = {
-            "CRON_DATABASE_URL": url.render_as_string(hide_password=False),
-            "CRON_BROKER_URL": broker_url,
-        }
-        arena = Arena(folder, 0, **servers, **settings)
+    with standing(folder, broker, database, **settings) as arena:
         (folder / "jobs.toml").write_text(jobs)
         arena.apply()
-        built = Plant(arena=arena)
-        try:
-            yield built
-        finally:
-            for process in built.processes:
-                process.kill()
-                process.wait()
-            arena.engine.dispose()
+        yield Plant(arena=arena)

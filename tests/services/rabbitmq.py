@@ -113,20 +113,6 @@ LARGEST_AT_BROKER = 2 * LARGEST_TAKEN
 
 
 @contextmanager
-def smallness(server: Server) -> Iterator[None]:
-    """Have the broker refuse giants, on channels that are opened from now on."""
-    setting = (
-        "ok = application:set_env(rabbit, max_message_size, {0}),"
-        "ok = persistent_term:put(max_message_size, {0})"  # where RabbitMQ 4 looks
-    )
-    server.evaluate(setting.format(LARGEST_AT_BROKER))
-    try:
-        yield
-    finally:
-        server.evaluate(setting.format(16 * 2**20))  # the smaller of the versions' defaults
-
-
-@contextmanager
 def impatience(server: Server, *, seconds: float) -> Iterator[None]:
     """Have the broker take a message back that a consumer keeps for longer than *seconds*.
 

@@ -2,8 +2,6 @@
 
 import random
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -13,15 +11,13 @@ import attrs
 from cronhare.adapters.sql.limits import SqlLimitStore
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.retries.limits import BudgetPolicy, OnExhausted
-from tests.faults.arena import Arena
-from tests.faults.house import PATIENCE, Process, has_begun, kill_nine, stop_politely
+from tests.faults.arena import standing
+from tests.faults.house import PATIENCE, House, Process, Servers, has_begun, kill_nine
 from tests.faults.jobs import MARK
 from tests.faults.limits.jobs import QUEUES, write_jobs
 from tests.faults.limits.judging import Figures, Pause, judge
 from tests.services import databases, rabbitmq
 from tests.services.finding import wait_until
-
-SCHEDULERS, WORKERS = 3, 4
 
 MOST, WINDOW = 6, timedelta(seconds=5)
 
@@ -42,8 +38,6 @@ SETTINGS = {
     "CRON_CIRCUIT_BREAKER_PAUSE_SECONDS": str(PAUSE.total_seconds()),
 }
 
-WORKER = ("worker", "--jobs", "jobs.toml", "--concurrency", "8")
-
 #: How often two die at once.
 KILLED_TOGETHER = 0.3
 
@@ -54,23 +48,17 @@ BACKLOG = 120.0
 
 
 @attrs.define(kw_only=True)
-class Scene:
+class Scene(House):
     """Processes that are killed and started again, and what was seen of the breaker meanwhile."""
 
-    arena: Arena
-    die: random.Random
     between: tuple[datetime, datetime] = (LONG_AGO, LONG_AGO)
-    schedulers: list[Process] = attrs.field(factory=list)
-    workers: list[Process] = attrs.field(factory=list)
     kills: int = 0
     pauses: set[Pause] = attrs.field(factory=set)
 
-    def fill_up(self) -> None:
-        """Start whoever is missing."""
-        while len(self.schedulers) < SCHEDULERS:
-            self.schedulers.append(self.arena.start("scheduler"))
-        while len(self.workers) < WORKERS:
-            self.workers.append(self.arena.start(*WORKER))
+    def start_scheduler(self, **settings: str) -> Process:
+        """Start one with the graces of everyday."""
+        self.schedulers.append(self.arena.start("scheduler", **settings))
+        return self.schedulers[-1]
 
     def begin(self, *, seconds: int) -> None:
         """Let everybody begin, and have the schedules due from the next second on, for so many."""
@@ -109,32 +97,17 @@ class Scene:
             time.sleep(0.2)
         broken.unlink(missing_ok=True)
 
-    def settle(self) -> None:
+    def end(self) -> None:
         """Wait until all that was due has come to its end, and have everybody end in good order."""
         wait_until(self._is_over, seconds=BACKLOG, every=0.3, what="the end of all runs")
-        stop_politely(self.everybody)
-
-    def close(self) -> None:
-        """Leave nobody running."""
-        for process in self.everybody:
-            process.kill()
-            process.wait()
-
-    @property
-    def everybody(self) -> list[Process]:
-        """All that run."""
-        return self.schedulers + self.workers
+        self.stop()
 
     def _kill(self, victim: Process) -> None:
         kill_nine(victim)
         self.kills += 1
-        for crew in (self.schedulers, self.workers):
-            if victim in crew:
-                crew.remove(victim)
 
     def _look_at_breakers(self) -> None:
-        clock = SystemClock()
-        limits = SqlLimitStore(self.arena.engine, clock)
+        limits = SqlLimitStore(self.arena.engine, SystemClock())
         for breaker in limits.breakers(limit=100):
             if breaker.probe_at is not None:
                 ends = breaker.probe_at
@@ -145,31 +118,6 @@ class Scene:
         now, due = self.arena.claims.now(), self.arena.claims.next_due()
         begun = now > self.between[1] and (due is None or due > now)
         return begun and not self.arena.unfinished()
-
-
-@contextmanager
-def scene(
-    folder: Path,
-    broker: rabbitmq.Server,
-    database: databases.Server,
-    *,
-    seed: int,
-    on_exhausted: OnExhausted,
-) -> Iterator[Scene]:
-    """Build a vhost and a database, with nobody at work yet."""
-    with broker.vhost() as broker_url, databases.database(database) as url:
-        servers = {
-            "CRON_DATABASE_URL": url.render_as_string(hide_password=False),
-            "CRON_BROKER_URL": broker_url,
-        }
-        servers["CRON_RETRY_BUDGET_ON_EXHAUSTED"] = on_exhausted.value
-        arena = Arena(folder, seed, **servers, **SETTINGS)
-        built = Scene(arena=arena, die=random.Random(seed))
-        try:
-            yield built
-        finally:
-            built.close()
-            arena.engine.dispose()
 
 
 def measure(
@@ -188,13 +136,21 @@ def measure(
         TimeoutError: something did not end.
         AssertionError: somebody did not end well when asked to.
     """
-    with scene(folder, broker, database, seed=seed, on_exhausted=on_exhausted) as stage:
+    settings = SETTINGS | {"CRON_RETRY_BUDGET_ON_EXHAUSTED": on_exhausted.value}
+    with standing(folder, broker, database, seed=seed, **settings) as arena:
+        stage = Scene(
+            arena=arena,
+            servers=Servers(database, broker),
+            die=random.Random(seed),
+            many_schedulers=3,
+            many_workers=4,
+        )
         stage.begin(seconds=seconds)
         stage.live(seconds=seconds + 2, kills_every=kills_every)
         stage.fill_up()
-        stage.settle()
+        stage.end()
         return judge(
-            stage.arena,
+            arena,
             kills=stage.kills,
             budget=BudgetPolicy(most=MOST, window=WINDOW, on_exhausted=on_exhausted),
             pauses=stage.pauses,
