@@ -153,14 +153,6 @@ def exits(code: int, by_os: bool) -> None:
 
 
 @app.task
-def floods(count: int) -> None:
-    print("first")
-    for _ in range(count):
-        sys.stdout.write("x" * 99_999 + "\n")
-    print("last")
-
-
-@app.task
 def spoils(place: str) -> None:
     """Leaves a changed process."""
     os.chdir(place)

@@ -5,7 +5,6 @@ import contextlib
 import os
 import resource
 import signal
-import stat
 import subprocess
 import sys
 import threading
@@ -163,12 +162,6 @@ async def leaves_a_task(what: str) -> None:
 
 
 @app.task(executor="async")
-async def closes_its_socket() -> None:
-    await asyncio.sleep(0.2)
-    os.close(next(fd for fd in range(3, 100) if _is_socket(fd)))
-
-
-@app.task(executor="async")
 async def dies() -> None:
     await asyncio.sleep(0.2)
     os.kill(os.getpid(), signal.SIGSEGV)
@@ -187,13 +180,6 @@ def _spoil(what: str) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
     else:
         os.environ = {"LEFT": "x"}  # type: ignore[assignment] # noqa: B003 - on purpose
-
-
-def _is_socket(fd: int) -> bool:
-    try:
-        return stat.S_ISSOCK(os.fstat(fd).st_mode)
-    except OSError:
-        return False
 
 
 def _say(ready: str) -> None:

@@ -86,51 +86,6 @@ async def test_what_no_fork_can_share_is_named_once_and_runs_are_processes_then(
     assert "Do that within the tasks" in warning
 
 
-async def test_a_thread_is_told_of_the_module_that_began_it_not_of_one_that_came_later(
-    runner: PythonRunner, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    begun = """
-        import threading
-        threading.Thread(target=threading.Event().wait, name="m", daemon=True).start()
-        import wave
-    """
-    (tmp_path / "jobs.py").write_text(dedent(begun))
-    body = """
-        app = App("shop", include=["jobs"])
-
-        @app.task
-        def who() -> None: ...
-    """
-
-    await runner.run(who(tmp_path, body))
-
-    assert "jobs began a thread (m)" in caplog.text
-
-
-async def test_threads_that_end_before_a_fork_are_none(
-    runner: PythonRunner, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    body = """
-        import os, threading
-
-        def end():
-            over.set()
-            thread.join()
-            while len(os.listdir("/proc/self/task")) > 1:
-                pass
-
-        over = threading.Event()
-        thread = threading.Thread(target=over.wait)
-        thread.start()
-        os.register_at_fork(before=end)
-    """
-
-    first, second = [pids(await runner.run(who(tmp_path, body))) for _ in range(2)]
-
-    assert first[1] == second[1]
-    assert not caplog.records
-
-
 async def test_what_an_app_has_open_its_runs_have_too(runner: PythonRunner, tmp_path: Path) -> None:
     body = f"""
         log = open({str(tmp_path / "log")!r}, "w", buffering=1)
@@ -194,20 +149,6 @@ async def test_an_import_that_takes_too_long_is_ended(
     assert ran.outcome.error.message == "shop:app was not imported within 1 s"
     importing = int((tmp_path / "pid").read_text())
     assert not alive(importing)
-
-
-async def test_an_app_whose_folder_is_not_there_is_told(
-    runner: PythonRunner, tmp_path: Path
-) -> None:
-    missing = tmp_path / "missing"
-
-    ran = await runner.run(calling("who", "fork", app="shop:app", folder=missing))
-
-    assert ran.outcome.error is not None
-    assert ran.outcome.error.message == (
-        f"the interpreter of shop:app cannot be started: No such file or directory: {missing}"
-    )
-    assert ran.outcome.error.error_class is ErrorClass.TRANSIENT
 
 
 @pytest.mark.parametrize("reason", [StopReason.CANCELLED, StopReason.LEASE_LOST])

@@ -175,17 +175,6 @@ async def test_of_a_body_larger_than_any_that_is_read_the_beginning_is_delivered
     assert [one.defect for one in deliveries] == [None, cut, None]
 
 
-async def test_each_of_two_that_share_an_id_has_its_own_answer(bench: Bench) -> None:
-    """Ids are whatever their publishers say: two schedules may well have the same."""
-    connection = await bench.connect()
-    message = Message(body=b"one", id="1")
-    to = [ToQueue("nobody.declared.this"), ToQueue(), ToQueue("nobody.declared.this")]
-
-    answers = await asyncio.gather(*(connection.publish(Envelope(message, one)) for one in to))
-
-    assert answers == [Published.RETURNED, Published.CONFIRMED, Published.RETURNED]
-
-
 async def test_nobody_gets_more_than_the_prefetch_before_settling(bench: Bench) -> None:
     await bench.publish(b"one", b"two", b"three", b"four")
     connection, hands = await bench.consumer(prefetch=2)
@@ -477,18 +466,3 @@ async def test_a_closed_connection_does_not_know_what_became_of_a_message(bench:
     answer = await connection.publish(Envelope(Message(body=b"late"), ToQueue()))
 
     assert answer is Published.UNKNOWN
-
-
-async def test_a_handler_that_raises_does_not_hold_up_the_next_delivery(bench: Bench) -> None:
-    asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
-    connection, hands = await bench.connect(), Hands()
-
-    def stumble_once(delivery: Delivery) -> None:
-        if delivery.message.body == b"stone":
-            raise RuntimeError("stumbled")
-        hands.take(delivery)
-
-    await connection.consume([MAIN_QUEUE], prefetch=10, on_delivery=stumble_once)
-    await bench.publish(b"stone", b"next")
-
-    assert await hands.bodies(1) == [b"next"]

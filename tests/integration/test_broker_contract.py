@@ -212,16 +212,6 @@ def test_the_deaths_of_a_nacked_message_are_counted_the_newest_first(bench: Benc
     assert headers["x-first-death-exchange"] == ""
 
 
-def test_a_death_is_dated_in_whole_seconds(bench: Bench) -> None:
-    bench.publish(b"again")
-
-    bench.broker.nack(bench.receive())
-    bench.elapse(RETRY_DELAY)
-
-    times = [death["time"] for death in _entries(bench.receive().message.headers)]
-    assert all(isinstance(time, datetime) and time.microsecond == 0 for time in times)
-
-
 def test_what_is_nacked_where_nothing_follows_is_gone(bench: Bench) -> None:
     bench.publish(b"failed", ToFailed())
 
@@ -229,17 +219,6 @@ def test_what_is_nacked_where_nothing_follows_is_gone(bench: Bench) -> None:
     bench.elapse(RETRY_DELAY)
 
     assert bench.bodies(FAILED_QUEUE) == bench.bodies() == []
-
-
-def test_a_message_that_is_changed_after_its_publish_arrives_as_it_was(bench: Bench) -> None:
-    inner: dict[str, object] = {"attempt": 1}
-    headers: dict[str, object] = {"inner": inner, "list": [1]}
-    bench.broker.publish([Envelope(Message(body=b"", headers=headers), ToQueue())])
-
-    inner["attempt"] = 2
-    headers["list"] = "gone"
-
-    assert bench.receive().message.headers == {"inner": {"attempt": 1}, "list": [1]}
 
 
 def _entries(headers: object) -> list[dict[str, object]]:

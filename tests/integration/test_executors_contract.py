@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 import os
 import signal
 import subprocess
@@ -293,19 +292,6 @@ async def test_what_it_has_written_is_read_while_it_runs(
     runner.stop(writes.execution_id, StopReason.LEASE_LOST)
     await running
     assert runner.written(writes.execution_id) is None
-
-
-async def test_endless_output_is_kept_at_both_ends(runner: PythonRunner, call: Call) -> None:
-    logging.getLogger("cronhare.task").setLevel(logging.WARNING)
-    try:
-        ran = await runner.run(call("floods", count=300, timeout=HANGS))
-    finally:
-        logging.getLogger("cronhare.task").setLevel(logging.NOTSET)
-
-    assert ran.outcome.ending is Ending.SUCCEEDED
-    assert ran.stdout.bytes == 300 * 100_000 + len("first\nlast\n")
-    assert ran.stdout.head.startswith("first\nx")
-    assert ran.stdout.tail.endswith("x\nlast\n")
 
 
 async def test_no_run_finds_what_another_has_changed(

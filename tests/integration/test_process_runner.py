@@ -180,12 +180,6 @@ async def test_the_wardens_environment_holds_no_secret(runner: ProcessRunner) ->
 # Output
 
 
-async def test_a_task_may_close_its_output_and_go_on(runner: ProcessRunner) -> None:
-    ran = await runner.run(shell("exec >&- 2>&- 3>&-; sleep 0.2; exit 4"))
-
-    assert ran.outcome.exit_code == 4
-
-
 async def test_each_line_is_logged_in_the_name_of_the_child(
     runner: ProcessRunner, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -258,31 +258,6 @@ def actions(caplog: pytest.LogCaptureFixture) -> set[str]:
     }
 
 
-async def test_a_queue_that_is_deleted_over_and_over_costs_the_others_nothing(
-    vhost: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Whether it comes back is the broker's: now and then it fails over its name for a while."""
-
-    def is_back_or_failed() -> bool:
-        return consumed(vhost, REPORTS) or "INTERNAL_ERROR" in caplog.text
-
-    async with worker(vhost) as broker:
-        hands = Hands()
-        await broker.consume([MAIN_QUEUE, REPORTS], prefetch=5, on_delivery=hands.take)
-        publish(vhost, b"one")
-        held = await hands.next()
-
-        with amqp.channel(vhost) as plain:
-            for _ in range(4):
-                plain.queue_delete(REPORTS)
-                await eventually(is_back_or_failed, what="declaring the deleted queue")
-
-        publish(vhost, b"two")
-        second = await hands.next()
-        assert (second.message.body, second.redelivered) == (b"two", False)
-        await broker.ack(held)
-
-
 async def test_after_its_connections_were_killed_it_consumes_and_publishes_again(
     vhost: str, own_rabbitmq: Server
 ) -> None:
@@ -420,41 +395,3 @@ async def test_of_several_addresses_one_that_serves_is_found_by_everybody(vhost:
             assert (delivery.message.body, await hands.body()) == (b"one", b"two")
             await asyncio.to_thread(scheduler.close)
         amqp.drain(vhost, MAIN_QUEUE)
-
-
-@pytest.mark.parametrize("queue_type", ["quorum", pytest.param("classic", marks=pytest.mark.long)])
-async def test_a_broker_that_is_killed_is_consumed_again_when_it_returns(
-    vhost: str, own_rabbitmq: Server, queue_type: str
-) -> None:
-    bodies = [b"%d" % n for n in range(500)]
-    seen: list[bytes] = []
-    with_type = AioPikaBroker(vhost, queue_type=queue_type)
-
-    def take(delivery: Delivery) -> None:
-        seen.append(delivery.message.body)
-        acking.append(asyncio.create_task(with_type.ack(delivery)))
-
-    acking: list[asyncio.Task[None]] = []
-    scheduler = PikaBroker(vhost, queue_type=queue_type)
-    await asyncio.to_thread(scheduler.declare, [])
-    answers = await asyncio.to_thread(
-        scheduler.publish, [Envelope(Message(body=body), ToQueue()) for body in bodies]
-    )
-    scheduler.close()
-
-    await with_type.consume([MAIN_QUEUE], prefetch=8, on_delivery=take)
-    await eventually(lambda: len(seen) > 50, what="consuming")
-    await asyncio.to_thread(own_rabbitmq.kill)
-    await asyncio.gather(*acking)
-    before = len(seen)
-    await asyncio.to_thread(own_rabbitmq.start)
-    began = time.monotonic()
-    publish(vhost, b"after")
-    await eventually(lambda: b"after" in seen, what="consuming again")
-    took = time.monotonic() - began
-    await eventually(lambda: set(bodies) <= set(seen), what="the delivery of everything")
-    await with_type.close()
-
-    doubled = len(seen) - len(set(seen))
-    print(f"\n{queue_type}: {before} before the kill, {doubled} twice, back after {took:.2f} s")
-    assert set(answers) == {Published.CONFIRMED}

@@ -141,21 +141,6 @@ def test_who_may_not_configure_can_use_what_is_there_and_hears_what_is_missing(
             broker.declare([REPORTS])
 
 
-def test_a_queue_that_may_not_be_made_is_not_said_to_differ(
-    vhost: str, own_rabbitmq: Server, caplog: pytest.LogCaptureFixture
-) -> None:
-    declare_as_the_original_did(vhost)
-    limits = '{"max-queues": 2}'
-    own_rabbitmq.control("set_vhost_limits", "--vhost", urlsplit(vhost).path[1:], limits)
-    with (
-        closing(broker_at(vhost)) as broker,
-        pytest.raises(BrokerUnavailable, match=f"queue {REPORTS}: PRECONDITION_FAILED.* limit"),
-    ):
-        broker.declare([REPORTS])
-
-    assert [said.split()[1] for said in differences(caplog)] == [MAIN_QUEUE, RETRY_QUEUE]
-
-
 def test_a_queue_that_somebody_occupies_stops_no_publishing(vhost: str) -> None:
     with amqp.channel(vhost) as plain, closing(broker_at(vhost)) as broker:
         plain.queue_declare(REPORTS, exclusive=True)

@@ -2,7 +2,6 @@
 
 import logging
 import socket
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from tests.integration import amqp
 from tests.readable_broker import ReadablePikaBroker
 from tests.services.finding import wait_until
 from tests.services.proxy import proxy_in_thread
-from tests.services.rabbitmq import Server, alarm, let
+from tests.services.rabbitmq import Server, let
 
 pytestmark = pytest.mark.integration
 
@@ -161,25 +160,6 @@ def test_who_may_connect_and_not_publish_is_away_until_he_may(
         assert is_back(broker)
 
 
-def test_during_an_alarm_nothing_is_known_after_the_bound_and_later_all_is_well(
-    vhost: str, own_rabbitmq: Server
-) -> None:
-    with publisher(vhost, publish_timeout=2) as broker:
-        wait_until(lambda: is_back(broker), seconds=HANGS, what="the first publishing")
-
-        with alarm(own_rabbitmq):
-            began = time.monotonic()
-            answers = broker.publish(batch(5))
-            took = time.monotonic() - began
-            received = broker.receive(MAIN_QUEUE)
-
-        assert set(answers) == {Published.UNKNOWN}
-        assert took < HANGS
-        assert received is not None  # reading and acking go on beside it
-        broker.ack(received)
-        wait_until(lambda: is_back(broker), seconds=HANGS, what="publishing again")
-
-
 def test_a_broker_that_takes_connections_and_says_nothing_is_away(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -194,48 +174,6 @@ def test_a_broker_that_takes_connections_and_says_nothing_is_away(
 
     assert answers == [Published.UNKNOWN]
     assert not any(getattr(line, "action", "") == "broker.fault" for line in caplog.records)
-
-
-@pytest.mark.parametrize("queue_type", ["quorum", pytest.param("classic", marks=pytest.mark.long)])
-def test_a_broker_that_is_killed_has_what_it_confirmed_when_it_returns(
-    vhost: str, own_rabbitmq: Server, queue_type: str
-) -> None:
-    with_type = ReadablePikaBroker(vhost, queue_type=queue_type, publish_timeout=5)
-    confirmed: set[bytes] = set()
-    unknown: set[bytes] = set()
-    tried = 0
-
-    def publish(count: int) -> None:
-        nonlocal tried
-        sent = [
-            Envelope(Message(body=b"%d" % (tried + n), id=f"{tried + n}:1"), ToQueue())
-            for n in range(count)
-        ]
-        tried += count
-        for envelope, answer in zip(sent, with_type.publish(sent), strict=True):
-            known = confirmed if answer is Published.CONFIRMED else unknown
-            known.add(envelope.message.body)
-
-    publish(1000)
-    with killing(own_rabbitmq, after=0.3):
-        while not unknown:
-            publish(2000)
-    own_rabbitmq.start()
-    wait_until(lambda: is_back(with_type), seconds=30, what="publishing again")
-    with_type.close()
-
-    found = amqp.drain(vhost, MAIN_QUEUE)
-    print(f"\n{queue_type}: {tried} tried, {len(confirmed)} confirmed, {len(unknown)} unknown")
-    assert len(confirmed) >= 1000
-    assert confirmed <= set(found)
-
-
-@contextmanager
-def killing(server: Server, *, after: float) -> Iterator[None]:
-    timer = threading.Timer(after, server.kill)
-    timer.start()
-    yield
-    timer.join()
 
 
 @contextmanager

@@ -2,16 +2,13 @@
 
 import asyncio
 import contextlib
-import errno
 import logging
 import os
 import signal
-import socket
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import attrs
 import pytest
@@ -143,20 +140,6 @@ async def test_a_run_that_its_child_has_not_begun_is_run_by_another(runner: Pyth
     assert result(await running) != idle
 
 
-async def test_a_run_that_no_child_could_be_forked_for_is_begun_once_one_can(
-    runner: PythonRunner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    idle = await stopped_child(runner)
-    with monkeypatch.context() as full:
-        full.setattr(socket, "socketpair", Mock(side_effect=OSError(errno.EMFILE, "full")))
-        running = asyncio.create_task(runner.run(pooled("measures", text="x")))
-        await asyncio.sleep(0.1)
-        os.kill(idle, signal.SIGKILL)
-        await asyncio.sleep(0.2)
-
-    assert result(await asyncio.wait_for(running, 10)) == 1
-
-
 async def test_a_run_that_is_cancelled_before_its_child_begins_it_never_begins(
     runner: PythonRunner, tmp_path: Path
 ) -> None:
@@ -191,14 +174,6 @@ async def test_runs_that_wait_for_others_in_a_child_are_run_once_whatever_kills_
     assert len(ran) - len(crashed) <= len(begun.read_text().splitlines()) <= len(ran)
     for number, each in enumerate(ran):
         assert each in crashed or each.stdout.head == f"{number}\n"
-
-
-async def test_runs_with_large_params_take_their_turn(runner: PythonRunner) -> None:
-    sizes = [size for _ in range(20) for size in (10, 100, 300_000)]
-
-    ran = await asyncio.gather(*(runner.run(pooled("measures", text="x" * n)) for n in sizes))
-
-    assert [result(each) for each in ran] == sizes
 
 
 async def test_large_params_that_their_child_has_not_begun_reach_one_run_alone(
@@ -346,10 +321,6 @@ async def test_when_a_child_dies_each_of_its_runs_is_run_alone_next(runner: Pyth
     assert again[0].pid != again[1].pid
 
 
-async def test_a_lone_coroutine_whose_child_dies_has_crashed(runner: PythonRunner) -> None:
-    assert (await runner.run(coroutine("dies"))).outcome.ending is Ending.CRASHED
-
-
 @pytest.mark.parametrize("what", ["0", "3", "blocks"])
 async def test_what_an_earlier_run_left_is_no_end_of_the_run_that_is_there_now(
     runner: PythonRunner, what: str
@@ -378,21 +349,6 @@ async def test_one_whose_neighbours_block_time_and_again_is_run_alone_at_last(
     endings = [each.outcome.ending for each in ran]
     assert endings == [Ending.INTERRUPTED, Ending.INTERRUPTED, Ending.SUCCEEDED]
     assert "a run beside it held up the loop" in message(ran[0])
-
-
-async def test_runs_whose_child_has_no_socket_left_are_each_run_alone_next(
-    runner: PythonRunner,
-) -> None:
-    asked = coroutine("closes_its_socket"), coroutine("waits", seconds=1)
-
-    async with asyncio.timeout(15):
-        first = await asyncio.gather(*map(runner.run, asked))
-    again = await asyncio.gather(*map(runner.run, asked))
-
-    assert [each.outcome.ending for each in first] == [Ending.INTERRUPTED] * 2
-    assert "closed its socket" in message(first[1])
-    assert again[1].outcome.ending is Ending.SUCCEEDED
-    assert again[0].pid != again[1].pid
 
 
 async def test_endless_output_of_one_leaves_the_others_their_loop(runner: PythonRunner) -> None:

@@ -7,7 +7,6 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator
 
-import attrs
 import pytest
 
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
@@ -17,45 +16,20 @@ from tests.integration.starting import started_by
 from tests.scripted_runner import ScriptedRunner
 
 
-@attrs.frozen
-class Exit:
-    """Leave with an exit code."""
-
-    code: int
+def exits(code: int) -> Invocation:
+    return shell(f"exit {code}")
 
 
-@attrs.frozen
-class Die:
-    """Die of a signal."""
-
-    signal: int
+def dies(signum: int) -> Invocation:
+    return shell(f"kill -{int(signum)} $$")
 
 
-@attrs.frozen
-class Hang:
-    """Never end by itself."""
+def hangs() -> Invocation:
+    return shell("sleep 3600")
 
 
-@attrs.frozen
-class Write:
-    """Write something, and never end by itself."""
-
-    text: str
-
-
-Play = Exit | Die | Hang | Write
-
-
-def play(play: Play) -> Invocation:
-    match play:
-        case Exit(code):
-            return shell(f"exit {code}")
-        case Die(signum):
-            return shell(f"kill -{int(signum)} $$")
-        case Hang():
-            return shell("sleep 3600")
-        case Write(text):
-            return shell(f"printf {text}; sleep 3600")
+def writes(text: str) -> Invocation:
+    return shell(f"printf {text}; sleep 3600")
 
 
 def told(invocation: Invocation) -> Outcome:
@@ -125,15 +99,15 @@ async def begin(runner: TaskRunnerPort, invocation: Invocation) -> asyncio.Task[
 @pytest.mark.parametrize(
     ("what", "expected"),
     [
-        (Exit(0), (Ending.SUCCEEDED, 0, None)),
-        (Exit(3), (Ending.FAILED, 3, None)),
-        (Die(signal.SIGSEGV), (Ending.CRASHED, None, 11)),
+        (exits(0), (Ending.SUCCEEDED, 0, None)),
+        (exits(3), (Ending.FAILED, 3, None)),
+        (dies(signal.SIGSEGV), (Ending.CRASHED, None, 11)),
     ],
 )
 async def test_an_attempt_that_ends_by_itself_ends_as_its_task_chose(
-    runner: TaskRunnerPort, what: Play, expected: tuple[Ending, int | None, int | None]
+    runner: TaskRunnerPort, what: Invocation, expected: tuple[Ending, int | None, int | None]
 ) -> None:
-    ran = await runner.run(play(what))
+    ran = await runner.run(what)
 
     outcome = ran.outcome
     assert (outcome.ending, outcome.exit_code, outcome.signal) == expected
@@ -141,7 +115,7 @@ async def test_an_attempt_that_ends_by_itself_ends_as_its_task_chose(
 
 
 async def test_many_run_at_once_and_each_has_its_own_end(runner: TaskRunnerPort) -> None:
-    plays = [play(Exit(code)) for code in range(20)]
+    plays = [exits(code) for code in range(20)]
 
     ran = await asyncio.gather(*map(runner.run, plays))
 
@@ -149,7 +123,7 @@ async def test_many_run_at_once_and_each_has_its_own_end(runner: TaskRunnerPort)
 
 
 async def test_what_has_ended_cannot_be_stopped(runner: TaskRunnerPort) -> None:
-    over = play(Exit(0))
+    over = exits(0)
     await runner.run(over)
 
     known = runner.stop(over.execution_id, StopReason.CANCELLED)
@@ -169,7 +143,7 @@ async def test_what_has_ended_cannot_be_stopped(runner: TaskRunnerPort) -> None:
 async def test_a_stopped_attempt_ends_for_the_reason_given(
     endless: TaskRunnerPort, reason: StopReason, ending: Ending
 ) -> None:
-    hanging = play(Hang())
+    hanging = hangs()
     running = await begin(endless, hanging)
 
     known = endless.stop(hanging.execution_id, reason)
@@ -181,7 +155,7 @@ async def test_a_stopped_attempt_ends_for_the_reason_given(
 
 
 async def test_stopping_again_changes_nothing(endless: TaskRunnerPort) -> None:
-    hanging = play(Hang())
+    hanging = hangs()
     running = await begin(endless, hanging)
 
     endless.stop(hanging.execution_id, StopReason.CANCELLED)
@@ -192,7 +166,7 @@ async def test_stopping_again_changes_nothing(endless: TaskRunnerPort) -> None:
 
 
 async def test_only_the_one_that_is_meant_is_stopped(endless: TaskRunnerPort) -> None:
-    one, other = play(Hang()), play(Hang())
+    one, other = hangs(), hangs()
     running = [await begin(endless, one), await begin(endless, other)]
 
     endless.stop(one.execution_id, StopReason.CANCELLED)
@@ -204,7 +178,7 @@ async def test_only_the_one_that_is_meant_is_stopped(endless: TaskRunnerPort) ->
 
 
 async def test_what_runs_tells_what_it_has_written_so_far(endless: TaskRunnerPort) -> None:
-    writing, silent = play(Write("words")), play(Hang())
+    writing, silent = writes("words"), hangs()
     running = [await begin(endless, writing), await begin(endless, silent)]
 
     while (written := endless.written(writing.execution_id)) is None:  # noqa: ASYNC110 - it has no events
@@ -223,7 +197,7 @@ async def test_what_runs_tells_what_it_has_written_so_far(endless: TaskRunnerPor
 
 
 async def test_closing_ends_what_runs(endless: TaskRunnerPort) -> None:
-    running = await begin(endless, play(Hang()))
+    running = await begin(endless, hangs())
 
     await endless.close()
 

@@ -1,6 +1,5 @@
 """Two crontabs, imported and applied to one ledger: nobody runs a command of the other's."""
 
-import os
 import re
 import signal
 import subprocess
@@ -150,30 +149,6 @@ def test_of_two_workers_on_one_queue_each_runs_its_own_file_alone(
         assert wrote == (Counter({name: succeeded}) if succeeded else Counter())
         assert succeeded + done[name, State.FAILED] == 10
     assert {state for _, state in done} == {State.SUCCEEDED, State.FAILED}
-
-
-def test_workers_with_a_queue_for_each_file_run_everything(
-    shell: Shell, rabbitmq: RabbitMQ, mariadb: Mariadb
-) -> None:
-    for name in TABLES:
-        path = shell.folder / f"{name}.toml"
-        path.write_text(f'{path.read_text()}queue = "cron_{name}"\n')
-    with rabbitmq.vhost() as broker, mariadb_service.database(mariadb) as database:
-        url = database.render_as_string(hide_password=False)
-        queues = "cron_jobs,cron_user"
-        settings = {"CRON_BROKER_URL": broker, "CRON_DATABASE_URL": url, "CRON_QUEUES": queues}
-        shell("db", "upgrade", **settings)
-        for name in TABLES:
-            said = shell("apply", f"{name}.toml", **settings)
-            assert (said.status, "has schedules of" in said.out) == (0, False)
-        workers = [f"worker --jobs {name}.toml --queues cron_{name}" for name in TABLES]
-        with opened(url) as ledger:
-            ledger.ask_for_runs(5)
-            with running(shell, "scheduler", *workers, **settings):
-                rows = ledger.ended(10)
-
-    assert {row.state for row in rows} == {State.SUCCEEDED}
-    assert effects(shell) == {f"{name}.ran": Counter({name: 5}) for name in TABLES}
 
 
 def test_a_number_that_two_files_give_is_refused_with_both_places(shell: Shell) -> None:
@@ -337,39 +312,3 @@ def test_code_that_changes_is_taken_at_once_for_development(start: Starter, shop
     log = up.until("Code has changed: .*Reloaded shop:app.*welcome ann attempt 1")
     assert re.search(r"Code has changed: .*shop\.py", log)
     assert up.end() == 0
-
-
-def test_an_app_whose_queue_is_new_waits_for_a_restart(start: Starter, shop: Shell) -> None:
-    up = start(Path("jobs.toml"), "--app", "shop:app")
-    up.until("hello ann attempt 1")
-
-    shop.write(SHOP.format(seconds=0).replace("app.task", "app.task(queue='mails')"), "shop.py")
-    shop.write(JOBS.replace("1s", "2s"))
-    up.process.send_signal(signal.SIGHUP)
-
-    up.until("shop:app: schedules.greet-ann: queue: mails is new, and is served from a start on")
-    assert shop("schedules", "show", "tidy", "--json").json()["schedule"]["every_seconds"] == 1
-    assert up.end() == 0
-
-
-def test_a_worker_of_servers_has_both_and_takes_new_code_at_a_hangup(
-    shop: Shell, rabbitmq: RabbitMQ, mariadb: Mariadb
-) -> None:
-    both = ("--jobs", "jobs.toml", "--app", "shop:app")
-    with rabbitmq.vhost() as broker, mariadb_service.database(mariadb) as database:
-        url = database.render_as_string(hide_password=False)
-        settings = {"CRON_BROKER_URL": broker, "CRON_DATABASE_URL": url}
-        assert shop("db", "upgrade", **settings).status == 0
-        assert shop("apply", "jobs.toml", "--app", "shop:app", **settings).status == 0
-        with running(shop, f"scheduler {' '.join(both)}", f"worker {' '.join(both)}", **settings):
-            log = shop.folder / "1.log"
-            wait_until(lambda: "hello ann" in log.read_text(), seconds=60, what="a function's run")
-            wait_until(lambda: "tidied" in log.read_text(), seconds=60, what="a command's run")
-            shop.write(SHOP.format(seconds=0).replace('"hello"', '"goodbye"'), "shop.py")
-            older = shop("apply", "--app", "shop:app", **settings).out
-            for node in shop("nodes", "list", "--json", **settings).json():
-                os.kill(int(node["name"].rsplit("-", 2)[1]), signal.SIGHUP)
-            wait_until(lambda: "goodbye ann" in log.read_text(), seconds=60, what="the new code")
-
-    assert "with another version of shop than this one" in older
-    assert "Reloaded jobs.toml and shop:app: targets: none" in (shop.folder / "0.log").read_text()

@@ -316,10 +316,3 @@ def test_a_program_that_is_gone_or_none_any_more_takes_a_fork_which_says_so(
 
 def test_what_is_not_on_a_disk_of_this_host_takes_a_fork(fds: list[int]) -> None:
     assert learnt("/proc/self/exe").start(task("/proc/self/exe"), fds) == 0
-
-
-def test_without_the_library_all_take_a_fork(fds: list[int]) -> None:
-    vfork = Vfork("/nowhere")
-    vfork.learn(task("true"))
-
-    assert vfork.start(task("true"), fds) == 0

@@ -86,11 +86,8 @@ def test_every_fault_is_told_at_once_with_its_place(faults: Faults) -> None:
         ),
         ('id = 2\ntype = "system"', "type: system is the type of what schedulers run themselves"),
         ('id = 2\ntimeout = "0s"', "timeout: must be longer than nothing"),
-        ('id = 2\ntimeout = "36526d"', "timeout: '36526d' is longer than 36525d"),
         ("id = 2\nenv = { A = 1 }", 'env: {"A":1} is not a table of texts'),
         ('id = 2\nenv = { "A=B" = "1" }', "env: 'A=B' cannot name a variable"),
-        ('id = 2\non_failure = "true"', 'on_failure: "true" is not a list of texts, at least one'),
-        ('id = 2\non_failure = [""]', "its first text names the program, and is empty"),
         ('id = 2\ntimout = "5m"', "timout: is not known here; did you mean timeout?"),
     ],
 )
@@ -113,7 +110,6 @@ def test_a_task_that_cannot_be_says_what_is_wrong_and_what_is_allowed(
         ('schedule = "@daily"\ndate_time = 2026-01-01T00:00:00Z', "not both"),
         ('schedule = "61 2 * * *"', "schedule: "),
         ('schedule = "0 0 30 2 *"', "schedule: never fires: "),
-        ('schedule = "@reboot"', "on_boot"),
         ('schedule = "@daily"\ntimezone = "Mars"', "timezone: "),
         ('schedule = "@daily"\nfold = 2', 'fold: 2 is not one of "first", "second", "both", 0, 1'),
         (
@@ -121,13 +117,9 @@ def test_a_task_that_cannot_be_says_what_is_wrong_and_what_is_allowed(
             "fold: both is for cron text",
         ),
         ('every = "30"', "every: '30' is no duration"),
-        ('every = "500ms"', "every: 500ms is no interval; whole seconds from 1s to 366d are"),
         ('every = "30s"\nschedule = "@daily"', "every: a schedule has an interval, or cron text"),
         ('schedule = "@daily"\noverlap = "no"', 'overlap: "no" is not one of "allow", "skip"'),
         ('schedule = "@daily"\nmisfire = "never"', 'misfire.policy: "never" is not one of "skip"'),
-        ('schedule = "@daily"\nmisfire = { window = "1w" }', "misfire.window: '1w' is no duration"),
-        ('schedule = "@daily"\ntimeout = "0s"', "timeout: must be longer than nothing"),
-        ('schedule = "@daily"\nqueue = "Reports"', 'queue: "Reports" is not a queue\'s name'),
         (
             'schedule = "@daily"\nqueue = "cron_scheduler_retry.07"',
             "queue: cron_scheduler_retry.07 is one of the system's own queues; name a task queue",
@@ -150,17 +142,8 @@ def test_a_task_that_cannot_be_says_what_is_wrong_and_what_is_allowed(
         ),
         ('date_time = 2026-03-29T02:30:00\ntimezone = "Europe/Berlin"', "2026-03-29"),
         ("date_time = 2026-03-29", "date_time: 2026-03-29 has no time; write 2026-03-29T00:00:00"),
-        ('date_time = "2026-03-29"', "date_time: 2026-03-29 has no time"),
-        ("date_time = 07:30:00", 'is no date-time; write "2025-12-15T15:00:00Z"'),
-        ("date_time = 5", "date_time: 5 is no date-time"),
         ('date_time = "tomorrow"', 'date_time: "tomorrow" is no date-time'),
-        (f'date_time = "{"1" * 100}"', "11... is no date-time"),
-        ('date_time = "2027-01-01x00:00"', "is no date-time"),
-        ('date_time = "2027-01-01\\u000000:00"', "is no date-time"),
-        (f'schedule = "@daily"\nends_at = "2027-01-01T00:00:00.{"0" * 30}Z"', "is no date-time"),
-        ("date_time = 0001-01-01T00:00:00+14:00", "too close to the edge of the calendar"),
         ("date_time = 9999-12-31T23:59:59", "too close to the edge of the calendar"),
-        ('schedule = "@daily"\nstarts_at = true', "starts_at: true is no date-time"),
     ],
 )
 def test_a_schedule_that_cannot_be_says_what_is_wrong_and_what_is_allowed(
@@ -177,9 +160,7 @@ def test_a_schedule_that_cannot_be_says_what_is_wrong_and_what_is_allowed(
     [
         ("{ a = { b = [1, inf] } }", "params.a.b[1]: inf is no number in JSON"),
         ("{ day = 2026-01-01 }", "params.day: 2026-01-01 is no JSON; put it in quotes"),
-        ("[07:30:00]", "params[0]: 07:30:00 is no JSON; put it in quotes"),
         (f'{{ a = "{"x" * 102_400}" }}', "params: 102408 bytes of JSON, 102400 are allowed"),
-        (f'{{ a = "{"é" * 51_200}" }}', "params: 102408 bytes of JSON, 102400 are allowed"),
     ],
 )
 def test_params_that_json_cannot_carry_are_refused(faults: Faults, params: str, fault: str) -> None:
@@ -200,7 +181,7 @@ def test_a_task_that_does_not_exist_is_told_with_the_one_that_may_be_meant(fault
     assert none == ["schedules.s: task: there is no task 'xyz'; there are no tasks"]
 
 
-@pytest.mark.parametrize("name", ["Report", "a b", "-a", "", "x" * 64, "ä", "a\\n"])
+@pytest.mark.parametrize("name", ["Report", "-a", "", "x" * 64])
 def test_a_name_that_is_not_allowed_says_what_is(faults: Faults, name: str) -> None:
     [said] = faults(f'{TASK}[schedules."{name}"]\ntask = "t"\non_start = true\n')
 
@@ -219,12 +200,11 @@ def test_the_systems_own_schedules_cannot_be_replaced(faults: Faults) -> None:
     ("content", "fault"),
     [
         ("[tasks", "cannot be read as TOML: "),
-        ('[tasks.t]\nid = 1\nid = 2\ncommand = ["a"]', "Cannot overwrite a value"),
         ("a = " + "[" * 5_000, "more than 64 tables and lists in one another"),
         (b"\xff\xfe", "is not UTF-8 text: invalid start byte at byte 0"),
         (TASK.encode() + b"# caf\xe9\n", "is not UTF-8 text: invalid continuation byte at byte "),
     ],
-    ids=["cut off", "field twice", "nested", "binary", "latin-1"],
+    ids=["cut off", "nested", "binary", "latin-1"],
 )
 def test_a_file_that_is_no_toml_says_where(
     faults: Faults, content: str | bytes, fault: str
@@ -239,9 +219,6 @@ def test_a_file_that_is_no_toml_says_where(
     [
         ("tasks = 3", "tasks: 3 is not a table"),
         (f"{TASK}[[schedules]]\n", "schedules: [{}] is not a table"),
-        ("[tasks]\nt = 3", "tasks.t: 3 is not a table"),
-        (f"{TASK}[schedules]\ns = []", "schedules.s: [] is not a table"),
-        ("[task.t]\nid = 1", "task: is not known here; did you mean tasks?"),
         ("[tasks.t]", "tasks.t: command: is missing; give a command, a url, python, or remind"),
         ("[schedules.s]", "schedules.s: task: is missing"),
     ],
@@ -259,10 +236,6 @@ def test_tables_of_the_wrong_shape_are_told(faults: Faults, content: str, fault:
         ('topic = "a"\npayload = [1]', "payload: must be a table, which listeners are given"),
         ('topic = "a"\npayload = { a = nan }', "payload.a: nan is no number in JSON"),
         ('topic = "a b"', 'topic: "a b" is not a topic: letters, digits, and . _ : / -'),
-        (f'topic = "{"t" * 256}"', "is not a topic: letters, digits"),
-        ('topic = "orders.*"', 'topic: "orders.*" is not a topic'),
-        ('topic = ""', 'topic: "" is not a topic'),
-        ('topic = "a\\u0000"', "is not a topic"),
         ('topic = "a"\nno_listener = "never"', 'no_listener: "never" is not one of "complete"'),
         ('task = "t"\nno_listener = "fail"', "no_listener: is for a topic, or for a task of"),
     ],
@@ -294,24 +267,18 @@ def headers(letter: str, many: int) -> str:
         ('type = "report"', ["command: is missing; give a command, a url, python, or remind"]),
         ('command = ["true"]\nmethod = "GET"', ["method: is for a url; this task has none"]),
         (f'{URL}\ncommand = ["true"]', ["command: is for a command; this task has a url"]),
-        (f'{URL}\nmethod = "CONNECT"', ['method: "CONNECT" is not one of']),
         (
             f'{URL}\nheaders = {{ Host = "x", "a b" = "x" }}',
             ["'Host' frames the message", "'a b' is no header's name"],
         ),
         (f'{URL}\nheaders = {{ X = "a\\r\\nHost: b" }}', ["headers.X: has a line end"]),
         (f'{URL}\nheaders = {{ cron-fence = "1" }}', ["cron-fence is said by cronhare itself"]),
-        (f'{URL}\nheaders = {{ {"n" * 129} = "1" }}', ["is no header's name"]),
-        (f'{URL}\nheaders = {{ X = "{"v" * 8_193}" }}', ["headers.X: is longer than 8,192"]),
         (
             f"{URL}\nheaders = {{ {headers('A', 20)} }}\nheaders_env = {{ {headers('B', 37)} }}",
             ["headers: 57 with those of headers_env: 56 are allowed"],
         ),
-        (f'{URL}\nheaders_env = {{ X = "a-b" }}', ["headers_env.X: 'a-b' cannot name"]),
         (f'{URL}\nheaders = {{ X = "1" }}\nheaders_env = {{ x = "X" }}', ["'x' is given twice"]),
         (f"{URL}\nsuccess = [99, true]", ["99 is no status", "True is no status"]),
-        (f"{URL}\nsuccess = []", ["success: a list such as"]),
-        (f'{URL}\nsuccess = "2xx"', ["success: a list such as"]),
         ('url = "file:///etc/passwd"', ["url: must be like"]),
         ('url = "https://user:SECRET@shop.example/"', ["url: "]),
     ],
@@ -328,12 +295,6 @@ def _nested(inmost: object, depth: int) -> object:
     for _ in range(depth):
         inmost = [inmost]
     return inmost
-
-
-def test_a_value_beyond_the_limits_is_named_by_its_place() -> None:
-    content: dict[str, object] = {"a": {"b": [1, 2**63]}, "c": -(2**63) - 1, "d": True}
-
-    assert [path for path, _ in beyond_toml(content)] == [(".a", ".b", "[1]"), (".c",)]
 
 
 @pytest.mark.parametrize(("depth", "faults"), [(DEEPEST - 1, 0), (DEEPEST, 1), (900, 1)])

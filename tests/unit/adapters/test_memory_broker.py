@@ -120,12 +120,6 @@ def test_messages_of_a_queue_expire_in_order_each_at_its_own_time(
 # The edge
 
 
-@pytest.mark.parametrize("value", [(1, 2), {1}, object(), [timedelta(0)]])
-def test_a_header_that_amqp_cannot_carry_is_refused(broker: TrialBroker, value: object) -> None:
-    with pytest.raises(TypeError, match="header deep: AMQP cannot carry"):
-        _publish(broker, headers={"table": {"deep": value}})
-
-
 # Giving back
 
 

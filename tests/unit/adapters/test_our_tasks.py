@@ -95,10 +95,8 @@ async def test_params_are_posted_as_json_with_what_tells_the_run_from_others() -
     ("answer", "error_class", "said"),
     [
         (HttpAnswer(status=503), ErrorClass.TRANSIENT, "503 Service Unavailable"),
-        (HttpAnswer(status=599), ErrorClass.TRANSIENT, "answered 599"),
         (HttpAnswer(status=429), ErrorClass.RATE_LIMITED, "429 Too Many Requests"),
         (HttpAnswer(status=404, body=b"no\nsuch"), ErrorClass.PERMANENT, "404 Not Found: no"),
-        (HttpAnswer(status=302), ErrorClass.PERMANENT, "302 Found"),
         (HttpFailed("connection refused"), ErrorClass.TRANSIENT, "connection refused"),
         (HttpRefused("10.0.0.1 is private"), ErrorClass.PERMANENT, "10.0.0.1 is private"),
     ],

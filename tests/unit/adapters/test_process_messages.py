@@ -135,11 +135,8 @@ TWO_MINUTES = {"error_class": ErrorClass.RATE_LIMITED, "retry_after": timedelta(
         ('"gone"', {"message": "gone"}),
         ('{"stack": "at x"}', {"stack": "at x"}),
         ('{"code": "ECONNREFUSED"}', {"code": "ECONNREFUSED", "error_class": ErrorClass.TRANSIENT}),
-        ('{"code": "ECONNREFUSED", "class": "permanent"}', {"error_class": ErrorClass.PERMANENT}),
         ('{"code": "AUTH_INVALID", "class": "bad"}', {"error_class": ErrorClass.PERMANENT}),
         ('{"retry_after_ms": 120000}', TWO_MINUTES),
-        ('{"retryAfterMs": 120000}', TWO_MINUTES),
-        ('{"retry_after": 120}', TWO_MINUTES),
         ('{"retry_after": "120"}', TWO_MINUTES),
         (
             '{"retry_after": "Fri, 12 Dec 2025 08:00:00 GMT"}',
@@ -160,9 +157,7 @@ def test_an_error_is_a_sentence_or_tells_its_class_code_stack_and_wait(
     [
         ('"KeyError"', ("KeyError",)),
         ('["KeyError", "LookupError"]', ("KeyError", "LookupError")),
-        ("null", ()),
         ('{"name": "KeyError"}', ()),
-        ('[1, null, "KeyError"]', ("KeyError",)),
         (str(["E"] * 100).replace("'", '"'), ("E",) * 8),
     ],
 )
@@ -170,10 +165,7 @@ def test_a_failure_names_its_exception_and_the_bases(given: str, expected: tuple
     assert error(f'{{"message": "no", "type": {given}}}').types == expected
 
 
-NO_WAIT = ["-1", "1e300", '"5"', "true", "null", "99999999999999", "1" + "0" * 400]
-
-
-@pytest.mark.parametrize("wait", NO_WAIT)
+@pytest.mark.parametrize("wait", ["-1", "1e300", '"5"', "1" + "0" * 400])
 def test_a_wait_that_makes_no_sense_is_none(wait: str) -> None:
     nonsense = error(f'{{"message": "slow down", "retry_after_ms": {wait}}}')
 
@@ -186,17 +178,10 @@ def test_a_wait_that_makes_no_sense_is_none(wait: str) -> None:
     [
         b"",
         b"nonsense",
-        b"\xff",
-        b"[]",
         b"{}",
         b'{"failed": false}',
-        b'{"progress": true}',
         b'{"progress": "half"}',
-        b'{"finish": null}',
         b'{"progress": 1' + b"0" * 400 + b"}",
-        b'{"progress": -1' + b"0" * 400 + b"}",
-        b'{"progress": 1' + b"0" * 10**5 + b"}",
-        b'{"progress": 1e16}',
         b"[" * 10_000,
     ],
 )
@@ -235,8 +220,6 @@ def test_a_result_is_kept_as_json_without_blanks() -> None:
     ("line", "why"),
     [
         (Line(b'{"result": NaN}'), "not JSON"),
-        (Line(rb'{"result": "\ud800"}'), "not JSON"),
-        (Line(b'{"result": ' + b"[" * 5_000), "not JSON"),
         (Line(b'{"result": "' + b"x" * 65_536 + b'"}'), "65538 bytes of JSON, 65536 are allowed"),
         (Line(b'{"result": "xx', cut=True), "more than 65536 bytes"),
         (Line(b'{"result_problem": "no JSON"}'), "no JSON"),
@@ -279,8 +262,6 @@ def test_a_snooze_counts_if_the_task_then_ended_well(
     ("step", "number", "error_class"),
     [
         ("exec", errno.ENOENT, ErrorClass.PERMANENT),
-        ("exec", errno.EACCES, ErrorClass.PERMANENT),
-        ("exec", errno.ENOEXEC, ErrorClass.PERMANENT),
         ("exec", errno.ENOMEM, ErrorClass.TRANSIENT),
         ("exec", errno.ETXTBSY, ErrorClass.TRANSIENT),
         ("cwd", errno.ENOENT, ErrorClass.PERMANENT),
@@ -304,10 +285,3 @@ def test_a_commands_last_line_stands_beside_its_exit_code() -> None:
     assert (outcome.ending, outcome.exit_code) == (Ending.FAILED, 3)
     assert outcome.error is not None
     assert outcome.error.message == "exited with code 3: tar: \\x1b[2Jgone"
-
-
-def test_a_last_line_without_end_is_cut() -> None:
-    outcome = of_exit(EXIT_3, Message(), stderr_tail="x" * 4096)
-
-    assert outcome.error is not None
-    assert len(outcome.error.message) < 300

@@ -231,17 +231,12 @@ def test_properties_that_mean_nothing_to_us_are_passed_over() -> None:
     ("raw", "reason"),
     [
         (b"", "end in the middle"),
-        (b"\x80", "end in the middle"),
-        (b"\x80\x00", "end in the middle"),
         (b"\x80\x00\x05ab", "end in the middle"),
-        (b"\x00\x40" + bytes(7), "end in the middle"),
-        (properties(headers=table(x=b"")), "end in the middle"),
         (properties(headers=table(x=b"S" + struct.pack(">I", 2**32 - 1))), "end in the middle"),
         (properties(headers=struct.pack(">I", 2**32 - 1)), "end in the middle"),
         (properties(headers=table(x=b"Z")), "unknown type 0x5a"),
         (b"\x00\x01\x00\x00", "no properties for the flags 0x0001"),
         (properties(headers=table(deep=nested(DEEPEST + 1))), f"over {DEEPEST} deep"),
-        (properties(headers=table(deep=nested(10_000))), f"over {DEEPEST} deep"),
     ],
 )
 def test_what_no_reading_gets_past_has_a_reason(raw: bytes, reason: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import msgspec
@@ -32,14 +32,6 @@ class Strict(BaseModel, strict=True):
 class Parcel:
     weight: int
     to: str = "Bonn"
-
-
-class Row(TypedDict):
-    id: int
-
-
-class Point(NamedTuple):
-    x: int
 
 
 @attrs.define
@@ -70,21 +62,16 @@ def taking(kind: object, default: object = ...) -> Callable[..., object]:
     ("kind", "value", "json"),
     [
         (Order, Order(number=1, placed=NOON), {"number": 1, "placed": "2026-11-26T12:00:00Z"}),
-        (list[Order], [Order(number=1, placed=NOON)], None),
         (Order | None, None, None),
         (Strict, Strict(within=timedelta(hours=1)), {"within": "PT1H"}),
         (Parcel, Parcel(3), {"weight": 3, "to": "Bonn"}),
-        (Row, Row(id=1), {"id": 1}),
-        (Point, Point(1), [1]),
         (Item, Item(Decimal("1.10")), {"price": "1.10"}),
         (Struct, Struct(1), {"a": 1}),
         (datetime, NOON, "2026-11-26T12:00:00Z"),
-        (datetime, NOON.replace(tzinfo=None), "2026-11-26T12:00:00"),
         (timedelta, timedelta(seconds=5), "PT5S"),
         (Decimal, Decimal("1.10"), "1.10"),
         (dict[int, str], {1: "a"}, {"1": "a"}),
         (tuple[int, str], (1, "a"), [1, "a"]),
-        (Literal["a", "b"], "a", "a"),
         (object, {"anything": [None]}, None),
     ],
 )
@@ -101,13 +88,10 @@ def test_a_value_comes_back_as_its_annotation_has_it(kind: Any, value: Any, json
     ("kind", "value", "said"),
     [
         (int, "5", "it: expected `int`, got `str`"),
-        (int, True, "it: expected `int`, got `bool`"),
         (Parcel, {"weight": "x"}, "it.weight: expected `int`, got `str`"),
-        (Row, {}, "it: object missing required field `id`"),
         (dict[int, str], {"a": "b"}, "a key of it: expected `int`, got `str`"),
         (datetime, "tomorrow", "it: invalid RFC3339 encoded datetime"),
         (float, float("nan"), "it: Out of range float values are not JSON compliant"),
-        (Any, object(), "it: object has no form in JSON"),
         (
             Order,
             {"number": 0},
@@ -141,7 +125,6 @@ def test_a_call_that_cannot_be_is_told_in_the_line_that_makes_it() -> None:
         ({"region": 5}, "params: region: expected `str`, got `int`"),
         ({}, "params: object missing required field `region`"),
         ({"region": "eu", "old": 1}, "params: object contains unknown field `old`"),
-        (None, "params: expected `object`, got `null`"),
     ],
 )
 def test_a_run_with_params_that_do_not_fit_fails_for_good_and_names_them(
