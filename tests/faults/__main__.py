@@ -24,7 +24,8 @@ from rich.table import Table
 
 from cronhare.domain.schedules.work import Executor
 from cronhare.ports import LedgerUnavailable
-from tests.faults import cluster_faults, database_faults, galera_faults
+from tests.faults.broker_faults import ON_CLUSTER
+from tests.faults.database_faults import ON_GALERA, ON_POSTGRESQL
 from tests.faults.house import Scenario, Servers, house
 from tests.faults.jobs import EXECUTOR
 from tests.faults.judging import Figures
@@ -73,7 +74,7 @@ def run(folder: Path, names: list[str], *, cycles: int, seed: int) -> bool:
     broken = False
     with servers(folder) as standing:
         for name in names:
-            if name in galera_faults.SCENARIOS and (why := galera.why_none()):
+            if name in ON_GALERA and (why := galera.why_none()):
                 print(f"{name}: NOT RUN: {why}", flush=True)
                 continue
             print(f"{name} …", flush=True)
@@ -102,15 +103,15 @@ def run(folder: Path, names: list[str], *, cycles: int, seed: int) -> bool:
 @contextmanager
 def ground(name: str, folder: Path, standing: Servers) -> Iterator[Servers]:
     """Give a scenario the servers that it needs: those that stand, or a cluster of its own."""
-    if name in galera_faults.SCENARIOS:
+    if name in ON_GALERA:
         with galera.cluster(folder / "cluster") as databases:
             yield Servers(databases, standing.rabbitmq)
         return
-    if name in database_faults.ON_POSTGRESQL:
+    if name in ON_POSTGRESQL:
         with postgresql.private() as database:
             yield Servers(database, standing.rabbitmq)
         return
-    if name not in cluster_faults.SCENARIOS:
+    if name not in ON_CLUSTER:
         yield standing
         return
     with cluster(folder / "cluster") as nodes:

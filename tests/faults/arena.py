@@ -228,7 +228,7 @@ def standing(
     broker: rabbitmq.Server,
     database: databases.Server,
     *,
-    seed: int = 0,
+    seed: int,
     **settings: str,
 ) -> Iterator[Arena]:
     """Give an arena with a vhost and a database of its own; whoever was started there is killed."""

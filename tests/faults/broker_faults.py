@@ -1,4 +1,4 @@
-"""The broker goes away and comes back, loses a queue, runs out of memory or patience."""
+"""The broker, or a node of its cluster, goes away, loses a queue, runs out of room or patience."""
 
 import time
 
@@ -13,8 +13,9 @@ from tests.faults.saying import hearing
 from tests.integration.amqp import channel
 from tests.services.finding import wait_until
 from tests.services.rabbitmq import alarm, impatience
+from tests.services.rabbitmq_cluster import Cluster
 
-BUSY, BACKLOG = 150, 50
+BUSY, BACKLOG, BESIDE = 150, 50, 60
 
 #: Seconds that a consumer may keep a message, and that a task takes which is longer.
 TOO_LONG, LONGER = 1.0, 2.5
@@ -99,6 +100,25 @@ def begin_anew(house: House) -> None:
     house.fill_up()
 
 
+def node_killed(house: House) -> None:
+    """Kill each node in turn with retries under way, let work come, and start the node again."""
+    cluster = house.servers.rabbitmq
+    assert isinstance(cluster, Cluster)
+    with hearing(house.arena.logs, "broker.lost"):  # somebody was on one of them
+        for node in house.die.sample(cluster.nodes, len(cluster.nodes)):
+            house.load()
+            node.kill()
+            try:
+                house.arena.make_due(BESIDE)
+                time.sleep(house.die.uniform(0, 3))
+                house.recover()  # on the nodes that are left
+            finally:
+                node.start()
+    house.recover()
+    wait_until_all_consume(house)
+    house.check_that_all_live()
+
+
 SCENARIOS = {
     "broker-killed": killed,
     "broker-restarted": restarted,
@@ -106,3 +126,6 @@ SCENARIOS = {
     "memory-alarm": alarmed,
     "task-outlasts-consumer-timeout": impatient,
 }
+
+#: These need a house on a cluster.
+ON_CLUSTER = {"broker-node-killed": node_killed}

@@ -1,9 +1,10 @@
-"""The ledger goes away and comes back; nobody is started again."""
+"""The ledger, or a node of its cluster, goes away and comes back; nobody is started again."""
 
 import time
 
 from tests.faults.house import House
 from tests.services.databases import end_sessions
+from tests.services.galera import Cluster
 
 KILLINGS = 8
 
@@ -39,6 +40,25 @@ def sessions_killed(house: House) -> None:
     house.check_that_all_live()
 
 
+def node_killed(house: House) -> None:
+    """Kill a node with retries under way, let work come on the others, and start it again.
+
+    Everybody knows all nodes, and writes to whichever it meets.
+    """
+    cluster = house.servers.database
+    assert isinstance(cluster, Cluster)
+    house.load()
+    node = house.die.choice(cluster.nodes)
+    node.kill()
+    try:
+        time.sleep(house.die.uniform(0, 3))
+        house.recover()  # on the nodes that are left
+    finally:
+        node.start()
+    house.recover()
+    house.check_that_all_live()
+
+
 SCENARIOS = {
     "database-killed": killed,
     "database-restarted": restarted,
@@ -49,3 +69,6 @@ SCENARIOS = {
 ON_POSTGRESQL = {
     name.replace("database", "postgresql"): scenario for name, scenario in SCENARIOS.items()
 }
+
+#: These need a house on a cluster of databases.
+ON_GALERA = {"database-node-killed": node_killed}

@@ -1,13 +1,16 @@
-"""The short forms of `python -m tests.production replicas` and `delays`."""
+"""Replicas in a busy minute, as by `python -m tests.production`; and waits through real lanes."""
 
-import random
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
-from tests.production import delays, replicas
-from tests.production.plant import plant
+from cronhare.domain.execution import State
+from cronhare.ports.records import ExecutionFilter
+from tests.production import replicas
+from tests.production.plant import PATIENCE, SCHEDULER, Plant, plant
 from tests.services.databases import Server
+from tests.services.finding import wait_until
 from tests.services.mariadb import Server as Mariadb
 from tests.services.rabbitmq import Server as RabbitMQ
 
@@ -16,8 +19,21 @@ pytestmark = pytest.mark.integration
 #: Three of a scheduler's batches. The long form has ten, so that each of three gets one for sure.
 SCHEDULES = 3_000
 
-#: Milliseconds. How late they are is measured, not judged: this is for what is stuck.
-STUCK = 5_000
+#: Seconds. How late a retry is is no promise: this is for what is stuck.
+STUCK = 5
+
+#: Notes the time when it begins and when it ends, and always fails.
+JOBS = """
+[tasks.notes]
+id = 1
+env = { NOTES = "%s" }
+command = ["/bin/sh", "-c", '''
+date "+$CRON_EXECUTION_ID %%s.%%N" >> "$NOTES"
+date "+$CRON_EXECUTION_ID %%s.%%N" >> "$NOTES"
+exit 1
+''']
+retry = { attempts = 4, backoff = { type = "exponential", delay = 1000, multiplier = 2.0 } }
+""" + "".join(f'[schedules.s{n}]\ntask = "notes"\nschedule = "@yearly"\n' for n in range(1, 4))
 
 
 @pytest.fixture(params=["mariadb", "postgresql_server"])
@@ -45,23 +61,28 @@ def test_replicas_claim_and_run_a_busy_minute_exactly_once(
 def test_the_waits_of_three_retries_grow_and_are_never_early(
     rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path
 ) -> None:
-    with plant(tmp_path, rabbitmq, mariadb, delays.growing(tmp_path)) as at_work:
-        waits = delays.measure(at_work, schedules=delays.GROWING)
+    with plant(tmp_path, rabbitmq, mariadb, JOBS % (tmp_path / "notes")) as at_work:
+        at_work.start(*SCHEDULER)
+        at_work.start_worker(concurrency=16)
+        at_work.wait_until_all_work(workers=1)
+        asked = at_work.arena.ask_for_runs(3)
+        wait_until(
+            lambda: has_failed(at_work, len(asked)), seconds=PATIENCE, every=0.5, what="their ends"
+        )
+        at_work.stop()
 
-    delays.tell("1, 2 and 4 s", waits)
-    assert {each.promised for each in waits} == {1_000, 2_000, 4_000}
-    assert 0 <= waits[0].late <= waits[-1].late < STUCK
+    notes = defaultdict[str, list[float]](list)
+    for line in (tmp_path / "notes").read_text().splitlines():
+        id_, seconds = line.split()
+        notes[id_].append(float(seconds))
+    assert len(notes) == len(asked)
+    for moments in notes.values():
+        begins, ends = moments[0::2], moments[1::2]
+        waited = [begin - end for end, begin in zip(ends, begins[1:], strict=False)]
+        late = [each - promised for each, promised in zip(waited, (1, 2, 4), strict=True)]
+        assert 0 <= min(late) <= max(late) < STUCK, late
 
 
-@pytest.mark.long
-def test_two_hundred_mixed_waits_at_once_are_never_early(
-    rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path
-) -> None:
-    seed = random.randrange(2**32)
-    jobs = delays.mixed(tmp_path, random.Random(seed))
-    with plant(tmp_path, rabbitmq, mariadb, jobs, **delays.SETTINGS) as at_work:
-        waits = delays.measure(at_work, schedules=delays.MIXED)
-
-    delays.tell(f"0.1 to 20 s (seed {seed})", waits)
-    assert len(waits) == 200
-    assert 0 <= waits[0].late <= waits[-1].late < STUCK
+def has_failed(at_work: Plant, many: int) -> bool:
+    failed = ExecutionFilter(states={State.FAILED}, limit=1_000)
+    return len(at_work.arena.records.executions(failed)) == many

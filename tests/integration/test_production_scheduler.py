@@ -1,4 +1,4 @@
-"""What a scheduler process promises: minutes, edits by hand, servers that come later, bells."""
+"""What a scheduler process promises: edits by hand, servers that come later, bells."""
 
 import asyncio
 import time
@@ -14,7 +14,6 @@ from cronhare.domain.execution import State
 from tests.faults.house import stop_politely
 from tests.integration.shell import Said, Shell
 from tests.ports import ids_of
-from tests.production import minutes
 from tests.production.plant import PATIENCE, SCHEDULER, Plant, plant
 from tests.services.finding import free_port, wait_until
 from tests.services.mariadb import Server as Mariadb
@@ -45,18 +44,6 @@ def quiet(rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path) -> Iterator[Plan
     """Schedules that are due once a year, and nobody at work yet."""
     with plant(tmp_path, rabbitmq, mariadb, JOBS, CRON_REFRESH_SECONDS=str(REFRESH)) as quiet:
         yield quiet
-
-
-@pytest.mark.long
-def test_each_minute_is_begun_in_time_and_never_early(
-    rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path
-) -> None:
-    with plant(tmp_path, rabbitmq, mariadb, minutes.JOBS) as at_work:
-        measured = minutes.measure(at_work, minutes=1)
-
-    minutes.tell(measured)
-    [minute] = measured
-    assert 0 <= minute.begun <= minute.first <= minute.last < 60_000  # what is later is stuck
 
 
 def test_a_plain_update_is_seen_within_the_refresh_by_a_scheduler_at_work(quiet: Plant) -> None:

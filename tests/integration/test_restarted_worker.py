@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from pika.exceptions import AMQPError
 
-from cronhare.domain.execution import Execution, State
+from cronhare.domain.execution import State
 from cronhare.domain.nodes import container_id
 from cronhare.domain.retries.outcome import CRASH_LIMIT, CRASH_WINDOW
 from cronhare.domain.topology import MAIN_QUEUE
@@ -89,10 +89,6 @@ def consumes(house: Plant) -> bool:
     return False
 
 
-def running(house: Plant) -> list[Execution]:
-    return [row for row in house.arena.executions() if row.state is State.RUNNING]
-
-
 def has_settled(house: Plant, times: int) -> bool:
     return len(house.lines("settle")) == times
 
@@ -134,19 +130,3 @@ def test_a_worker_that_is_killed_and_comes_back_under_its_name_starts_no_attempt
         assert len(execution.crashed_at) == CRASH_LIMIT
         assert third - first < CRASH_WINDOW
     assert len(house.lines("settle")) == RESTARTS
-
-
-def test_neighbours_that_share_a_host_name_and_a_pid_leave_each_other_alone(house: Plant) -> None:
-    start(house)
-    wait_for(lambda: consumes(house), "consuming")
-    begin_one(house, 1)
-    [before] = running(house)
-
-    start(house)
-    wait_for(lambda: bool(house.lines("settle.neighbour")), "a look at the neighbour")
-
-    [after] = running(house)
-    assert (after.owner, after.attempt, after.crashed_at) == (before.owner, 1, ())
-    assert after.version > before.version
-    assert house.lines("settle") == []
-    assert house.arena.starts().total() == 1

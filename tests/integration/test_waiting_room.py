@@ -31,8 +31,7 @@ type = "worker"
 id = 1
 command = ["true"]
 """ + "".join(
-    f'[schedules.{name}]\ntask = "none"\nschedule = "0 8 29 2 *"\n'
-    for name in ("beside", "between", "held")
+    f'[schedules.{name}]\ntask = "none"\nschedule = "0 8 29 2 *"\n' for name in ("between", "held")
 )
 
 numbers = count()
@@ -119,19 +118,4 @@ def test_what_waits_for_a_gap_outlives_every_end_of_the_broker(
         what="the end of all copies",
     )
     assert ended(house, "held") == MANY
-    house.stop()
-
-
-def test_the_innocent_begin_beside_what_waits_for_a_gap(house: Plant) -> None:
-    with nobody_can_insert(house):
-        publish(house, "held", MANY)
-        wait_for_the_waiting(house)
-
-        for number in range(1, 11):
-            publish(house, "beside")
-            wait_for_ends(house, "beside", number)
-
-        assert ended(house, "held") == 0
-        wait_for_the_waiting(house)
-    wait_for_ends(house, "held", MANY)
     house.stop()

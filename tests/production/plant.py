@@ -132,7 +132,7 @@ def plant(
     folder: Path, broker: rabbitmq.Server, database: databases.Server, jobs: str, **settings: str
 ) -> Iterator[Plant]:
     """Build a plant whose workers have the tasks of a jobs file; its schedules are applied."""
-    with standing(folder, broker, database, **settings) as arena:
+    with standing(folder, broker, database, seed=0, **settings) as arena:
         (folder / "jobs.toml").write_text(jobs)
         arena.apply()
         yield Plant(arena=arena)

@@ -99,21 +99,15 @@ def server(folder: Path) -> Iterator[Server]:
     elif has_docker():
         with _contained() as contained:
             yield contained
-    elif binary("mariadbd") is None or binary("mariadb-install-db") is None:
-        missing("MySQL or MariaDB", HINT)
     else:
-        private = Private(folder)
-        try:
-            private.start()
-            yield private
-        finally:
-            private.stop()
+        with private(folder) as own:
+            yield own
 
 
 @contextmanager
 def private(folder: Path, *options: str) -> Iterator["Private"]:
     if binary("mariadbd") is None or binary("mariadb-install-db") is None:
-        missing("MariaDB with options of its own", "apt-get install mariadb-server")
+        missing("MariaDB", HINT)
     folder.mkdir(parents=True, exist_ok=True)
     own = Private(folder, options=options)
     try:
