@@ -79,18 +79,14 @@ def read_app(
 def _ask(place: str, environment: Mapping[str, str], timeout: float) -> _Tables:
     status, tail = None, deque[bytes](maxlen=2)
     with TemporaryFile() as answer:
-        try:
-            child = subprocess.Popen(  # noqa: S603 - our own module
-                [sys.executable, *_DESCRIBE, place],
-                stdin=subprocess.DEVNULL,
-                stdout=answer,
-                stderr=subprocess.PIPE,
-                env=environment,
-                start_new_session=True,  # a Ctrl-C is for us to handle
-            )
-        except OSError as error:
-            text = f"this machine begins no process to import it: {error.strerror}"
-            raise unreadable(place, text) from error
+        child = subprocess.Popen(  # noqa: S603 - our own module
+            [sys.executable, *_DESCRIBE, place],
+            stdin=subprocess.DEVNULL,
+            stdout=answer,
+            stderr=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,  # a Ctrl-C is for us to handle
+        )
         draining = Thread(target=_drain, args=(child.stderr, tail), daemon=True)
         draining.start()
         try:
@@ -112,10 +108,7 @@ def _ask(place: str, environment: Mapping[str, str], timeout: float) -> _Tables:
         case 0 if len(said) > LARGEST_FILE:
             text = f"has tables of more than {LARGEST_FILE // 2**20} MiB"
         case 0:
-            try:
-                return msgspec.json.decode(said, type=_Tables)
-            except msgspec.DecodeError as error:
-                text = f"gave an answer that cannot be read: {error}{end}"
+            return msgspec.json.decode(said, type=_Tables)
         case status if status == _REFUSED and said:
             text = said.decode(errors="backslashreplace")
         case status if status < 0:

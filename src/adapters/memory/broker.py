@@ -135,8 +135,6 @@ class MemoryConnection:
         on_delivery: Callable[[Delivery], None],
         weights: Mapping[str, int],
     ) -> Consumer:
-        if prefetch < 1:
-            raise ValueError(f"a prefetch of {prefetch} would never deliver anything")
         if self._closed:
             raise BrokerUnavailable("this connection is closed")
         declared = self._engine.queues
@@ -167,12 +165,8 @@ class MemoryConnection:
 
     def _drain_inbox(self) -> None:
         self._woken = False
-        try:
-            while (deliver := self._engine.next_delivery(self._session)) is not None:
-                deliver()
-        finally:  # a handler that raised must not stop later deliveries
-            if self._session.inbox:
-                self._wake()
+        while (deliver := self._engine.next_delivery(self._session)) is not None:
+            deliver()
         self._set_timer()
 
     def _set_timer(self) -> None:

@@ -110,7 +110,6 @@ class Engine:
                 self.deliveries.wake()
 
     def catch_up(self) -> None:
-        """Expire what is due."""
         with self.turn():
             pass
 

@@ -32,8 +32,6 @@ _TIMEOUT = 5.0  # seconds for a warden to go
 EVERY = 0.5
 #: A warden is killed after so many pings without an answer, which ends the tasks it runs.
 UNANSWERED = 30
-#: Seconds between two warnings of a warden that is stopped again and again.
-QUIET = 10.0
 #: Where parameters are while they are needed, if we may write there: on a disk, to make and to
 #: remove a file takes a third of a short attempt.
 _IN_MEMORY = "/dev/shm"  # noqa: S108 - our folder there is made as in any other
@@ -72,7 +70,6 @@ class Link:
         self._is_stuck = False
         self._ping_timer: asyncio.TimerHandle | None = None
         self._unanswered = 0
-        self._warned_at = -QUIET
         in_memory = os.access(_IN_MEMORY, os.W_OK | os.X_OK)
         parent = _IN_MEMORY if in_memory else tempfile.gettempdir()
         self.folder = f"{parent}/cronhare-{os.urandom(8).hex()}"
@@ -201,8 +198,7 @@ class Link:
         self._ping_timer = None
         if not self._unanswered and not self._needed():
             return
-        if self._loop.time() - self._warned_at >= QUIET and self._is_stopped():
-            self._warned_at = self._loop.time()
+        if self._is_stopped():
             self._warn("stands still, as if a task had stopped it, and is continued")
         self._unanswered += 1
         self.send({"ping": True})

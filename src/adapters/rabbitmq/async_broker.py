@@ -45,8 +45,6 @@ class AioPikaBroker:
         on_delivery: Callable[[Delivery], None],
         weights: Mapping[str, int] | None = None,
     ) -> None:
-        if prefetch < 1:
-            raise ValueError(f"a prefetch of {prefetch} would never deliver anything")
         subscription = self._subscribe(
             queues, weights=weights or {}, prefetch=prefetch, on_delivery=on_delivery
         )

@@ -78,11 +78,10 @@ class Subscription:
         differ = len({weights.get(queue, DEFAULT_WEIGHT) for queue in self._queues}) > 1
         self._prefetch = prefetch * 2 if differ else prefetch
         self._fair = FairQueueing(weights)
-        self._on_delivery = on_delivery
         self._declarer = declarer
         self._waits = backoff()
         self._loop = asyncio.get_running_loop()
-        self._limiter = PrefetchLimiter(prefetch, self._hand_over, self._loop.time, self._fair)
+        self._limiter = PrefetchLimiter(prefetch, on_delivery, self._loop.time, self._fair)
         self._connection: DeliveringConnection | None = None
         self._asking: AbstractChannel | None = None
         self._consumers: dict[str, Consumer] = {}  # of the connection, by queue
@@ -275,13 +274,6 @@ class Subscription:
 
     def _has(self, consumer: Consumer) -> bool:
         return self._connection is not None and self._consumers.get(consumer.queue) is consumer
-
-    def _hand_over(self, delivery: Delivery) -> None:
-        try:
-            self._on_delivery(delivery)
-        except Exception as error:  # noqa: BLE001 - the event loop reports it
-            text = "The handler of a delivery raised"
-            self._loop.call_exception_handler({"message": text, "exception": error})
 
     async def _keep_alive(self) -> None:
         while True:

@@ -58,7 +58,6 @@ from .client import (
 log = logging.getLogger(__name__)
 
 QUORUM = "quorum"
-CLASSIC = "classic"
 
 #: A message that comes back from its consumers more often ends whoever reads it: it is quarantined
 #: (C21 in docs/compatibility.md). It is far above what shutdowns and lost connections cause.
@@ -246,10 +245,8 @@ class TopologyDeclarer:
         """Nothing is declared yet. *retry_delay* is how long a nacked message rests.
 
         Raises:
-            ValueError: a queue cannot have that name, or *queue_type* is none of ours.
+            ValueError: a queue cannot have that name.
         """
-        if queue_type not in (QUORUM, CLASSIC):
-            raise ValueError(f"queue type {queue_type!r}: there are {QUORUM} and {CLASSIC}")
         self._address = address
         self._arguments_of = partial(
             queue_arguments, queue_type=queue_type, deduplication=deduplication
