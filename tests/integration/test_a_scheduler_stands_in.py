@@ -1,20 +1,29 @@
 """With the last worker gone a scheduler tells of alerts: once of the beginning, once of the end."""
 
+import asyncio
 import signal
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from cronhare.domain.events.outbox import EXPIRES_AFTER, OutboxRow, OutboxState
+from cronhare.domain.events.targets import EventKind, Subscriptions
+from cronhare.entrypoints.processes.scheduler import alert_loop
+from cronhare.entrypoints.settings.settings import Settings
+from cronhare.entrypoints.working import WorkingContainer
 from tests.integration.shell import Shell, clean_environment
 from tests.services.finding import wait_until
 from tests.services.rabbitmq import Server as RabbitMQ
 from tests.services.webhooks import listening
+from tests.trial_event import trial
+from tests.unit.application.test_events import target
 
 pytestmark = pytest.mark.integration
 
@@ -104,3 +113,21 @@ def test_a_scheduler_tells_once_of_the_last_worker_that_was_killed_and_once_of_t
     assert f"-{worker.pid}-" in alert["data"]["subject"]
     assert ("own", "alert", "waiting") in rows  # its program is on the workers' hosts
     assert not (tmp_path / "ran").exists()
+
+
+def test_who_stands_in_gives_up_what_no_worker_was_there_to_tell(on_sqlite: Settings) -> None:
+    container = WorkingContainer(settings=on_sqlite)
+    own = target("own", EventKind.ALERT)
+    container.subscribers().current = Subscriptions(source="shop", targets={"own": own})
+    long_ago = container.claims().now() - EXPIRES_AFTER - timedelta(minutes=1)
+    event = trial("own", now=long_ago, id_="0")
+    container.events().add([OutboxRow.of(event, "own", source="shop", now=long_ago)], now=long_ago)
+
+    def is_given_up() -> bool:
+        [row] = container.events().rows(limit=9)
+        return row.state == OutboxState.EXPIRED
+
+    loop = alert_loop(container, stands_in=True)
+    loop.start()
+    wait_until(is_given_up, seconds=30, what="the end of what is old")
+    asyncio.run(loop.stop())

@@ -236,6 +236,13 @@ def more() -> None: ...
     wait_until(lambda: not alive(child), seconds=10, what="the end of what it has begun")
 
 
+def test_tables_without_an_end_are_refused(read: Read) -> None:
+    huge = SHOP + "\napp.schedule('huge', refresh.bind(region='x' * 9_000_000), every('1m'))"
+
+    with pytest.raises(JobsFileInvalid, match="has tables of more than 8 MiB"):
+        read(huge)
+
+
 def test_the_stamp_of_an_app_changes_with_its_modules_and_not_with_libraries(
     read: Read, tmp_path: Path
 ) -> None:

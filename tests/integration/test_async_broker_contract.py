@@ -44,13 +44,17 @@ class Hands:
         self._seen: asyncio.Queue[Delivery] = asyncio.Queue()
         self.take = self._seen.put_nowait
 
-    async def next(self) -> Delivery:
+    async def next(self, *, within: float = 60.0) -> Delivery:
         """Wait for the next delivery, which must come."""
-        return await asyncio.wait_for(self._seen.get(), timeout=5)
+        return await asyncio.wait_for(self._seen.get(), timeout=within)
+
+    async def body(self) -> bytes:
+        """Wait for the next delivery's."""
+        return (await self.next()).message.body
 
     async def bodies(self, count: int) -> list[bytes]:
         """Wait for so many deliveries."""
-        return [(await self.next()).message.body for _ in range(count)]
+        return [await self.body() for _ in range(count)]
 
     def seen(self) -> list[bytes]:
         """Tell what came and was not asked for yet, without waiting."""

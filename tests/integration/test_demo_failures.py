@@ -1,11 +1,8 @@
 """`make demo-failures`, as a person with 80 columns starts it, and ends it too early."""
 
-import random
 import re
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,19 +56,5 @@ def test_all_that_it_shows_happens_and_it_leaves_nothing_behind(tmp_path: Path) 
     assert re.findall(r"(?m)^(\d+)\. ", said) == [str(step) for step in range(1, 12)]
     assert len(re.findall(r"(?m)^=> ", said)) == 12 - 1  # step 3 asks, and the last line sums up
     assert [line for line in said.splitlines() if len(line) > 80] == []
-    assert list(tmp_path.iterdir()) == []
-    assert processes_in(tmp_path) == []
-
-
-def test_who_interrupts_it_finds_nothing_left_behind(tmp_path: Path) -> None:
-    seconds = random.uniform(0.1, 8)
-    print(f"interrupted after {seconds:.2f} s")
-    with demonstration(tmp_path) as process:
-        time.sleep(seconds)  # at any time: where it is then is not asked
-        process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=60)
-
-    assert process.returncode in {130, -signal.SIGINT}, said  # the latter before it has begun
-    assert "Traceback" not in said
     assert list(tmp_path.iterdir()) == []
     assert processes_in(tmp_path) == []

@@ -6,14 +6,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.integration.shell import Shell, clean_environment
-from tests.integration.web import Site
-from tests.services.finding import free_port, wait_until
+from tests.services.finding import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]  # by `make faults`
 
@@ -32,18 +30,6 @@ from cronhare.entrypoints.cli.app import main
 main()
 """
 
-#: Nobody listens at this port.
-TELLING = {
-    "CRON_SMTP_URL": "smtp://127.0.0.1:9",
-    "CRON_SMTP_FROM": "cronhare@example.org",
-    "CRON_HTTP_ALLOWED_HOSTS": "127.0.0.1",
-}
-
-#: Who names a first calendar has its libraries imported then.
-OF_CALENDARS = (
-    "icalendar", "recurring_ical_events", "x_wr_timezone", "dateutil", "click", "winreg", "six",
-)  # fmt: skip
-
 JOBS = """
 [tasks.good]
 command = ["true"]
@@ -55,54 +41,6 @@ retry = { attempts = 2, backoff = { type = "fixed", delay = 1000 } }
 [schedules.bad]
 task = "bad"
 every = "1s"
-"""
-
-RELOADED = """
-[notify.someone]
-webhook = "http://127.0.0.1:9/"
-
-[notify.mail]
-email = ["someone@example.org"]
-
-[calendars.off]
-timezone = "Europe/Berlin"
-file = "off.ics"
-
-[tasks.web]
-url = "http://127.0.0.1:9/"
-retry = { attempts = 1 }
-
-[tasks.slow]
-command = ["sleep", "60"]
-timeout = "1s"
-
-[schedules.web]
-task = "web"
-every = "1s"
-notify = ["someone", "mail"]
-
-[schedules.slow]
-task = "slow"
-every = "1s"
-
-[schedules.ranges]
-task = "good"
-schedule = "*/5 H(1-3) L jan-mar/2 mon#2"
-timezone = "Asia/Tokyo"
-skip_on = ["off"]
-"""
-
-CALENDAR = """BEGIN:VCALENDAR
-VERSION:2.0
-PRODID:-//tests//EN
-BEGIN:VEVENT
-UID:1
-DTSTAMP:20260101T000000Z
-DTSTART;VALUE=DATE:20260101
-RRULE:FREQ=YEARLY
-SUMMARY:New year
-END:VEVENT
-END:VCALENDAR
 """
 
 
@@ -140,42 +78,6 @@ def started(command: str, folder: Path, **settings: str) -> Iterator[Started]:
         finally:
             popen.kill()
             popen.wait()
-
-
-def tried(shell: Shell) -> bool:
-    """Whether each target was tried to be told of something."""
-    targets = {
-        event["target"] for event in shell("events", "list", "--json").json() if event["tries"]
-    }
-    return targets >= {"someone", "mail"}
-
-
-def test_up_imports_nothing_after_its_first_run_but_what_a_first_calendar_needs(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "jobs.toml").write_text(JOBS)
-    (tmp_path / "off.ics").write_text(CALENDAR.replace("\n", "\r\n"))
-    site = Site(free_port())
-    address = {"CRON_WEB_ADDRESS": f"127.0.0.1:{site.port}"}
-    with started("up", tmp_path, **TELLING, **address) as up:
-        up.until("Task execution failed")
-        up.until("Page and API at")
-        (tmp_path / "begun").touch()
-
-        (tmp_path / "jobs.toml").write_text(JOBS + RELOADED)
-        up.popen.send_signal(signal.SIGHUP)
-        up.until("Reloaded jobs.toml")
-        up.popen.send_signal(signal.SIGUSR1)
-        for words in ("killed by signal", "refused", "Servers: all answer"):
-            up.until(words)
-        for path in ("/schedulers", "/openapi.json", "/executions/1/output", "/"):
-            assert site.get(path).status == 200
-        made = {"schedule": "0 8 * * *", "task": "good", "retry": {"attempts": 2}}
-        assert site.post("/schedulers", made).status == 201
-        wait_until(partial(tried, Shell(tmp_path)), seconds=60, what="telling of it", every=0.5)
-        assert up.end() == 0
-
-    assert {name for name in up.late if name.partition(".")[0] not in OF_CALENDARS} == set()
 
 
 def test_scheduler_and_worker_import_nothing_after_their_start(tmp_path: Path, vhost: str) -> None:

@@ -91,28 +91,3 @@ def test_a_breaker_opens_lets_one_probe_through_and_closes(start: Starter, tmp_p
     assert (seen["task_name"], seen["state"], seen["failures"]) == ("sync", "closed", 0)
     assert "counts anew; it was closed" in shell("breakers", "reset", "sync").out
     assert shell("breakers", "reset", "sync").status == 2
-
-
-def test_a_heavier_queue_has_more_runs_begun_and_the_other_one_in_between(
-    start: Starter, tmp_path: Path
-) -> None:
-    queues = ("cron_scheduler", "reports")
-    tasks = (
-        f"[tasks.{queue}]\nid = {id_}\n"
-        f'command = ["/bin/sh", "-c", "echo {queue} >> begun; sleep 0.3"]\n'
-        for id_, queue in enumerate(queues, start=1)
-    )
-    runs = (
-        f'[schedules.{queue}-{n}]\ntask = "{queue}"\nqueue = "{queue}"\non_start = true\n'
-        'schedule = "0 0 1 1 *"\n'
-        for n in range(5)
-        for queue in queues
-    )
-    jobs = tmp_path / "jobs.toml"
-    jobs.write_text("".join((*tasks, *runs)))
-
-    up = start(jobs, CRON_QUEUES="reports:3", CRON_CONCURRENCY="1")
-    up.until("(Task completed successfully.*){6}")
-
-    begun = (tmp_path / "begun").read_text().split()
-    assert sorted(begun[1:5]) == ["cron_scheduler", *["reports"] * 3], begun

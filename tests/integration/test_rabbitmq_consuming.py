@@ -21,8 +21,9 @@ from cronhare.domain.topology import (
     ToQueue,
 )
 from cronhare.domain.topology import topology as topology_of
-from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Message, Published
+from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Published
 from tests.integration import amqp
+from tests.integration.test_async_broker_contract import Hands
 from tests.services.finding import free_port
 from tests.services.rabbitmq import Server, alarm, cut_all
 
@@ -33,23 +34,6 @@ REPORTS = "cron_scheduler.reports"
 
 #: Seconds after which something does not happen any more, also on a busy machine.
 SOON = 180.0
-
-
-class Hands:
-    """Takes deliveries, and settles none by itself."""
-
-    def __init__(self) -> None:
-        self._seen: asyncio.Queue[Delivery] = asyncio.Queue()
-        self.take = self._seen.put_nowait
-
-    async def next(self, *, within: float = SOON) -> Delivery:
-        return await asyncio.wait_for(self._seen.get(), timeout=within)
-
-    async def body(self) -> bytes:
-        return (await self.next()).message.body
-
-    def is_empty(self) -> bool:
-        return self._seen.empty()
 
 
 @asynccontextmanager
@@ -292,7 +276,7 @@ async def test_what_is_still_worked_on_after_a_reconnect_counts_against_the_pref
         await eventually(lambda: amqp.consumers(vhost, MAIN_QUEUE) == 1, what="consuming again")
         await asyncio.sleep(0.3)
 
-        assert hands.is_empty()  # one task is still running, and one is all that was asked for
+        assert hands.seen() == []  # one task is still running, and one is all that was asked for
         await broker.ack(working_on)
         assert await hands.body() == b"one"
 

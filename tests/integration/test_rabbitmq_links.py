@@ -15,8 +15,9 @@ from cronhare.adapters.rabbitmq.broker import PikaBroker
 from cronhare.adapters.rabbitmq.client import Address
 from cronhare.adapters.rabbitmq.consumer import open_connection
 from cronhare.adapters.rabbitmq.inspection import RabbitInspection
+from cronhare.domain.nodes import CLOSING
 from cronhare.domain.topology import MAIN_QUEUE, Topology
-from cronhare.ports.broker import BrokerUnavailable
+from cronhare.ports.broker import BrokerUnavailable, Delivery
 from cronhare.ports.inspection import BrokerFacts, Link, Unreachable
 from tests.integration import amqp
 from tests.services.certificates import Certified, certified
@@ -30,6 +31,9 @@ BASIC_CONSUME = b"\x00\x3c\x00\x14"
 
 #: Seconds after which something hangs, however busy the machine.
 SOON = 60.0
+
+#: More than one connection for each kind of queue.
+QUEUES = (MAIN_QUEUE, "cron_scheduler.reports", "cron_scheduler.mails")
 
 
 async def test_who_answers_no_good_bye_is_hung_up_on(
@@ -103,6 +107,36 @@ async def test_to_close_while_the_broker_owes_the_answer_to_consume_is_no_fault(
         await asyncio.wait_for(broker.close(), SOON)
         with pytest.raises(BrokerUnavailable):
             await asyncio.wait_for(consuming, SOON)
+
+
+async def test_all_subscriptions_are_closed_within_one_bound_and_their_messages_go_back(
+    vhost: str,
+) -> None:
+    got = asyncio.Queue[Delivery]()
+    async with amqp.linked(vhost) as (url, link):
+        broker = AioPikaBroker(url, queues=QUEUES)
+        for queue in QUEUES:
+            await broker.consume([queue], prefetch=1, on_delivery=got.put_nowait)
+        with amqp.channel(vhost) as plain:
+            plain.basic_publish("", MAIN_QUEUE, b"{}")
+        await asyncio.wait_for(got.get(), SOON)
+        link.freeze()
+        loop = asyncio.get_running_loop()
+        before, began = asyncio.all_tasks(), loop.time()
+        await broker.close()
+        took = loop.time() - began
+        left = {task for task in before if "aiormq" in repr(task)}
+        await asyncio.wait(left or {asyncio.create_task(asyncio.sleep(0))}, timeout=SOON)
+        link.thaw()
+        await asyncio.to_thread(
+            wait_until,
+            lambda: amqp.depth(vhost, MAIN_QUEUE) == 1,
+            seconds=SOON,
+            what="the message to go back",
+        )
+
+    assert took < CLOSING
+    assert all(task.done() for task in left)
 
 
 NAME = "broker.test"

@@ -14,11 +14,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
-from cronhare.domain.execution import State
+from cronhare.domain.execution import STARTABLE, State
 from tests.faults.arena import Arena
+from tests.faults.house import has_begun
+from tests.faults.jobs import EARLY
 from tests.faults.saying import lines
 from tests.integration.invocations import alive
 from tests.integration.shell import PROGRAM, Shell, clean_environment
@@ -27,6 +30,7 @@ from tests.production.plant import PATIENCE, Plant, Process, plant
 from tests.services.finding import missing, wait_until
 from tests.services.lives import Private
 from tests.services.mariadb import Server as Mariadb
+from tests.services.proxy import proxy_in_thread
 from tests.services.rabbitmq import Server as RabbitMQ
 
 pytestmark = pytest.mark.integration
@@ -304,6 +308,35 @@ def ended_in_order(arena: Arena, processes: Sequence["subprocess.Popen[bytes]"])
     assert set(statuses) <= {0, 3}, arena.said()[-3000:]
     assert len(last_words) == statuses.count(3), arena.said()[-3000:]
     return all(map(FORCED.match, last_words))
+
+
+def test_worker_and_scheduler_end_with_status_0_beside_a_broker_that_stands_still(
+    vhost: str, tmp_path: Path
+) -> None:
+    port = urlsplit(vhost).port
+    assert port is not None
+    with proxy_in_thread(port) as (own_port, link):
+        url = vhost.replace(str(port), str(own_port))
+        arena = Arena(tmp_path, 0, CRON_BROKER_URL=url, CRON_SHUTDOWN_GRACE_SECONDS="1")
+        arena.hold(EARLY)
+        arena.apply()
+        arena.start("worker", "--jobs", "jobs.toml", "--concurrency", "4")
+        arena.start("scheduler")
+        try:
+            for each in arena.processes:
+                wait_until(partial(has_begun, each), seconds=PATIENCE, what="a start")
+            [held] = arena.ask_for_runs(of=[EARLY])
+            wait_until(lambda: (held, 1) in arena.starts(), seconds=PATIENCE, what="the task")
+            link.freeze()
+            took = end_all(arena.processes, signals=1)
+        finally:
+            arena.close()
+    [state] = [run.state for run in arena.executions() if run.id == held]
+
+    assert [each.returncode for each in arena.processes] == [0, 0], arena.said()[-5000:]
+    assert took < PROMISED
+    assert "Traceback" not in arena.said()
+    assert state in STARTABLE
 
 
 @pytest.mark.long  # as those below, by `make faults`
