@@ -1,6 +1,6 @@
 """What people change, who may, and what the audit says of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -17,10 +17,10 @@ from cronhare.domain.access import LONGEST_SESSION, Scope
 from cronhare.domain.audit import MOST_ENTRIES, Action, AuditEntry
 from cronhare.domain.nodes import DISCONNECTED_AFTER, NodeReport, NodeState
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.conditions import CalendarDraft, Conditions
+from cronhare.domain.schedules.conditions import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.keys import Boot
-from cronhare.domain.schedules.task import LARGEST_PARAMS, Task, TaskRef
+from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.records import AuditFilter, ExecutionFilter
 from tests.actors import ADA, CI
@@ -86,36 +86,6 @@ def test_a_broken_row_is_replaced() -> None:
 
     assert change.change is Change.CHANGE
     assert change.fields == (FieldChange("row", "timezone: unknown", "replaced"),)
-
-
-@pytest.mark.parametrize(
-    ("ask", "message"),
-    [
-        (
-            lambda house: find_schedule(house.schedules, "nightyl"),
-            "there is no schedule 'nightyl'; did you mean nightly?",
-        ),
-        (lambda house: find_schedule(house.schedules, "xyz"), "there is hourly, nightly"),
-        (lambda house: house.administrator.cancel(99, actor=ADA), "no execution 99"),
-        (lambda house: house.administrator.replay([7, 9], actor=ADA), "no row 7, 9"),
-    ],
-)
-def test_what_does_not_exist_is_told_by_name(ask: Callable[[House], object], message: str) -> None:
-    house = House()
-    apply(house, NIGHTLY, HOURLY)
-
-    with pytest.raises(NotFound, match=message.replace("?", r"\?")):
-        ask(house)
-
-
-def test_params_that_no_message_could_carry_are_refused() -> None:
-    house = House()
-    apply(house, NIGHTLY)
-
-    with pytest.raises(CannotRun, match="102402 bytes of JSON, 102400 are allowed"):
-        house.administrator.run_now("nightly", params=f'"{"x" * LARGEST_PARAMS}"', actor=ADA)
-
-    assert not house.claims.unfinished(after=0, limit=9)
 
 
 async def test_a_replay_may_have_as_many_attempts_as_are_asked_for() -> None:
@@ -202,18 +172,6 @@ def test_params_that_are_written_differently_are_no_difference() -> None:
     assert apply(house, attrs.evolve(NIGHTLY, params='{"a":true,"b":2}')) == {
         "nightly": Change.CHANGE
     }
-
-
-HOLIDAYS = CalendarDraft(name="de-holidays", timezone="UTC", windows=(("12-25", "Christmas"),))
-PAYROLL = attrs.evolve(NIGHTLY, name="payroll", conditions=Conditions(skip_on=("de-holidays",)))
-
-
-def test_a_calendar_of_another_file_is_as_good_and_one_that_is_off_needs_none() -> None:
-    house = House()
-    house.applier.apply(File([], source="shared.toml", calendars=[HOLIDAYS]), actor=ADA)
-    off = attrs.evolve(NIGHTLY, name="off", status=False, conditions=Conditions(skip_on=("x",)))
-
-    assert apply(house, PAYROLL, off) == {"payroll": Change.ADD, "off": Change.ADD}
 
 
 # No change is without an entry, and each entry says what became of it

@@ -47,16 +47,11 @@ def waits(backoff: Backoff, count: int) -> list[float]:
         (Backoff(delay=10_000, multiplier=1.5), [10, 15, 22.5, 33.75, 50.625]),
         (Backoff(delay=60_000, multiplier=3.0), [60, 180]),
         (Backoff(multiplier=1.0), [30, 30, 30]),
-        (Backoff(multiplier=3.0), [30, 90, 270]),
         (
             Backoff(type=BackoffType.SEQUENCE, sequence=(30_000, 30_000, 60_000, 90_000, 150_000)),
             [30, 30, 60, 90, 150, 150, 150],
         ),
         (Backoff(delay=1_000), [1, 2, 4, 8, 16]),
-        (Backoff(delay=2_000), [2, 4, 8, 16, 32]),
-        (Backoff(delay=5_000), [5, 10, 20, 40]),
-        (Backoff(type=BackoffType.FIXED, delay=60_000), [60, 60, 60]),
-        (Backoff(type=BackoffType.LINEAR, delay=600_000), [600, 1_200, 1_800]),
         (Backoff(type=BackoffType.LINEAR, delay=0), [0, 0]),
         (Backoff(delay=2_000, max_delay=300_000), [2, 4, 8, 16, 32, 64, 128, 256, 300, 300]),
         (Backoff(delay=10_001, multiplier=1.5), [10.001, 15.002]),  # half a millisecond is up
@@ -215,12 +210,6 @@ def test_a_policy_that_cannot_be_says_what_is_wrong(value: object, fault: str) -
     (only,) = faults_of(value)
 
     assert fault in only
-
-
-def test_every_fault_is_named_at_once() -> None:
-    faults = faults_of({"attempts": 0, "tries": 3, "backoff": {"type": "cubic", "delay": 5}})
-
-    assert len(faults) == 4
 
 
 def test_a_policy_may_say_what_makes_a_poison_pill_of_its_runs() -> None:
