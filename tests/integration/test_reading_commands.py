@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from shutil import copyfile
 
 import pytest
 
@@ -24,22 +25,9 @@ READING = (
     "tokens list",
 )  # fmt: skip
 
-JOBS = """
-[tasks.report]
-command = ["true"]
-
-[schedules.first]
-task = "report"
-every = "1h"
-
-[schedules.second]
-task = "report"
-every = "1h"
-
-[schedules.third]
-task = "report"
-every = "1h"
-"""
+JOBS = '[tasks.report]\ncommand = ["true"]\n' + "".join(
+    f'[schedules.{name}]\ntask = "report"\nevery = "1h"\n' for name in ("first", "second", "third")
+)
 
 
 @pytest.mark.parametrize("command", READING)
@@ -52,10 +40,16 @@ def test_to_read_creates_no_file(command: str, tmp_path: Path) -> None:
     assert [*tmp_path.rglob("*")] == []
 
 
-def test_no_alerts_of_a_ledger_that_nobody_judges_say_so(tmp_path: Path) -> None:
+@pytest.fixture
+def shell(tmp_path: Path, migrated_sqlite: Path) -> Shell:
+    """A shell beside an empty ledger."""
+    copyfile(migrated_sqlite, tmp_path / "cronhare.sqlite3")
     shell = Shell(tmp_path)
-    assert shell("db", "upgrade").status == 0
+    shell.write(JOBS)
+    return shell
 
+
+def test_no_alerts_of_a_ledger_that_nobody_judges_say_so(shell: Shell) -> None:
     said, as_json = shell("alerts", "list"), shell("alerts", "list", "--json")
 
     assert said.out.startswith("No alert is listed.\nNobody has judged the ledger so far: ")
@@ -63,10 +57,8 @@ def test_no_alerts_of_a_ledger_that_nobody_judges_say_so(tmp_path: Path) -> None
     assert as_json.err.startswith("Nobody has judged the ledger so far: ")
 
 
-def test_a_list_without_what_is_asked_for_says_no_more_than_that(tmp_path: Path) -> None:
-    shell = Shell(tmp_path)
-    shell.write(JOBS)
-    assert [shell(*words).status for words in (("db", "upgrade"), ("apply", "jobs.toml"))] == [0, 0]
+def test_a_list_without_what_is_asked_for_says_no_more_than_that(shell: Shell) -> None:
+    assert shell("apply", "jobs.toml").status == 0
 
     assert shell("audit", "list", "--who", "fooo").out == "No entry is like that.\n"
     assert shell("events", "list", "--schedule", "first").out == "No event is like that.\n"
@@ -74,10 +66,8 @@ def test_a_list_without_what_is_asked_for_says_no_more_than_that(tmp_path: Path)
     assert "no type of tasks 'wroker'" in shell("failed", "list", "--type", "wroker").err
 
 
-def test_alerts_are_chosen_by_what_they_are_and_shown_in_full(tmp_path: Path) -> None:
-    shell = Shell(tmp_path)
-    assert shell("db", "upgrade").status == 0
-    engine = open_engine(f"sqlite:///{tmp_path}/cronhare.sqlite3")
+def test_alerts_are_chosen_by_what_they_are_and_shown_in_full(shell: Shell) -> None:
+    engine = open_engine(f"sqlite:///{shell.folder}/cronhare.sqlite3")
     store, now = SqlAlertStore(engine, SystemClock()), datetime.now(UTC)
     assert store.begin(now=now, every=timedelta(minutes=1))
     queue = alert(Rule.QUEUE, "nobody", now=now, value=3, subject="mail")
@@ -100,10 +90,8 @@ def test_alerts_are_chosen_by_what_they_are_and_shown_in_full(tmp_path: Path) ->
     assert other.startswith("No alert is like that.\nJudged last at ")
 
 
-def test_a_recovery_that_is_to_be_told_does_not_look_like_one_that_came(tmp_path: Path) -> None:
-    shell = Shell(tmp_path)
-    assert shell("db", "upgrade").status == 0
-    engine = open_engine(f"sqlite:///{tmp_path}/cronhare.sqlite3")
+def test_a_recovery_that_is_to_be_told_does_not_look_like_one_that_came(shell: Shell) -> None:
+    engine = open_engine(f"sqlite:///{shell.folder}/cronhare.sqlite3")
     row = {"event_key": "expected:1", "event": "recovered", "target": "ops", "source": "jobs.toml"}
     when = {"scheduler_id": 1, "schedule_name": "nightly", "occurred_at": datetime.now(UTC)}
     with engine.begin() as connection:
@@ -118,10 +106,7 @@ def test_a_recovery_that_is_to_be_told_does_not_look_like_one_that_came(tmp_path
     assert line.split() == said.split()
 
 
-def test_a_list_of_schedules_ends_at_its_limit_and_says_so(tmp_path: Path) -> None:
-    shell = Shell(tmp_path)
-    shell.write(JOBS)
-    assert shell("db", "upgrade").status == 0
+def test_a_list_of_schedules_ends_at_its_limit_and_says_so(shell: Shell) -> None:
     assert shell("apply", "jobs.toml").status == 0
 
     some = shell("schedules", "--limit", "2")

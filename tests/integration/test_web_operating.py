@@ -1,7 +1,5 @@
 """Executions, failures, replays, runs of tasks, and what else operators look at, over HTTP."""
 
-import threading
-from pkgutil import resolve_name
 from typing import Any
 
 import attrs
@@ -364,26 +362,6 @@ def test_alerts_are_chosen_and_come_page_by_page(web: Site, ledger: Ledger) -> N
     assert web.get("/alerts?rule=failed&schedule=books").json() == []
 
 
-@pytest.mark.parametrize(
-    ("path", "maker"),
-    [("/executions", "operations.as_json"), ("/ui/executions", "page.rendering.Renderer.page")],
-)
-def test_answers_are_made_in_threads_while_the_loop_goes_on(
-    web: Site, monkeypatch: pytest.MonkeyPatch, ledger: Ledger, path: str, maker: str
-) -> None:
-    ended(ledger, "s", "")
-    threads, make = list[str](), resolve_name(f"cronhare.entrypoints.web.{maker}")
-
-    def noted(*given: Any, **named: Any) -> Any:  # noqa: ANN401 - whatever it makes
-        threads.append(threading.current_thread().name)
-        return make(*given, **named)
-
-    monkeypatch.setattr(f"cronhare.entrypoints.web.{maker}", noted)
-
-    assert web.get(path).status == 200
-    assert {name.partition("_")[0] for name in threads} == {"web"}
-
-
 DRAFT = ScheduleDraft(name="shop:send", task=TaskRef("worker", 1_000_000_007), task_name="send")
 
 
@@ -407,11 +385,6 @@ def test_a_task_is_run_by_its_name(web: Site, shop: Ledger) -> None:
     assert (run.state, run.due_at) == (State.CLAIMED, NOON + HOUR)
 
 
-@pytest.mark.usefixtures("shop")
-def test_a_task_that_the_ledger_does_not_know_is_told(web: Site) -> None:
-    assert web.post("/tasks/shop:other/runs", {}).status == 404
-
-
 def test_one_key_is_one_run(web: Site, shop: Ledger) -> None:
     first = web.post("/tasks/shop:send/runs", {"key": "mail:7", "params": {"order": 7}})
 
@@ -422,17 +395,14 @@ def test_one_key_is_one_run(web: Site, shop: Ledger) -> None:
     assert other.status == 409
     assert "'mail:7' of shop:send is that of execution" in other.json()["detail"]
     assert len(shop.executions()) == 1
+    by_header = [web.post("/tasks/shop:send/runs", {}, key="again") for _ in range(2)]
+    assert {answer.status for answer in by_header} == {202}
+    assert len(shop.executions()) == 2
 
 
 @pytest.mark.usefixtures("shop")
-def test_all_faults_are_told_at_once(web: Site) -> None:
+def test_all_faults_of_a_run_are_told_at_once(web: Site) -> None:
+    assert web.post("/tasks/shop:other/runs", {}).status == 404
     asked = {"key": " 7", "delay": "1h", "at": "2026-03-02T13:00:00Z", "queue": "amq.x"}
 
     assert web.post("/tasks/shop:send/runs", asked).faults.keys() == {"key", "at", "queue"}
-
-
-def test_an_idempotency_key_is_as_good(web: Site, shop: Ledger) -> None:
-    answers = [web.post("/tasks/shop:send/runs", {}, key="again") for _ in range(2)]
-
-    assert {answer.status for answer in answers} == {202}
-    assert len(shop.executions()) == 1

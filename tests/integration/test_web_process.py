@@ -25,7 +25,7 @@ from cronhare.entrypoints.web.asking import AT_A_TIME
 from tests.integration.shell import PROGRAM, Shell, clean_environment
 from tests.integration.test_up import Starter, start
 from tests.integration.web import Site, site
-from tests.production.plant import PATIENCE, SCHEDULER, Plant, plant
+from tests.production.plant import PATIENCE, SCHEDULER, plant
 from tests.services.finding import free_port, wait_until
 from tests.services.mariadb import Server as Mariadb
 from tests.services.promtool import promtool
@@ -115,38 +115,6 @@ def test_beside_up_a_report_runs_a_schedule_is_planned_and_signals_are_answered(
     assert log.rstrip().endswith("Shutdown complete")
 
 
-def test_in_production_what_is_asked_for_here_runs_on_a_worker(
-    rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path
-) -> None:
-    with plant(tmp_path, rabbitmq, mariadb, JOBS, CRON_REFRESH_SECONDS="1") as plant_:
-        site = Site(free_port())
-        address = f"127.0.0.1:{site.port}"
-        plant_.start("web", "--jobs", "jobs.toml", CRON_WEB_ADDRESS=address)
-        plant_.start(*SCHEDULER)
-        plant_.start_worker()
-        wait_until(lambda: answers(site), seconds=PATIENCE, what="the first answer")
-
-        run = site.post("/reports/generate", REPORT, key="once").json()["id"]
-        made = site.post("/schedulers", {"schedule": "0 8 * * *", "report_id": 25}).json()["id"]
-
-        wait_until(
-            lambda: states(plant_, run) == [("succeeded",)], seconds=PATIENCE, what="the end"
-        )
-        wait_until(
-            lambda: site.get(f"/schedulers/{made}").json()["next_due_at"],
-            seconds=PATIENCE,
-            what="the plan",
-        )
-        assert site.post("/reports/generate", REPORT, key="once").json()["state"] == "succeeded"
-        plant_.stop()
-        requests = [line["message"] for line in plant_.lines("web.request")]
-    assert requests.count("POST /reports/generate: 202") == 2
-
-
-def states(at_work: Plant, execution: int) -> list[tuple[Any, ...]]:
-    return at_work.query(f"SELECT state FROM SchedulerExecution WHERE id = {execution}")
-
-
 def test_up_answers_itself_says_where_and_ends_at_once(start: Starter, tmp_path: Path) -> None:
     (tmp_path / "jobs.toml").write_text(JOBS)
     site = Site(free_port())
@@ -185,13 +153,19 @@ def test_up_works_on_where_another_has_its_address(start: Starter, tmp_path: Pat
     assert up.end() == 0
 
 
-def test_an_address_that_somebody_has_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "setting"), [("web", "CRON_WEB_ADDRESS"), ("up", "CRON_PROBE_ADDRESS")]
+)
+def test_an_address_that_somebody_has_is_refused(
+    command: str, setting: str, tmp_path: Path
+) -> None:
     (tmp_path / "jobs.toml").write_text(JOBS)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        said = Shell(tmp_path)("web", "--jobs", "jobs.toml", CRON_WEB_ADDRESS=address)
+        said = Shell(tmp_path)(command, "--jobs", "jobs.toml", **{setting: address})
 
-    assert (said.status, f"{address}: Address already in use" in said.err) == (2, True)
+    assert said.status == 2
+    assert f"{setting}: {address}: Address already in use" in said.err
 
 
 def test_without_a_jobs_file_there_is_nothing_to_ask_for(tmp_path: Path) -> None:
@@ -315,17 +289,6 @@ def test_what_runs_on_one_machine_is_counted_as_prometheus_wants_it(
     assert found["cronhare_worker_slots",] == 8
     assert probed.ask("/healthz")[0] == 200
     assert up.end() == 0
-
-
-def test_an_address_that_another_has_is_refused(tmp_path: Path) -> None:
-    shell = Shell(tmp_path)
-    shell.write(TWO_TASKS)
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        address = f"127.0.0.1:{other.getsockname()[1]}"
-        said = shell("up", "--jobs", "jobs.toml", CRON_PROBE_ADDRESS=address)
-
-    assert said.status == 2
-    assert f"CRON_PROBE_ADDRESS: {address}: Address already in use" in said.err
 
 
 def test_a_broker_that_is_away_ends_readiness_and_no_process(
