@@ -27,10 +27,6 @@ class LedgerOutdated(LedgerUnavailable):
     """There is no ledger, or one with another schema: the text says what to do, not to wait."""
 
 
-class LedgerUnmade(LedgerOutdated):
-    """There is no ledger yet; `cronhare up` may be about to make it."""
-
-
 class LedgerNewer(LedgerOutdated):
     """A newer release made the schema: upgrade this one."""
 

@@ -44,8 +44,6 @@ def web(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
         b'{"params": {"a": Infinity}}',
         b'{"params": ' + b"9" * 5_000 + b"}",
         b'{"description": "\\ud800"}',
-        b'{"report_id": 1, "report_id": 25}',
-        b'{"params": {"a": {"b": 1, "b": 2}}}',
         b'{"params": ' + b"[" * 80_000 + b"]" * 80_000 + b"}",
     ],
 )
@@ -175,13 +173,6 @@ def test_who_does_not_end_a_request_is_sent_away_and_nobody_waits_for_him(
     gone = "POST /schedulers: not answered, the client is gone"
     wait_until(lambda: gone in caplog.messages, seconds=5, what="the line of the log")
     assert "POST /schedulers: 500" not in caplog.messages
-
-
-def test_two_idempotency_keys_name_no_request(web: Site) -> None:
-    head = b"POST /schedulers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-    keys = b"Content-Type: application/json\r\nIdempotency-Key: a\r\nIdempotency-Key: b\r\n"
-
-    assert web.send(head + keys + b"Content-Length: 2\r\n\r\n{}").startswith(b"HTTP/1.1 400 ")
 
 
 ASKED = b"GET /schedulers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"

@@ -98,7 +98,6 @@ _NAT64: Final = IPv6Network("64:ff9b::/96")
 
 
 def is_public(address: Address) -> bool:
-    """Tell whether an address is given out to anyone, and nobody's inside."""
     address = _meant(address)
     if not address.is_global or address.is_multicast or any(address in each for each in _INSIDE):
         return False

@@ -63,7 +63,6 @@ def listed(names: Sequence[str], *, most: int = MOST_LISTED, total: int | None =
 
 
 def first_faults(faults: Sequence[F], most: int, *, as_fault: Callable[[str], F]) -> tuple[F, ...]:
-    """Give the first of many faults, and one more that says there are others."""
     if len(faults) <= most:
         return tuple(faults)
     return (*faults[:most], as_fault(f"these are the first {most} faults; there are more"))
@@ -99,7 +98,6 @@ def say_no_times(*, source: str | None, stay_alive: bool | None) -> str:
     """Say it in a few words; *source* is its jobs file, if it is of one.
 
     Whether a jobs file has it begin at a start or a boot too, no row says.
-
     """
     if stay_alive:
         return "always"
@@ -107,5 +105,4 @@ def say_no_times(*, source: str | None, stay_alive: bool | None) -> str:
 
 
 def say_ways(source: str) -> str:
-    """Say what begins a schedule of a jobs file that has no times."""
     return f"begun by hand; or at a boot or start, as {source} says"

@@ -110,7 +110,6 @@ def beside_each_other(files: "Sequence[JobsFile]") -> Iterator[Refusal]:
 
 
 def jobs_refusal(error: "JobsFileInvalid", state: str) -> Refusal:
-    """Say what is wrong with a jobs file; *state* says what was done, which is nothing."""
     from cronhare.domain.texts.words import counted
 
     from ..given import as_argument

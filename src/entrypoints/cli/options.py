@@ -187,7 +187,6 @@ class Asked:
         return made
 
     def expect_one_choice(self, ids: list[int] | None, *, everything: bool, listed_by: str) -> None:
-        """Expect numbers, as the command *listed_by* has them, a filter, or everything."""
         if [bool(ids), everything, bool(self.given)].count(True) != 1:
             raise Refusal(
                 f"say which: numbers from `{listed_by}`, a filter such as --schedule, or --all"

@@ -27,12 +27,9 @@ C = TypeVar("C", bound="Container")
 
 
 def open_ledger() -> "Container":
-    return opened(wire())  # first: settings that cannot be used need no ledger to say so
-
-
-def opened(container: "Container") -> "Container":
     from cronhare.adapters.sql.migrations.upgrade import check_schema
 
+    container = wire()  # first: settings that cannot be used need no ledger to say so
     check_schema(container.engine())
     return container
 

@@ -93,10 +93,8 @@ def _answer(faults: Sequence[str]) -> Response:
     return JSONResponse({"ok": not faults, "faults": list(faults)}, 503 if faults else 200)
 
 
-def make_application(
-    container: Container, executor: ThreadPoolExecutor, ending: asyncio.Event
-) -> ASGIApp:
-    asker = Asker(container, executor, ending)
+def make_application(container: Container, executor: ThreadPoolExecutor) -> ASGIApp:
+    asker = Asker(container, executor)
     operations = operations_of_api(asker)
     described: list[bytes] = []
 

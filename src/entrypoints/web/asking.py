@@ -23,18 +23,8 @@ AT_A_TIME: Final = 4
 class Asker:
     """What every part of the application is made with: the use cases, and a way to ask them."""
 
-    def __init__(
-        self,
-        container: Container,
-        executor: ThreadPoolExecutor,
-        ending: asyncio.Event | None = None,
-    ) -> None:
-        """*container* has the use cases; *executor* runs what asks the ledger.
-
-        With *ending* an answer that goes on ends.
-        """
+    def __init__(self, container: Container, executor: ThreadPoolExecutor) -> None:
         self.container = container
-        self.ending = ending or asyncio.Event()
         #: Does what takes long without asking the ledger, too: making an answer.
         self.in_thread = LedgerThreads(executor)
         #: So many open pages are looked at again at a time: whoever else asks finds a thread.

@@ -151,10 +151,6 @@ def _refusals(scope: Scope, meant: Meant) -> Iterator[Problem]:
         if foreign and not meant.is_https and "https" in origins[0]:
             detail += ". Behind a proxy: have it pass the Host on, and name that in CRON_WEB_HOSTS"
         yield Problem(HTTPStatus.FORBIDDEN, detail)
-    if len(headers.getlist("idempotency-key")) > 1:
-        yield Problem(
-            HTTPStatus.BAD_REQUEST, "it has several Idempotency-Key headers; one names it"
-        )
     if scope["method"] in _SENDING:
         yield from _refusals_of_body(headers, _kind_of_body(scope))
     is_form = _kind_of_body(scope) != _JSON and scope["method"] not in _READING

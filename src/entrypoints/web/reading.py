@@ -211,26 +211,14 @@ def beyond_bounds(name: str, value: object) -> list[Fault]:
 
 
 def decoded(body: bytes) -> Any:  # noqa: ANN401 - any JSON value
-    """Read JSON in which no name stands twice. Raises Problem: it is no JSON."""
+    """Read JSON. Raises Problem: it is none."""
     try:
-        content = msgspec.json.decode(body)
-        # It keeps the last of several members with one name, and what else reads this the first.
-        json.loads(body, object_pairs_hook=_without_repetition)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        return msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         problem = (
             "lies in too many others" if isinstance(error, RecursionError) else shown(str(error))
         )
         raise Problem(HTTPStatus.BAD_REQUEST, f"the body is no JSON: {problem}") from error
-    return content
-
-
-def _without_repetition(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict[str, Any]()
-    for name, value in members:
-        if name in found:
-            raise ValueError(f"{shown(name)} is there twice")
-        found[name] = value
-    return found
 
 
 def digest_of_object(content: Mapping[str, Any]) -> str:

@@ -135,7 +135,7 @@ async def serve(
     """
     executor = ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="web")
     config = uvicorn.Config(
-        make_application(container, executor, requested),
+        make_application(container, executor),
         http=BoundedProtocol,
         ws="none",
         lifespan="off",

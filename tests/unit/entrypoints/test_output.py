@@ -2,17 +2,13 @@
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
-from unittest.mock import Mock
 from zoneinfo import ZoneInfo
 
 import attrs
 import pytest
 
-from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.entrypoints.cli import output, times
-from cronhare.entrypoints.cli.commands.logs import once_made
 from cronhare.entrypoints.cli.errors import Refusal
 from cronhare.entrypoints.cli.output import Styled, print_line, print_rows, table, working
 from cronhare.entrypoints.cli.times import (
@@ -23,7 +19,6 @@ from cronhare.entrypoints.cli.times import (
     read_past,
     read_span,
 )
-from cronhare.ports import LedgerUnmade
 
 LAST = datetime.max.replace(tzinfo=UTC)
 FAILED_AT = datetime(2026, 11, 22, 12, 26, 2, tzinfo=UTC)
@@ -227,23 +222,3 @@ def test_work_is_shown_on_a_terminal_once_it_takes_long(
     shown = capsys.readouterr()
     assert r"Applying [1 of 2] \x9b\u202e" in shown.err
     assert shown.out == ""
-
-
-@pytest.mark.parametrize(
-    ("looks", "waited"),
-    [
-        ([LedgerUnmade("none"), NotFound("none"), "found"], 2),  # made, and filled meanwhile
-        ([NotFound("the ledger was there")], 0),
-        ([LedgerUnmade("none")] * 999, 120),
-    ],
-)
-def test_a_ledger_that_somebody_may_be_making_is_waited_for_a_while(
-    looks: list[object], waited: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    find, pauses = Mock(side_effect=looks), list[float]()
-
-    with nullcontext() if looks[-1] == "found" else pytest.raises((LedgerUnmade, NotFound)):
-        once_made(find, pause=pauses.append, monotonic=lambda: sum(pauses))
-
-    assert len(pauses) == waited
-    assert capsys.readouterr().err.count("`cronhare up` may be making it") == (waited > 0)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from cronhare.domain.texts.printable import shown
-from cronhare.ports import LedgerUnavailable, LedgerUnmade
+from cronhare.ports import LedgerOutdated, LedgerUnavailable
 
 from ..dialect import UPGRADE
 
@@ -50,7 +50,7 @@ def make_file(path: Path) -> None:
 def connect(path: Path) -> sqlite3.Connection:
     """Open a file that is there: a reader makes none."""
     if not is_there(path):
-        raise LedgerUnmade(
+        raise LedgerOutdated(
             f"there is no ledger at {path.absolute()}. To use another, set CRON_DATABASE_URL, or "
             f"database_url in a settings file; to make one here: {UPGRADE}, or start `cronhare up`"
         )

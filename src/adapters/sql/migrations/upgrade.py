@@ -7,7 +7,7 @@ from typing import Final
 from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, inspect, select
 
 from cronhare.domain.texts.printable import echo
-from cronhare.ports import LedgerNewer, LedgerOutdated, LedgerUnmade
+from cronhare.ports import LedgerNewer, LedgerOutdated
 
 from ..database import connected, translate_errors
 from ..dialect import UPGRADE, dialect_of
@@ -71,7 +71,7 @@ def check_schema(engine: Engine) -> None:
         return
     place = dialect_of(engine).place
     if revision is None:
-        raise LedgerUnmade(f"{place} holds no ledger yet: {UPGRADE}, or set CRON_DATABASE_URL")
+        raise LedgerOutdated(f"{place} holds no ledger yet: {UPGRADE}, or set CRON_DATABASE_URL")
     if revision in _REVISIONS:
         raise LedgerOutdated(f"{place} is at schema {revision}, not {HEAD}: {UPGRADE}")
     raise _foreign(engine, revision)

@@ -248,7 +248,6 @@ def targets(*, jobs: Jobs = None, app: App = None, json: Json = False) -> None:
 
 
 def files_with_targets(given: Named, settings: "Settings") -> "Sequence[JobsFile]":
-    """Read the jobs file, and the app, whose targets are meant."""
     state = "Nobody was told."
     return load_all(named(given, settings, state, how="--jobs jobs.toml"), settings, state=state)
 

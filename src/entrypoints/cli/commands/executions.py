@@ -263,7 +263,6 @@ LONGEST_RESULT = 2_000
 
 
 def show_execution(execution: ExecutionView, attempts: Sequence[AttemptView]) -> None:
-    """Print one execution's facts, and a table of its attempts."""
     called = called_in_full(execution.task, name=execution.task_name, source=execution.source)
     result = None if execution.result is None else json_line(execution.result)
     facts(
@@ -301,7 +300,6 @@ def show_execution(execution: ExecutionView, attempts: Sequence[AttemptView]) ->
 
 
 def show_attempts(attempts: Sequence[AttemptView]) -> None:
-    """Print a table of attempts."""
     rows = [_attempt_row(attempt) for attempt in attempts]
     headings = ("ATTEMPT", "STARTED", "ENDING", "EXIT", "NODE", "SECONDS", "PEAK MB", "CPU S")
     table(*headings, rows=rows, empty="It has not been started.")

@@ -1,9 +1,7 @@
 """`cronhare import crontab`."""
 
-import getpass
 import os
 import pwd
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,14 +23,13 @@ from cronhare.adapters.crontab.reader import (
 from cronhare.domain.cron import UnknownZone, find_zone
 from cronhare.domain.texts.words import counted
 
+from ...node_identity import this_user
 from ..errors import Refusal, write_new
 from ..output import print_error, working
 
 COLOURS = {Verdict.CARRIED: "green", Verdict.CHANGED: "yellow", Verdict.LEFT_OUT: "red"}
 LOCALTIME = Path("/etc/localtime")
 STDIN = Path("-")
-
-_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,255}\$?")
 
 
 def crontab(
@@ -58,9 +55,7 @@ def crontab(
     ] = None,
 ) -> None:
     """Turn crontabs into a jobs file, and say what could not be carried over, and why."""
-    user = run_as or _ourselves()
-    if not _USER.fullmatch(user):
-        raise Refusal(f"--run-as: {user!r} cannot name a user", advice="Nothing was written.")
+    user = run_as or this_user()
     home = os.path.expanduser(f"~{user}")  # noqa: PTH111 - which leaves an unknown one as it is
     host = Host(
         run_as=user,
@@ -82,16 +77,6 @@ def crontab(
     if unread:
         what = f"{counted(len(unread), 'crontab')} could not be read; the others were"
         raise Refusal(what, unread, "Correct the names, and import those as well.")
-
-
-def _ourselves() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError) as error:
-        raise Refusal(
-            f"this process runs as user {os.getuid()}, who has no name here",
-            advice="Nothing was written. Name whom the worker will run as: --run-as NAME",
-        ) from error
 
 
 def _checked_zone(given: str | None) -> str | None:

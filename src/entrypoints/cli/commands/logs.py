@@ -4,11 +4,10 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.reading.output import CutShort, Followed, Moved, Written
 from cronhare.application.worker.leases import EVERY
 from cronhare.domain.execution import Execution, State
@@ -16,13 +15,12 @@ from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.texts.moments import say_time
 from cronhare.domain.texts.printable import echo, printable
 from cronhare.domain.texts.words import counted
-from cronhare.ports import LedgerUnmade
 
 from ..errors import Refusal
 from ..options import one_of, runs
 from ..output import Json, json_line, print_error, print_json, print_line, printable_lines
 from ..times import display_zone, moment
-from ..wiring import open_ledger, opened, wire
+from ..wiring import open_ledger
 from .schedules import say_pause
 
 if TYPE_CHECKING:
@@ -127,9 +125,8 @@ def _print_stream(name: str, stream: "Captured") -> None:
 
 
 def _follow(which: str, *, raw: bool, json: bool) -> None:
-    container = wire()
-    execution_id = once_made(lambda: _number(opened(container).queries(), which, waits=True))
-    waited = list[float]()
+    queries, waited = open_ledger().queries(), list[float]()
+    execution_id = _number(queries, which, waits=True)
 
     def pause(seconds: float) -> None:
         waited.append(seconds)
@@ -140,7 +137,7 @@ def _follow(which: str, *, raw: bool, json: bool) -> None:
         shown = say_time(datetime.now(UTC), display_zone())
         return f"{shown if waited else ' ' * len(shown)}  "
 
-    events = container.queries().follow(execution_id, pause=pause)
+    events = queries.follow(execution_id, pause=pause)
     if json:
         for event in events:
             sys.stdout.write(f"{json_line(_as_object(event))}\n")
@@ -215,33 +212,3 @@ def _doing(execution: Execution) -> str:
             return "it waits for a worker"
     why = f": {execution.last_error}" if execution.last_error else ""
     return f"{_ENDED.get(state, f'it is {state}')}{why}"
-
-
-Found = TypeVar("Found")
-
-#: So long a ledger is waited for that somebody may be making, and what comes into it at first.
-MOST_WAITED: Final = 60.0
-_LOOK_EVERY: Final = 0.5
-
-
-def once_made(
-    find: Callable[[], Found],
-    *,
-    pause: Callable[[float], None] = time.sleep,
-    monotonic: Callable[[], float] = time.monotonic,
-) -> Found:
-    """Find something in a ledger; wait for both if there is no ledger yet."""
-    until = None
-    while True:
-        try:
-            return find()
-        except (LedgerUnmade, NotFound) as error:
-            if until is None:
-                if isinstance(error, NotFound):
-                    raise
-                until = monotonic() + MOST_WAITED
-                waits = f"that is waited for, up to {MOST_WAITED:.0f} s; Ctrl-C ends that"
-                print_error(f"{error}. `cronhare up` may be making it: {waits}.")
-            elif monotonic() >= until:
-                raise
-        pause(_LOOK_EVERY)

@@ -1,7 +1,7 @@
 """`cronhare replays list | show | stop | resume` and `schedules backfill`; how all are watched."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -65,7 +65,6 @@ def pacing(rules: Asked) -> dict[str, Any]:
 
 
 def this_author(given: str | None) -> str:
-    """Name who asks: as they say, or the user whose process this is."""
     return this_user()[:LONGEST_AUTHOR] if given is None else given
 
 
@@ -188,30 +187,26 @@ def tell_begun(
     watch_replay(container, begun.id, json=json)
 
 
-def watch_replay(container: "Container", replay_id: int, *, json: bool) -> None:
-    """Watch one until it ends, with a bar on a terminal; then show it."""
-    replays = container.replays()
-    _show(followed(lambda: replays.show(replay_id), pause=time.sleep), json=json)
-
-
 #: Seconds between two looks.
 LOOK_EVERY: Final = 1.0
 
 
-def followed(look: "Callable[[], ReplayView]", *, pause: Callable[[float], None]) -> "ReplayView":
-    """Look again and again, with a bar on a terminal, until it is done or stopped."""
+def watch_replay(container: "Container", replay_id: int, *, json: bool) -> None:
+    """Watch one until it is done or stopped, with a bar on a terminal; then show it."""
+    replays = container.replays()
     with make_bar() as bar:
         task = bar.add_task("", total=None)
         while True:
-            replay = look()
+            replay = replays.show(replay_id)
             done = replay.succeeded + replay.failed + replay.refused + replay.left_out
             said = f"{replay.kind or 'replay'} {replay.id}: {replay.failed} failed"
             total = done + replay.released + replay.waiting
             shown = total if replay.is_collected else None  # it is still being counted
             bar.update(task, completed=done, total=shown, description=said)
             if replay.state != ReplayState.ACTIVE:
-                return replay
-            pause(LOOK_EVERY)
+                break
+            time.sleep(LOOK_EVERY)
+    _show(replay, json=json)
 
 
 def _show(one: "ReplayView", *, json: bool) -> None:

@@ -198,7 +198,6 @@ def _when(schedule: ScheduleView) -> str | None:
 
 
 def say_pause(pause: "PauseView") -> str:
-    """Say since when, until when, by whom and why something is or was paused."""
     until = f" until {due(pause.until)}" if pause.until else ""
     by = f" by {pause.by}" if pause.by else ""
     why = f": {pause.reason}" if pause.reason else ""

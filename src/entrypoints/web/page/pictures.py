@@ -171,7 +171,6 @@ class Bar:
 
 
 def minutes_chart(minutes: Sequence[int]) -> Sequence[Bar]:
-    """Draw how many schedules are due next in each minute from now on."""
     most = max(minutes, default=0) or 1
     return [
         Bar(

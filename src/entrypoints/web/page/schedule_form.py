@@ -166,7 +166,6 @@ class TaskChoice:
 
 
 def task_choices(catalog: Catalog) -> list[TaskChoice]:
-    """List the tasks that there are: what a task is comes from a jobs file alone."""
     return [
         TaskChoice(_value_of(task.ref), f"{task.name} ({task.ref.type} {task.ref.id})")
         for task in sorted(catalog, key=lambda task: task.name)
