@@ -157,15 +157,14 @@ def alert_loop(container: WorkingContainer, *, stands_in: bool = False) -> Loop:
     announcers = announcers_of(container)
 
     def look() -> float:
-        now, rest = claims.now(), LOOK_FOR_ALERTS_EVERY
+        now = claims.now()
         asking = [each for each in announcers if stands_in and each.subscribers.current.alerted]
         for each in asking:
             each.expire(now)
-            if each.alerts.look(each.subscribers.current, now):
-                rest = 0.0
+            each.alerts.look(each.subscribers.current, now)
         if not asking:
             judge.look(now)
-        return rest
+        return LOOK_FOR_ALERTS_EVERY
 
     return Loop("alerts", look, ends_within=ROUND)
 
