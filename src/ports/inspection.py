@@ -70,7 +70,7 @@ class Link:
     verified: bool
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Need:
     """A setting that must be, what happens without it, and how to have it."""
 
@@ -269,15 +269,12 @@ class Quarantined:
 
 @attrs.frozen(kw_only=True)
 class UntoldTarget:
-    """A target that was not told of *events*, and has heard of none since *last_at*.
-
-    None where nobody knows when that was: somebody spoilt the times of all.
-    """
+    """A target that was not told of *events*, and has heard of none since *last_at*."""
 
     name: str
     source: str
     events: int
-    last_at: datetime | None
+    last_at: datetime
     error: str | None = None
 
 

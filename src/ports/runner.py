@@ -109,12 +109,8 @@ class AttemptResult:
     @property
     def has_output(self) -> bool:
         """Whether it wrote or reported anything."""
-        # The same objects are equal: to compare their fields takes longer, and most have none.
-        return (
-            (self.stdout is not NOTHING_CAPTURED and self.stdout != NOTHING_CAPTURED)
-            or (self.stderr is not NOTHING_CAPTURED and self.stderr != NOTHING_CAPTURED)
-            or (self.report is not NOTHING_REPORTED and self.report != NOTHING_REPORTED)
-        )
+        nothing = (NOTHING_CAPTURED, NOTHING_CAPTURED, NOTHING_REPORTED)
+        return (self.stdout, self.stderr, self.report) != nothing
 
 
 @attrs.frozen(kw_only=True)
@@ -135,7 +131,6 @@ class Written:
 
     @property
     def kept(self) -> int:
-        """Bytes kept."""
         return self.stdout.kept + self.stderr.kept
 
 

@@ -14,7 +14,7 @@ from cronhare.domain.lifecycle.retry_limits import Limited
 from cronhare.domain.retries.limits import Changed
 from cronhare.domain.retries.retry import Quarantine, Verdict
 from cronhare.domain.schedules.conditions import CalendarDraft, Conditions
-from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy
 from cronhare.domain.schedules.skips import Pause
 from cronhare.ports.attempts import Busy, Recorded, Refused
 from tests.integration.ledgers import (
@@ -378,19 +378,6 @@ def test_what_was_due_after_an_end_or_the_last_run_is_recorded_once_an_edit_lets
 
     assert rows(ledger) == [("ended", 2), ("max_runs", 2)]
     assert "A larger max_runs lets it go on." in ask(ledger, NOON + 6 * MINUTE).because
-
-
-def test_pauses_and_overlaps_are_told_with_what_ends_them(ledger: Ledger) -> None:
-    ledger.add(**EVERY_MINUTE, overlap=OverlapPolicy.SKIP)
-    pass_minutes(ledger, 2)
-    ledger.schedules.pause("report", Pause(since=ledger.now, by="ann"), now=ledger.now)
-    pass_minutes(ledger, 2)
-
-    because = [*ask(ledger, NOON + 2 * MINUTE).because, *ask(ledger, NOON + 4 * MINUTE).because]
-
-    assert rows(ledger) == [("overlap", 1), ("paused by ann since 2026-03-02 12", 2)]
-    assert 'overlap = "allow" lets runs begin beside one that has not ended.' in because
-    assert "`cronhare schedules resume report` ends the pause, if it still lasts." in because
 
 
 def test_what_was_due_before_an_edit_after_a_downtime_is_one_row(ledger: Ledger) -> None:

@@ -10,7 +10,7 @@ import attrs
 import pytest
 from sqlalchemy import Engine, ExceptionContext, event, text
 
-from cronhare.adapters.sql.database import Database, repeatable
+from cronhare.adapters.sql.database import Database
 from cronhare.adapters.sql.dialect import TransactionRolledBack
 from cronhare.adapters.sql.dialects import mysql_sessions, open_engine
 from cronhare.adapters.sql.migrations.upgrade import check_schema, upgrade
@@ -251,29 +251,6 @@ READ = text("SELECT n FROM counter WHERE id = 1")
 def count(station: Station, clock: FrozenClock) -> int:
     with Database(station.engine, clock).read("reading") as connection:
         return int(connection.scalar(READ) or 0)
-
-
-@pytest.mark.usefixtures("counter")
-def test_what_another_node_wrote_first_is_told_at_the_commit_and_repeated(
-    stations: list[Station], clock: FrozenClock
-) -> None:
-    here, there, _ = stations
-    tries = 0
-
-    @repeatable
-    def add() -> None:
-        nonlocal tries
-        tries += 1
-        with Database(here.engine, clock).write("adding") as connection:
-            connection.execute(ADD)
-            if tries == 1:  # while ours is open, the other node commits: it wins
-                with Database(there.engine, clock).write("adding") as other:
-                    other.execute(ADD)
-
-    add()
-
-    assert (tries, here.errors) == (2, [(mysql_sessions.DEADLOCK, None)])  # of no statement
-    assert {count(station, clock) for station in stations} == {2}
 
 
 def run_all(ledgers: list[Ledger], waiting: list[Execution], number: int) -> None:

@@ -262,27 +262,6 @@ def shop(
 
 ORDER = text("INSERT INTO shop_orders VALUES (7)")
 
-#: What ends the sessions of others.
-ENDINGS = {
-    "sqlite": "SELECT 'SELECT 1'",
-    "mysql": "SELECT CONCAT('KILL ', id) FROM information_schema.PROCESSLIST "
-    "WHERE db = DATABASE() AND id <> CONNECTION_ID()",
-    "postgresql": "SELECT 'SELECT pg_terminate_backend(' || pid || ')' FROM pg_stat_activity "
-    "WHERE datname = current_database() AND pid <> pg_backend_pid()",
-}
-
-
-def test_a_session_that_the_server_has_ended_is_opened_again(shop: Shop) -> None:
-    shop.program.one()
-    with shop.engine.begin() as connection:
-        for ending in connection.scalars(text(ENDINGS[shop.engine.dialect.name])).all():
-            connection.execute(text(ending))
-
-    id_ = shop.program.one("order-8")
-
-    assert shop.program.seen(id_).state is State.CLAIMED
-    assert id_ in shop.program.bell.rung
-
 
 @pytest.mark.parametrize("database", ["mysql"], indirect=True)
 @pytest.mark.integration

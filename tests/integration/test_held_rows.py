@@ -18,7 +18,6 @@ from tests.integration.ledgers import (
     MINUTE,
     SECOND,
     Ledger,
-    Shell,
     draft,
 )
 from tests.integration.rules import (
@@ -33,38 +32,30 @@ pytestmark = [pytest.mark.integration, pytest.mark.long]  # by `make faults`
 
 
 #: Only MySQL keeps what lies between two rows.
-having_gaps = pytest.mark.parametrize("server", ["mysql"], indirect=True)
+having_gaps = pytest.mark.parametrize("database", ["mysql"], indirect=True)
 
 
 @pytest.fixture(params=["mysql", "postgresql"])
-def server(request: pytest.FixtureRequest) -> str:
+def database(request: pytest.FixtureRequest) -> str:
     """Names a database whose rows people can hold."""
     name: str = request.param
     return name
 
 
 @pytest.fixture
-def ledger(server: str, request: pytest.FixtureRequest) -> Ledger:
-    ledger: Ledger = request.getfixturevalue(server)
-    ledger.plan_edited()
-    return ledger
+def ledger(database_ledger: Ledger) -> Ledger:
+    return database_ledger
 
 
 @pytest.fixture
-def url(server: str, request: pytest.FixtureRequest) -> URL:
-    url: URL = request.getfixturevalue(f"migrated_{server}")
+def url(database: str, request: pytest.FixtureRequest) -> URL:
+    url: URL = request.getfixturevalue(f"migrated_{database}")
     return url
 
 
 @pytest.fixture
 def holding(url: URL) -> Holding:
     return holding_in(url)
-
-
-@pytest.fixture
-def shell(server: str, request: pytest.FixtureRequest) -> Shell:
-    shell: Shell = request.getfixturevalue(f"{server}_shell")
-    return shell
 
 
 def row_of(execution: Execution) -> str:

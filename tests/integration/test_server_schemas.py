@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import URL, Engine, event, inspect
+from sqlalchemy import URL, Engine, event
 
 from cronhare.adapters.sql.dialects import mysql, open_engine
 from cronhare.adapters.sql.dialects.servers import REQUIREMENTS
@@ -292,18 +292,6 @@ def plain(empty_postgresql: URL) -> Iterator[Engine]:
     engine = opened(empty_postgresql)
     yield engine
     engine.dispose()
-
-
-def test_what_is_paged_by_a_moment_and_an_id_has_an_index_of_both(plain: Engine) -> None:
-    upgrade(plain)
-
-    for table, moment, id_ in (
-        ("scheduler", "updated_at", "id"),
-        ("schedulerplan", "next_due_at", "scheduler_id"),
-    ):
-        of_pages = [each["column_names"] for each in inspect(plain).get_indexes(table)]
-        assert [moment, id_] in of_pages
-        assert [moment] not in of_pages
 
 
 def test_tables_that_were_here_before_are_taken_over_with_their_rows(

@@ -2,19 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from typing import Any, TypeVar
+from contextlib import ExitStack
+from typing import TypeVar
 
 import attrs
 import pytest
-from sqlalchemy import URL, Connection, Select, event, select
+from sqlalchemy import URL, event
 
-from cronhare.adapters.sql.claims import reconciliation as statements
-from cronhare.adapters.sql.claims.store import UNLOCKED_PLANS
 from cronhare.adapters.sql.dialects import open_engine
-from cronhare.adapters.sql.tables.executions import BY_IDS
-from cronhare.adapters.sql.tables.tables import executions, plans
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.retry import Complete
 from cronhare.domain.schedules.planning import Plan, Planned
@@ -33,8 +28,6 @@ from tests.integration.ledgers import (
     sql_ledger,
 )
 from tests.ports import NO_NACKS
-from tests.services.databases import connect
-from tests.services.lives import PATIENCE
 
 pytestmark = pytest.mark.integration
 
@@ -205,113 +198,3 @@ def until_free(asked: Sequence[Q], ask: Callable[[Sequence[Q]], Sequence[A | Bus
         answers += [answer for _, answer in pairs if not isinstance(answer, Busy)]
         asked = [one for one, answer in pairs if isinstance(answer, Busy)]
     return answers
-
-
-def test_a_mark_takes_no_lock_that_a_start_of_the_same_needs(
-    replicas: Replicas, clock: FrozenClock, url: URL
-) -> None:
-    first = replicas.ledgers[0]
-    first.save(draft("ant"), draft("bee"))  # so few that the index of states looks short
-    first.plan_edited()
-    clock.advance(MINUTE)
-    told = first.claim_due().claimed
-
-    with beginning(url, [one.id for one in told]), ThreadPoolExecutor(1) as other:
-        marked = other.submit(lambda: first.claims.mark_published(told, now=clock.now()))
-        marked.result(PATIENCE)
-
-    assert not replicas.errors
-    assert {one.state for one in first.executions()} == {State.RUNNING}
-
-
-@contextmanager
-def beginning(url: URL, ids: list[int]) -> Iterator[None]:
-    """Let two executions begin, as a worker does: hold the rows, then write them."""
-    with connect(url) as session:
-        worker = session.cursor()
-        worker.execute("BEGIN")
-        worker.execute("SELECT id FROM SchedulerExecution WHERE id IN (%s, %s) FOR UPDATE", ids)
-        yield
-        worker.execute(
-            "UPDATE SchedulerExecution SET state = %s, check_at = NULL WHERE id IN (%s, %s)",
-            (State.RUNNING.value, *ids),
-        )
-        session.commit()
-
-
-# What one has locked keeps no other from what it has not
-
-
-#: MariaDB makes a join of an IN with so many values.
-BATCH = 1_000
-
-
-@pytest.fixture(scope="module")
-def batches(url: URL) -> tuple[list[int], list[int]]:
-    """Two batches in a table that is so small that to read all of it looks cheap."""
-    empty(url)
-    engine = open_engine(url.render_as_string(hide_password=False))
-    clock = FrozenClock(NOON)
-    ledger = sql_ledger(clock, engine)
-    ledger.save(*(draft(f"schedule {number}") for number in range(2 * BATCH)))
-    for _ in range(3):
-        ledger.plan_edited()
-    clock.advance(MINUTE)
-    claimed = [len(ledger.claim_due().claimed) for _ in range(2)]
-    with engine.connect() as connection:
-        ids = list(connection.scalars(select(executions.c.id).order_by(executions.c.id)))
-    engine.dispose()
-    assert claimed == [BATCH, BATCH]
-    return ids[:BATCH], ids[BATCH:]
-
-
-@pytest.fixture(params=[20, 2_000], ids=lambda total: f"{total} plans")
-def planned(request: pytest.FixtureRequest, url: URL) -> int:
-    """So many schedules, all of them due."""
-    total: int = request.param
-    empty(url)
-    engine = open_engine(url.render_as_string(hide_password=False))
-    ledger = sql_ledger(FrozenClock(NOON), engine)
-    ledger.save(*(draft(f"schedule {number}") for number in range(total)))
-    for _ in range(3):
-        ledger.plan_edited()
-    engine.dispose()
-    return total
-
-
-@pytest.fixture
-def two(url: URL) -> Iterator[tuple[Connection, Connection]]:
-    engine = open_engine(url.render_as_string(hide_password=False))
-    with engine.connect() as one, engine.connect() as other:
-        yield one, other
-    engine.dispose()
-
-
-@pytest.mark.parametrize(
-    "statement", [statements.UNLOCKED, BY_IDS], ids=["what is marked", "what is started"]
-)
-def test_a_batch_that_is_locked_leaves_the_other_free(
-    two: tuple[Connection, Connection],
-    batches: tuple[list[int], list[int]],
-    statement: Select[Any],
-) -> None:
-    look = statement.with_for_update(skip_locked=True)
-
-    found = [
-        len(one.execute(look, {"ids": ids}).all()) for one, ids in zip(two, batches, strict=True)
-    ]
-
-    assert found == [BATCH, BATCH]
-
-
-def test_plans_that_are_locked_leave_the_others_free(
-    planned: int, two: tuple[Connection, Connection]
-) -> None:
-    one, other = two
-    ids = list(one.scalars(select(plans.c.scheduler_id).order_by(plans.c.next_due_at.desc())))
-    part = planned // 4
-
-    locked = one.scalars(UNLOCKED_PLANS, {"ids": ids[:part]}).all()
-    free = other.scalars(UNLOCKED_PLANS, {"ids": ids[part : 2 * part]}).all()
-
-    assert (len(locked), len(free)) == (part, part)

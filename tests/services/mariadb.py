@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,7 +13,7 @@ import pymysql
 from sqlalchemy import URL, make_url
 
 from tests.services import lives
-from tests.services.finding import address, binary, end, free_port, has_docker, missing, wait_until
+from tests.services.finding import address, binary, end, free_port, has_docker, missing
 from tests.services.lives import PATIENCE
 
 ADDRESS = "CRON_TEST_DATABASE_URL"
@@ -70,15 +69,6 @@ def run(url: URL, *statements: str) -> list[tuple[Any, ...]]:
         for statement in statements:
             cursor.execute(statement)
         return list(cursor.fetchall())
-
-
-def until_one_waits(url: URL) -> None:
-    asked = "SELECT 1 FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'"
-    rest = 0.2  # asked twice within 0.1 s, the server answers with what it saw the first time
-    time.sleep(rest)
-    wait_until(
-        lambda: bool(run(url, asked)), seconds=PATIENCE, what="the wait for a row", every=rest
-    )
 
 
 @contextmanager

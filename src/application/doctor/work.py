@@ -393,7 +393,7 @@ def not_told(seen: Seen) -> Said:
     for target in seen.activity.untold:
         if target.source in ours and ours[target.source].target(target.name) is None:
             continue
-        at = f", of the last one at {say_moment(target.last_at)}" if target.last_at else ""
+        at = f", of the last one at {say_moment(target.last_at)}"
         why = f": {target.error[:_LONGEST_REASON]}" if target.error else ""
         yield warning(
             f"notify.{shown(target.name)} of {shown(target.source)} was not told of "

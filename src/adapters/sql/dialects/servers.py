@@ -297,16 +297,6 @@ _LAST_CLAIMS: Final = "the last claims may be gone, and their instants run twice
 _NOTHING: Final = "nothing can be claimed or recorded"
 
 
-def _need(
-    setting: str,
-    holds: Callable[[str], bool],
-    without: str,
-    cure: str,
-    severity: Severity = Severity.ERROR,
-) -> Need:
-    return Need(setting=setting, holds=holds, without=without, cure=cure, severity=severity)
-
-
 def _is(*allowed: str) -> Callable[[str], bool]:
     return lambda said: said in allowed
 
@@ -316,20 +306,20 @@ def _at_least(least: int) -> Callable[[str], bool]:
 
 
 _MYSQL: Final = (
-    _need(
+    Need(
         "read_only",
         lambda said: said.upper() in {"0", "OFF"},
         _NOTHING,
         "name the primary in CRON_DATABASE_URL, or `SET GLOBAL read_only = 0`",
     ),
-    _need(
+    Need(
         "innodb_flush_log_at_trx_commit",
         _is("1"),
         f"after a power loss {_LAST_CLAIMS}",
         "`SET GLOBAL innodb_flush_log_at_trx_commit = 1`, and in the server's configuration",
         Severity.WARNING,
     ),
-    _need(
+    Need(
         "max_allowed_packet",
         _at_least(SMALLEST_PACKET),
         "a busy minute with large params may not fit into one statement",
@@ -339,25 +329,25 @@ _MYSQL: Final = (
 )
 
 _POSTGRESQL: Final = (
-    _need(
+    Need(
         "server_encoding",
         _is("UTF8"),
         "params and output with other letters than its own cannot be kept",
         "make the database anew: `CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0`",
     ),
-    _need(
+    Need(
         "in_recovery",
         _is("off"),
         f"it is a standby: {_NOTHING}",
         "name the primary in CRON_DATABASE_URL, or all hosts: the primary is found",
     ),
-    _need(
+    Need(
         "transaction_read_only",
         _is("off"),
         _NOTHING,
         "name the primary, or `ALTER DATABASE name RESET default_transaction_read_only`",
     ),
-    _need(
+    Need(
         "synchronous_commit",
         lambda said: said != "off",
         f"after a crash {_LAST_CLAIMS}",
@@ -365,7 +355,7 @@ _POSTGRESQL: Final = (
         Severity.WARNING,
     ),
     *(
-        _need(
+        Need(
             setting,
             _is("on"),
             "a power loss may damage the whole database",
@@ -373,7 +363,7 @@ _POSTGRESQL: Final = (
         )
         for setting in ("fsync", "full_page_writes")
     ),
-    _need(
+    Need(
         "max_connections",
         _at_least(FEW_CONNECTIONS),
         "some processes may find no connection: each keeps five, and up to fifteen",
@@ -383,7 +373,7 @@ _POSTGRESQL: Final = (
 )
 
 _SQLITE: Final = (
-    _need(
+    Need(
         "journal_mode",
         _is("wal"),
         "readers and the writer wait for each other",

@@ -10,17 +10,17 @@ import attrs
 import sqlalchemy as sa
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.messages import LARGEST_ID, MOST_NACKS
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.retries.outcome import MAY_COUNT, Crash, Ending
 from cronhare.domain.schedules.keys import DUE, PREFIX
 from cronhare.domain.schedules.schedule import LONGEST_NAME, NOBODY, OWNER_FIELDS, ScheduleOwner
-from cronhare.domain.schedules.task import LARGEST_PARAMS, TaskRef
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.texts.printable import echo
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.runner import AttemptResult, Captured, TaskReport, Written
 
 from ..dialect import Dialect
-from .schedule_columns import LONG_AGO, SPANS_MS, read_retry, write_retry
+from .schedule_columns import LONG_AGO, read_retry, write_retry
 from .tables import IDS, attempts, by_id, executions, outputs, schedulers
 from .types import (
     BrokenRow,
@@ -29,9 +29,7 @@ from .types import (
     milliseconds,
     moment_of,
     named_rows,
-    text,
     to_text,
-    whole,
 )
 
 _RUN: Final = executions.c
@@ -80,23 +78,10 @@ _CRASHES = (
 
 _ENDED: Final = OwnTable(attempts, finished_at=datetime, ending=Ending)
 
-#: Its number beyond which a count of ours is none.
-_COUNT: Final = whole(0, MOST_NACKS)
-
 _TABLE: Final = OwnTable(
     executions,
-    id=whole(1, LARGEST_ID),
-    scheduler_id=whole(0, LARGEST_ID),
     container_id=str | None,  # of an adopted row
     state=State,
-    attempt=whole(1, MOST_NACKS),
-    deaths=_COUNT,
-    crashes=_COUNT,
-    version=whole(-(2**31), 2**31 - 2),
-    task_id=whole(0, LARGEST_ID),
-    params=text(LARGEST_PARAMS) | None,
-    timeout_ms=whole(SPANS_MS[0], SPANS_MS[-1]) | None,
-    resends=_COUNT,
     schedule_name=Any,  # people write it: see `display_name`
     owned_by=Any,  # see `ScheduleOwner`
 )
