@@ -16,7 +16,7 @@ from cronhare.entrypoints.web.asking import Asker
 from cronhare.entrypoints.web.page.pages import View
 from cronhare.entrypoints.web.page.rendering import WAYS
 from cronhare.entrypoints.web.page.routes import routes
-from tests.integration.web import JSON, Answer, Site
+from tests.integration.web import FORM, JSON, Answer, Site
 
 
 @pytest.fixture
@@ -81,7 +81,6 @@ def test_files_are_kept_for_ever_under_an_address_that_says_what_they_hold(web: 
     assert web.get("/ui/static/../pages.py").status == 404
 
 
-FORM = {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"}
 NAME = "nightly"
 
 

@@ -24,11 +24,10 @@ from cronhare.ports.runner import Captured, Written
 from tests.actors import ADA
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import CRASH, IN_30_S, NOON, Ledger, sql_ledger
-from tests.integration.web import Answer, Site, site
+from tests.integration.web import FORM, Answer, Site, site
 
 HOUR = timedelta(hours=1)
 SCRIPT = "<script>alert('x')</script><img src=x onerror=alert(1)>"
-FORM = {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"}
 ANT = NodeReport(
     name="ant-1-0a1b2c3d4e5f6071",
     role="worker",
@@ -49,6 +48,7 @@ class House:
 
     web: Site
     ledger: Ledger
+    container: Container
 
     def send(self, path: str, **fields: str) -> Answer:
         """Send a form of a page of this site."""
@@ -72,7 +72,7 @@ def house(on_sqlite: Settings) -> Iterator[House]:
     began = (container.claims().now() - HOUR).replace(minute=0, second=0, microsecond=0)
     ledger = sql_ledger(FrozenClock(began), container.engine())
     with site(container) as web:
-        yield House(web, ledger)
+        yield House(web, ledger, container)
 
 
 def test_the_story_of_an_execution_is_told_with_its_retries(house: House) -> None:
@@ -329,27 +329,17 @@ def test_alerts_are_seen_with_where_to_look_and_who_was_told(house: House) -> No
 LIVE = {"X-Live": "1"}
 
 
-@pytest.fixture
-def container(on_sqlite: Settings) -> Container:
-    return Container(settings=on_sqlite)
-
-
-@pytest.fixture
-def ledger(container: Container) -> Ledger:
-    begun = container.claims().now() - timedelta(hours=1)
-    return sql_ledger(FrozenClock(begun), container.engine())
-
-
 def test_who_looks_at_an_open_page_shares_the_answer_and_who_comes_anew_sees_the_newest(
-    web: Site, container: Container, ledger: Ledger
+    house: House,
 ) -> None:
+    web, ledger = house.web, house.ledger
     ledger.claimed("nightly")
     address = "/ui/schedules/nightly"
     first = web.get(address, **LIVE).text
     assert {"standing", "state", "calendar", "runs"} < {*re.findall(r'data-part="(\w+)"', first)}
     assert 'data-live="5"' in first
 
-    container.administrator().pause({"nightly": None}, by="ada", reason="moving", actor=ADA)
+    house.container.administrator().pause({"nightly": None}, by="ada", reason="moving", actor=ADA)
 
     assert "moving" not in web.get(address, **LIVE).text
     assert "moving" in web.get(address).text
@@ -367,7 +357,8 @@ def written(web: Site, execution_id: int, after: str = "") -> tuple[list[str], s
     return re.findall(r'<span class="line \w+">(.*)\n', page), place
 
 
-def test_output_comes_line_by_line_and_goes_on_where_it_was_left(web: Site, ledger: Ledger) -> None:
+def test_output_comes_line_by_line_and_goes_on_where_it_was_left(house: House) -> None:
+    web, ledger = house.web, house.ledger
     started = ledger.running("a")
 
     def write(text: str) -> None:

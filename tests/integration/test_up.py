@@ -73,12 +73,18 @@ class Starter:
         self.started: list[Up] = []
 
     def __call__(
-        self, jobs: Path | None, *options: str, web: str = "--no-web", **settings: str
+        self,
+        jobs: Path | None,
+        *options: str,
+        command: str = "up",
+        web: str = "--no-web",
+        **settings: str,
     ) -> Up:
-        named = () if jobs is None else ("--jobs", str(jobs))
+        named = [*(() if jobs is None else ("--jobs", str(jobs)))]
+        named += [web] if command == "up" else []
         with (self.folder / "log").open("wb") as log:
             process = subprocess.Popen(
-                [PROGRAM, "up", web, *named, *options],
+                [PROGRAM, command, *named, *options],
                 cwd=self.folder,
                 env=clean_environment() | settings,
                 stderr=log,

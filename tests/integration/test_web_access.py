@@ -21,10 +21,9 @@ from cronhare.entrypoints.web import access
 from cronhare.ports.records import AuditFilter
 from tests.actors import ADA
 from tests.integration.shell import Shell
-from tests.integration.web import JSON, Answer, Site
+from tests.integration.web import FORM, JSON, Answer, Site
 from tests.services.finding import wait_until
 
-FORM = {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"}
 HTML = {"Accept": "text/html"}
 NAME = "cron.example.org"
 PROXIED = {"Host": NAME, "X-Forwarded-For": "192.0.2.7"}

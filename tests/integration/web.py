@@ -17,6 +17,7 @@ from cronhare.entrypoints.signals import ForcedExit, Shutdown
 from cronhare.entrypoints.web.server import bind, run
 
 JSON = {"Content-Type": "application/json"}
+FORM = {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"}
 SECONDS = 10.0
 
 

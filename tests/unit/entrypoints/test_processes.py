@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -238,12 +238,6 @@ async def test_a_worker_that_is_taken_back_with_tasks_in_hand_runs_no_more_at_a_
 
     assert consumer.at_hand == 1
     assert not consumer.rests
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not holds():  # noqa: ASYNC110 - what it waits for tells nobody
-            await asyncio.sleep(0)
 
 
 async def test_draining_rests_and_resumes_once_for_each_change_and_ends_with_a_shutdown() -> None:

@@ -233,26 +233,16 @@ def test_outages_that_come_back_at_once_cost_nothing_that_lives() -> None:
     assert (plant.state, plant.house.only.attempt) == (State.RUNNING, 1)
 
 
-def test_after_an_outage_what_died_is_given_up_a_lease_later() -> None:
+@pytest.mark.parametrize("was_there", [True, False])
+def test_after_an_outage_what_died_is_given_up_a_lease_later(*, was_there: bool) -> None:
     plant = Plant(alive=False)
-    plant.house.outage.begin("next_due")
-    plant.look()
+    if was_there:
+        plant.house.outage.begin("next_due")
+        plant.look()
     plant.house.clock.advance(4 * LEASE)
     plant.house.outage.end()
 
-    plant.look()  # the scheduler is back before the worker
-    plant.go_on(LEASE - RECONCILE_EVERY)
-    spared = plant.state
-    plant.go_on(2 * RECONCILE_EVERY)
-
-    assert (spared, plant.state) == (State.RUNNING, State.RETRYING)
-
-
-def test_a_scheduler_that_begins_after_an_outage_gives_a_lease_as_well() -> None:
-    plant = Plant(alive=False)
-    plant.house.clock.advance(4 * LEASE)
-
-    plant.look()
+    plant.look()  # the scheduler is back, or begins, before the worker
     plant.go_on(LEASE - RECONCILE_EVERY)
     spared = plant.state
     plant.go_on(2 * RECONCILE_EVERY)
