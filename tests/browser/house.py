@@ -109,12 +109,8 @@ schedule = "{minutes} * * * *"
 """
     for name, minutes, description in (
         ("stock-levels", "2-59/15", "From the warehouse to the shop"),
-        ("exchange-rates", "7", "Of the central bank"),
-        ("abandoned-carts", "10,40", "A word to whoever left one"),
         ("search-index", "20", "What was edited since"),
-        ("sitemap", "20", "For the engines"),
         ("price-feed", "20,50", "For those who compare"),
-        ("open-orders", "33", "To the packers"),
         ("parcel-states", "3-59/20", "Where they are"),
         ("backup", "55", "Of the shop's database"),
     )

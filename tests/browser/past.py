@@ -17,12 +17,8 @@ from cronhare.domain.events.rules import AlertPolicy, Rule
 #: How often each has run, in how many minutes, and how often it fails, in percent.
 _EVERY = {
     "stock-levels": (15, 1),
-    "exchange-rates": (60, 2),
-    "abandoned-carts": (30, 0),
     "search-index": (60, 6),
-    "sitemap": (60, 0),
     "price-feed": (30, 5),
-    "open-orders": (60, 1),
     "parcel-states": (20, 9),
     "backup": (60, 0),
     "nightly-invoices": (1_440, 8),

@@ -193,29 +193,6 @@ def test_a_schedule_is_created_by_a_form_or_every_fault_is_told(
     ).text.replace("&#39;", "'")
 
 
-def test_an_edit_changes_what_was_changed_and_two_of_them_are_merged(
-    web: Site, container: Container, schedule: str
-) -> None:
-    form = filled(web.get(f"{schedule}/edit"))
-    assert sent(web, f"{schedule}/edit", form | {"timeout": "1m"}).status == 303
-
-    stale = sent(web, f"{schedule}/edit", form | {"schedule": "30 2 * * *", "description": "Ours"})
-    assert stale.status == 412
-    assert "Somebody else has edited it meanwhile" in stale.text
-    assert container.queries().schedule(NAME).schedule == "0 2 * * *"
-    again = filled(stale)
-    assert (again["schedule"], again["timeout"], again["description"]) == (
-        "30 2 * * *",
-        "1m",
-        "Ours",
-    )
-    assert sent(web, f"{schedule}/edit", again).status == 303
-    view = container.queries().schedule(NAME)
-    assert (view.schedule, view.timeout_seconds, view.description) == ("30 2 * * *", 60, "Ours")
-    conflict = sent(web, f"{schedule}/edit", form | {"schedule": "5 5 * * *"})
-    assert 'class="conflict"' in conflict.text
-
-
 def test_a_topic_and_what_stays_alive_are_made_and_edited_by_the_form(web: Site) -> None:
     event = {"topic": "orders.due", "no_listener": "fail", "params": '{"shop": 7}'}
     form = filled(web.get("/ui/new-schedule")) | {"name": "events", "every": "1h"}

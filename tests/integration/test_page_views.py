@@ -120,17 +120,6 @@ def test_a_long_list_has_a_next_page(house: House) -> None:
     assert "First page" in second
 
 
-def test_a_failure_is_seen_by_reason_and_schedule_and_replayed(house: House) -> None:
-    failed = house.ledger.failed("nightly", verdict=Fail("the disk is full"))
-
-    assert house.see("/ui/failed").count("the disk is full") >= 2
-    assert "the disk is full" in house.see(f"/ui/failed/{failed.id}")
-    answer = house.send(f"/ui/failed/{failed.id}/replay")
-
-    assert answer.headers["location"] == f"/ui/executions/{failed.execution_id}"
-    assert "No failure is unresolved" in house.see("/ui/failed")
-
-
 def test_a_cell_of_the_calendar_with_several_runs_leads_to_all_of_them(house: House) -> None:
     first, second = (house.ledger.claimed("often") for _ in range(2))
     page = unescape(house.see("/ui/schedules/often"))

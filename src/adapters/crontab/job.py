@@ -1,8 +1,7 @@
 """A crontab entry as the task and the schedule that it becomes in a jobs file, and their name."""
 
 import re
-import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import count
 from pathlib import PurePosixPath
 
@@ -76,38 +75,17 @@ class Job:
 
 
 def name_command(command: str) -> str:
-    """Name the program of a shell command; `command` if none can be made out."""
-    names = (_name_words(words) for words in _simple_commands(command))
-    return next((name for name in names if name), "command")
+    """Name the program of a shell command; `command` if none can be made out.
 
-
-def _simple_commands(command: str) -> Iterator[list[str]]:
-    """Part a shell command at its operators; what the shell would refuse has no parts."""
-    lexer = shlex.shlex(_SUBSTITUTION.sub("$", command), posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    words: list[str] = []
-    try:
-        for token in lexer:
-            if set(token) <= set(";&|()"):
-                yield words
-                words = []
-            else:
-                words.append(token)
-    except ValueError:  # a quotation without an end
-        return
-    yield words
-
-
-def _name_words(words: list[str]) -> str | None:
-    word = next((word for word in words if not _BEFORE.fullmatch(word)), "")
-    if " " in word:  # what a shell is given
-        inner = name_command(word)
-        return None if inner == "command" else inner
-    if not word or _GUARD.fullmatch(word):
-        return None
-    file = PurePosixPath(word)
-    return file.stem if file.suffix in _SCRIPT_SUFFIXES else file.name
+    Quotation marks are passed over: what a shell is given is a command as well.
+    """
+    for part in re.split(r"[;&|()]+", _SUBSTITUTION.sub("$", command)):
+        words = (word.strip("'\"") for word in part.split())
+        word = next((word for word in words if word and not _BEFORE.fullmatch(word)), "")
+        if word and not _GUARD.fullmatch(word):
+            file = PurePosixPath(word)
+            return file.stem if file.suffix in _SCRIPT_SUFFIXES else file.name
+    return "command"
 
 
 def clean_name(text: str) -> str:

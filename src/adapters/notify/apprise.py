@@ -18,8 +18,7 @@ from cronhare.domain.texts.words import counted
 from cronhare.ports.events import NotDelivered
 
 from .apprise_child import Errand
-from .mail import PartlyTaken
-from .words import spoken
+from .mail import PartlyTaken, spoken
 
 #: Children at a time: each loads the library.
 MOST_AT_A_TIME: Final = 4

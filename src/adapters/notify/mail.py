@@ -1,9 +1,9 @@
-"""Mail by SMTP. Each mail has a connection and a thread of its own."""
+"""Mail by SMTP, each with a connection and a thread of its own; and events in words for people."""
 
 import re
 import smtplib
 import ssl
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
@@ -12,14 +12,16 @@ from email.utils import format_datetime
 from functools import partial
 from typing import Final, TypeAlias
 
+import attrs
+
 from cronhare.adapters.addresses import MailServer
 from cronhare.adapters.connections import Connection, Conversations, look_up
-from cronhare.domain.events.outbox import OutboxRow, RunEnd
-from cronhare.domain.events.targets import ByEmail
+from cronhare.domain.events.outbox import EventData, OutboxRow, RunEnd, read_event
+from cronhare.domain.events.targets import ByEmail, EventKind
+from cronhare.domain.nodes import read_node
+from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import printable, shortened, shown
 from cronhare.ports.events import MailContent, NotDelivered
-
-from .words import letter
 
 #: Bytes that a server may say before TLS begins, and then: lines of up to 512 (RFC 5321).
 LONGEST_TALK: Final = 64 * 1024
@@ -121,7 +123,7 @@ class Mailer:
         try:
             mail = written(means, event, said, end, sender=self._sender, web=self._web)
         except (ValueError, LookupError) as error:  # of the mail: its server is well
-            text = f"it cannot be written as a mail: {_said(error)}"
+            text = f"it cannot be written as a mail: {_reason(error)}"
             raise NotDelivered(text, for_good=True, in_part=True) from error
         left = [each for each in means.to if each not in self._partly.takers(mail["Message-ID"])]
         work = partial(hand_in, server=self._server, mail=mail, to=left)
@@ -132,7 +134,7 @@ class Mailer:
         except smtplib.SMTPRecipientsRefused as error:  # after a 421 it has not named them all
             raise self._not_for_all(error.recipients, left, of=len(means.to)) from error
         except (OSError, ValueError, smtplib.SMTPException) as error:
-            raise NotDelivered(f"{self._server}: {_said(error)}") from error
+            raise NotDelivered(f"{self._server}: {_reason(error)}") from error
         took = [each for each in means.to if each not in refused]
         self._partly.note(mail["Message-ID"], took, is_over=not refused)
         if refused:
@@ -212,5 +214,89 @@ def written(
     return mail
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return shown(str(error) or type(error).__name__)
+
+
+#: Characters of a title, and of a body: a text message has not many.
+LONGEST_TITLE: Final = 160
+LONGEST_BODY: Final = 1_500
+
+#: Lines of a run's output that a mail has.
+MOST_LINES: Final = 30
+
+#: What is said of each kind of event, behind the name of a schedule, and how bad Apprise makes it.
+_SAID: Final[Mapping[str, tuple[str, str]]] = {
+    EventKind.FAILED: ("failed", "failure"),
+    EventKind.QUARANTINED: ("was quarantined", "failure"),
+    EventKind.PAUSED: ("is paused", "failure"),
+    EventKind.RECOVERED: ("recovered", "success"),
+    EventKind.SKIPPED: ("was skipped", "warning"),
+    EventKind.LATE: ("is late", "warning"),
+    EventKind.ARRIVED: ("is due", "info"),
+    EventKind.ALERT: ("", "warning"),
+    EventKind.CLEARED: ("", "success"),
+}
+_OTHER: Final = ("", "info")
+
+
+@attrs.frozen(kw_only=True)
+class Message:
+    """What people read; *kind* is one of Apprise's: info, success, warning, failure."""
+
+    title: str
+    body: str
+    kind: str
+
+
+def spoken(event: OutboxRow, end: RunEnd | None = None) -> Message:
+    data = read_event(event)
+    what, why = _what(event, data, end), _why(data)
+    title = ": ".join(filter(None, (what, why.partition("\n")[0])))
+    body = "\n".join(filter(None, (printable(why), *_facts(event, data))))
+    is_bad = data.alert.severity in {"high", "critical"}
+    return Message(
+        title=shortened(printable(title), LONGEST_TITLE),
+        body=shortened(body, LONGEST_BODY),
+        kind="failure" if is_bad else _SAID.get(event.event, _OTHER)[1],
+    )
+
+
+def letter(event: OutboxRow, end: RunEnd | None = None, *, web: str | None = None) -> MailContent:
+    """Write a mail: what happened, the last lines that the run wrote, and where more is said.
+
+    *web* is the host at which people find the page.
+    """
+    data = read_event(event)
+    said = ": ".join(filter(None, (_what(event, data, end), _why(data))))
+    lines = [f"{printable(said)}.", "", *_facts(event, data)]
+    texts = (end.stdout, end.stderr) if end else ()
+    wrote = [line for text in texts for line in text.splitlines()][-MOST_LINES:]
+    if wrote:
+        lines += ["", "The last lines that it wrote:", ""]
+        lines += [f"    {printable(line)}" for line in wrote]
+    if (id_ := event.execution_id) is not None:
+        more = f"https://{web}/ui/executions/{id_}" if web else f"cronhare explain {id_}"
+        lines += ["", f"More: {more}"]
+    return MailContent(subject=spoken(event, end).title, text="\n".join(lines))
+
+
+def _what(event: OutboxRow, data: EventData, end: RunEnd | None) -> str:
+    named = event.schedule_name or data.alert.title or data.rule or event.event
+    verb = "" if data.metadata.test else _SAID.get(event.event, _OTHER)[0]
+    node = read_node(end.node) if end and end.node else None
+    return " ".join(filter(None, (named, verb, f"on {node.host}" if node else "")))
+
+
+def _why(data: EventData) -> str:
+    said = data.alert.message or data.last_error or data.reason or data.text
+    return said.strip().rstrip(".")
+
+
+def _facts(event: OutboxRow, data: EventData) -> Iterator[str]:
+    if event.execution_id is not None:
+        attempt = data.attempts or data.metadata.attempt
+        yield f"execution {event.execution_id}" + (f", attempt {attempt}" if attempt else "")
+    if data.metadata.due_at:
+        yield f"due at {printable(data.metadata.due_at)}"
+    yield f"at {say_moment(event.occurred_at)}"

@@ -34,8 +34,7 @@ from ..settings.settings import Settings, SettingsInvalid
 from ..signals import Shutdown, on_a_terminal
 from ..working import WorkingContainer
 from .errors import Refusal
-from .jobs_files import load_all, named
-from .wiring import read_settings, usable
+from .wiring import load_all, named, read_settings, usable
 
 log = logging.getLogger(__name__)
 

@@ -30,11 +30,10 @@ from cronhare.ports.events import AlertFilter, NotDelivered, NotifierPort
 
 from ...given import Named
 from ..errors import Refusal, Status
-from ..jobs_files import App, Jobs, load_all, named
 from ..options import Asked, Limit, chosen_by
 from ..output import Columns, Json, Styled, facts, print_beside, print_json, print_line, print_rows
 from ..times import moment
-from ..wiring import open_ledger, read_settings, wire_with
+from ..wiring import App, Jobs, load_all, named, open_ledger, read_settings, wire_with
 
 if TYPE_CHECKING:
     from cronhare.adapters.jobs.reader import JobsFile

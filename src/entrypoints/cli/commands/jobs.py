@@ -33,10 +33,19 @@ from cronhare.domain.texts.words import NAME, counted, listed
 from ...given import Named, as_argument
 from ...node_identity import this_actor
 from ..errors import Refusal, write_new
-from ..jobs_files import App, JobsArgument, JobsArguments, jobs_refusal, load_all, named
 from ..options import SCHEDULES, one_of
 from ..output import Json, print_json, print_line, print_notes, working
-from ..wiring import open_ledger, read_settings, said_ledger
+from ..wiring import (
+    App,
+    JobsArgument,
+    JobsArguments,
+    jobs_refusal,
+    load_all,
+    named,
+    open_ledger,
+    read_settings,
+    said_ledger,
+)
 
 if TYPE_CHECKING:
     from cronhare.application.administration.jobs_file.applying import JobsFileApplier

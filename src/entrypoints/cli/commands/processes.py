@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ...settings import MOST_AT_A_TIME
-from ..jobs_files import App, Jobs
+from ..wiring import App, Jobs
 
 Concurrency = Annotated[
     int | None,

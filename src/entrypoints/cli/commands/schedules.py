@@ -22,7 +22,6 @@ from cronhare.ports.schedules import ScheduleFilter
 
 from ...given import Named
 from ...node_identity import this_actor, this_user
-from ..jobs_files import App, load_all
 from ..options import MOST_LINES, ScheduleName, ScheduleNames
 from ..output import (
     Columns,
@@ -37,7 +36,7 @@ from ..output import (
     print_rows,
 )
 from ..times import display_zone, due, read_future, say_left, say_near
-from ..wiring import open_ledger, said_ledger
+from ..wiring import App, load_all, open_ledger, said_ledger
 from .next_due import show_due
 
 

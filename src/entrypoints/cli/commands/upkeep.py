@@ -21,9 +21,17 @@ from ...settings import IN_A_WORKER, IN_UP
 from ...settings.settings import Settings, SettingsInvalid, SettingsView
 from ...settings.sources import settings_files
 from ..errors import Refusal, Status, file_refusal
-from ..jobs_files import App, load
 from ..output import Json, Styled, print_json, print_line, table, working
-from ..wiring import close_at_exit, faults_of, read_settings, said_ledger, wire, wire_with
+from ..wiring import (
+    App,
+    close_at_exit,
+    faults_of,
+    load,
+    read_settings,
+    said_ledger,
+    wire,
+    wire_with,
+)
 
 
 def settings(*, json: Json = False) -> None:

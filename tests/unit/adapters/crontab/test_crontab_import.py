@@ -323,7 +323,7 @@ def test_whatever_a_file_holds_the_result_reads_back_and_no_line_is_forgotten(
         ("bash -lc 'cd /srv && make all'", "make"),
         ("echo `which ls` | mail -s hi ada", "echo"),
         ("sleep 30; curl -s https://example.org/ping >/dev/null 2>&1", "curl"),
-        ("echo 'unfinished", "command"),
+        ("flock -n", "command"),
     ],
 )
 def test_a_command_is_named_after_the_program_that_does_the_work(command: str, name: str) -> None:
