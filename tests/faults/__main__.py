@@ -132,7 +132,6 @@ def inject(
 
 
 def row(figures: Figures) -> list[str]:
-    """Write figures for people."""
     values = attrs.asdict(figures)
     recovery = "" if isnan(figures.recovery) else f"{figures.recovery:.1f} s"
     return [*(str(values[name]) for name in COLUMNS), recovery]
@@ -140,7 +139,6 @@ def row(figures: Figures) -> list[str]:
 
 @contextmanager
 def servers(folder: Path) -> Iterator[Servers]:
-    """Start a broker and a database that may be hurt."""
     given = [name for name in (mariadb.ADDRESS, rabbitmq.ADDRESS) if address(name)]
     if given:
         raise SystemExit(f"unset {' and '.join(given)}: private servers are started, and hurt")

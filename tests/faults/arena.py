@@ -72,7 +72,6 @@ class Arena:
 
     @property
     def database(self) -> URL:
-        """The ledger's address, as an operator uses it."""
         return make_url(self.settings["CRON_DATABASE_URL"])
 
     def hold(self, name: str) -> None:
@@ -101,7 +100,6 @@ class Arena:
         return self.start_program(*command, PYTHONPATH=str(ROOT), **settings)
 
     def start_program(self, *command: str, **settings: str) -> subprocess.Popen[bytes]:
-        """Start any program, as `start` does."""
         environment = {name: text for name, text in os.environ.items() if "CRON_" not in name}
         name = f"{next(self._numbers):03}-{Path(command[0]).name}-{command[-1].lstrip('-')}"
         with (self.logs / f"{name}.log").open("ab") as log:
@@ -117,7 +115,6 @@ class Arena:
         return process
 
     def close(self) -> None:
-        """Leave nobody running."""
         for process in self.processes:
             process.kill()
             process.wait()
@@ -199,7 +196,6 @@ class Arena:
             return Counter((int(id_), int(attempt)) for id_, attempt in map(str.split, record))
 
     def said(self) -> str:
-        """Read all logs."""
         return "".join(path.read_text() for path in sorted(self.logs.glob("*.log")))
 
     def running(self) -> list[tuple[int, int]]:

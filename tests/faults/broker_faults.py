@@ -36,7 +36,6 @@ def killed(house: House) -> None:
 
 
 def restarted(house: House) -> None:
-    """Restart the broker politely."""
     house.load()
     with hearing(house.arena.logs, "broker.lost"):
         house.servers.rabbitmq.stop()
@@ -63,7 +62,6 @@ def queue_deleted(house: House) -> None:
 
 
 def depth(plain: BlockingChannel) -> int:
-    """Count the messages that wait for a worker."""
     return int(plain.queue_declare(MAIN_QUEUE, passive=True).method.message_count)
 
 

@@ -22,7 +22,6 @@ def killed(house: House) -> None:
 
 
 def restarted(house: House) -> None:
-    """Restart the database politely."""
     house.load()
     house.servers.database.stop()
     house.servers.database.start()

@@ -40,8 +40,6 @@ PATIENCE = 90.0
 
 @attrs.define
 class Servers:
-    """What the houses stand on, one after the other."""
-
     database: databases.Server
     rabbitmq: rabbitmq.Server
 
@@ -60,7 +58,6 @@ class House:
     recoveries: list[float] = attrs.field(factory=list)
 
     def fill_up(self) -> None:
-        """Start whoever is missing."""
         self._forget_the_dead()
         while len(self.schedulers) < self.many_schedulers:
             self.start_scheduler()
@@ -98,7 +95,6 @@ class House:
         return self.schedulers[-1]
 
     def start_worker(self, **settings: str) -> Process:
-        """Start a worker; *settings* are its alone."""
         self.workers.append(self.arena.start(*WORKER, **settings))
         return self.workers[-1]
 
@@ -170,7 +166,6 @@ def has_begun(process: Process) -> bool:
 
 
 def kill_nine(process: Process) -> None:
-    """Let a process die without a word."""
     process.send_signal(signal.SIGKILL)
     process.wait()
 

@@ -48,7 +48,6 @@ class Figures:
 
     @property
     def broken(self) -> int:
-        """How often a promise was broken."""
         return self.lost + self.doubled + self.stuck + self.orphans + self.bugs
 
 

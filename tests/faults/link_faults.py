@@ -65,7 +65,6 @@ def wait_until_all_has_ended_without(link: Link, house: House) -> None:
 
 
 def wait_until_all_has_ended(house: House) -> None:
-    """See everything to its end."""
     wait_until(
         lambda: house.arena.settled_at() is not None,
         seconds=PATIENCE,

@@ -63,7 +63,6 @@ def wait_until_all_consume(house: House) -> None:
 
 
 def run_by(house: House, worker: Process, names: Collection[str]) -> frozenset[int]:
-    """Tell which executions of some schedules a worker runs."""
     return frozenset(
         row.id
         for row in house.arena.unfinished()
@@ -83,7 +82,6 @@ def still_run(house: House, ids: Collection[int]) -> int:
 
 
 def wait_until_given_up(house: House, ids: Collection[int]) -> None:
-    """Wait until somebody has decided that these first attempts are lost."""
     wait_until(
         lambda: given_up(house, ids) == ids,
         seconds=PATIENCE,
@@ -93,7 +91,6 @@ def wait_until_given_up(house: House, ids: Collection[int]) -> None:
 
 
 def wait_until_gone(house: House, ids: Collection[int]) -> None:
-    """Wait until no process of these first attempts is left."""
     wait_until(
         lambda: not still_run(house, ids),
         seconds=SOON,

@@ -38,7 +38,6 @@ class Said:
 
 
 def said(logs: Path) -> Said:
-    """Read all logs of a folder."""
     counts = Said()
     for line in lines(logs):
         action = str(line.get("action", ""))

@@ -47,7 +47,6 @@ POINTS = (TAKEN, INSERTED, COMMITTED, HALF_PUBLISHED, CONFIRMED)
 
 
 def die() -> None:
-    """Vanish, as after kill -9."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -127,7 +126,6 @@ def arm(container: type[WorkingContainer] | WorkingContainer, point: str) -> Non
 
 
 def hurry(container: type[WorkingContainer] | WorkingContainer) -> None:
-    """Put in the short graces."""
     container.reconciler.add_kwargs(graces=GRACES)
 
 

@@ -32,7 +32,6 @@ def _told(works: Works, mark: str, why: str) -> Answer:
 def _publish(
     works: Works, raw: bytes, body: bytes, *, exchange: bytes = b"", key: bytes = MAIN_KEY
 ) -> bool:
-    """Publish a message; False if the broker takes no such one."""
     with raw_channel(works.plant.broker_url) as channel:
         try:
             channel.publish(key, raw, body, exchange=exchange)

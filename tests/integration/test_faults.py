@@ -22,7 +22,6 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(scope="module")
 def servers(mariadb: mariadb_service.Server, rabbitmq: rabbitmq_service.Server) -> Servers:
-    """A database and a broker that may be hurt."""
     if not rabbitmq.is_ours:
         missing("RabbitMQ that may be stopped", rabbitmq_service.HURT)
     if not mariadb.is_ours:
@@ -51,12 +50,10 @@ class Street:
         return self._house
 
     def leave(self) -> None:
-        """Give the house up, as it is."""
         self._house = None
         self._stack.close()
 
     def close(self) -> None:
-        """Have everybody end in good order."""
         with self._stack:
             if self._house is not None:
                 self._house.stop()

@@ -45,8 +45,6 @@ every = "1s"
 
 
 class Started:
-    """A process that lives long."""
-
     def __init__(self, popen: subprocess.Popen[bytes], folder: Path, log: Path) -> None:
         self.popen, self._folder, self._log = popen, folder, log
 

@@ -64,7 +64,6 @@ def publish(url: str, *bodies: bytes, queue: str = MAIN_QUEUE) -> None:
 
 
 def consumed(url: str, queue: str) -> bool:
-    """Whether a queue is there and consumed."""
     try:
         return amqp.consumers(url, queue) > 0
     except ChannelClosedByBroker:
@@ -233,7 +232,6 @@ async def test_a_queue_apart_that_is_refused_says_nothing_of_the_others_and_is_t
 
 
 def actions(caplog: pytest.LogCaptureFixture) -> set[str]:
-    """Name the actions that consumers have logged."""
     return {
         getattr(each, "action", "")
         for each in caplog.records

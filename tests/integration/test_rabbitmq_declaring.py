@@ -97,7 +97,6 @@ def test_the_queues_of_the_original_are_ours_but_for_the_delay_when_we_are_asked
 
 
 def differences(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Give what is logged to exist otherwise than it is declared."""
     said = [one for one in caplog.records if vars(one).get("action") == "topology.difference"]
     return [one.getMessage() for one in said]
 

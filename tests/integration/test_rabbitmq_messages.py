@@ -112,7 +112,6 @@ def crash_on(url: str, queue: str, pill: bytes, *, times: int) -> None:
 
 
 def taken(plain: BlockingChannel, queue: str, *, within: float = 5.0) -> Any:  # noqa: ANN401 - pika's
-    """Take the next message of a queue."""
     give_up_at = time.monotonic() + within
     while time.monotonic() < give_up_at:
         frame, properties, body = plain.basic_get(queue, auto_ack=True)

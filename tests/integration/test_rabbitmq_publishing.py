@@ -216,7 +216,6 @@ def test_a_queue_that_hangs_keeps_nothing_of_others_back(
 
 
 def innocents(answers: Sequence[Published], *, hung: int) -> bool:
-    """Tell whether all was confirmed but what is in the midst."""
     return {*answers[:3], *answers[3 + hung :]} == {Published.CONFIRMED}
 
 

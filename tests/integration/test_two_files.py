@@ -52,7 +52,6 @@ def shell(tmp_path: Path) -> Shell:
 
 @contextmanager
 def running(shell: Shell, *commands: str, **settings: str) -> Iterator[None]:
-    """Have processes run, and end them in good order."""
     processes = []
     for number, command in enumerate(commands):
         with (shell.folder / f"{number}.log").open("wb") as log:

@@ -46,7 +46,6 @@ class Plant:
 
     @property
     def broker_url(self) -> str:
-        """Where the queues are."""
         return self.arena.settings["CRON_BROKER_URL"]
 
     def start(self, *command: str, **settings: str) -> Process:
@@ -55,7 +54,6 @@ class Plant:
         return self.processes[-1]
 
     def start_worker(self, *, concurrency: int = 1, **settings: str) -> Process:
-        """Start a worker with the plant's tasks."""
         asked = ("worker", "--jobs", "jobs.toml", "--concurrency", str(concurrency))
         return self.start(*asked, **settings)
 
@@ -80,7 +78,6 @@ class Plant:
         )
 
     def waiting(self) -> int:
-        """Count the messages in the main queue; none while there is no such queue."""
         return self._ask(amqp.depth)
 
     def _ask(self, ask: Callable[[str, str], int]) -> int:

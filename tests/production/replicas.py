@@ -164,7 +164,6 @@ def _unlike(ids: set[int], records: list[Counter[int]]) -> int:
 
 
 def tell(busy: Busy) -> None:
-    """Print what was shown."""
     print(
         f"\n{busy.executions} executions, {busy.unlike} not exactly once, {busy.troubles} warnings "
         f"and errors, {busy.locks} deadlocks and lock timeouts\n"

@@ -109,8 +109,6 @@ def private(folder: Path, *options: str) -> Iterator["Private"]:
 
 @attrs.frozen
 class Given(lives.Lent):
-    """An address from the environment."""
-
     url: URL
 
 
@@ -226,8 +224,6 @@ def _contained() -> Iterator[Server]:
 
 
 class Contained(lives.Contained):
-    """MySQL."""
-
     @property
     def url(self) -> URL:
         return _local("root", self.port)

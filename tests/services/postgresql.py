@@ -127,8 +127,6 @@ def standby(primary: "Private") -> Iterator["Private"]:
 
 @attrs.frozen
 class Given(lives.Lent):
-    """An address from the environment."""
-
     url: URL
 
 

@@ -7,7 +7,6 @@ from tests.services.finding import binary, missing
 
 
 def promtool(*arguments: str | Path, stdin: str | None = None) -> tuple[int, str]:
-    """Call it; the answer is its status, and all that it said."""
     program = binary("promtool")
     if program is None:
         missing("promtool", "apt-get install --no-install-recommends prometheus")

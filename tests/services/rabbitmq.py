@@ -344,8 +344,6 @@ def _contained() -> Iterator[Server]:
 
 @attrs.define
 class Contained(lives.Contained):
-    """RabbitMQ."""
-
     _vhosts: "Vhosts" = attrs.field(
         init=False, default=attrs.Factory(lambda self: Vhosts(self.evaluate), takes_self=True)
     )

@@ -34,7 +34,6 @@ class Cluster:
         return self._living().control(*command)
 
     def evaluate(self, erlang: str) -> str:
-        """Have a node that lives evaluate an expression of Erlang."""
         return self._living().evaluate(erlang)
 
     def _living(self) -> Private:

@@ -61,7 +61,6 @@ class Job:
 
     @property
     def step(self) -> timedelta:
-        """How far apart its due instants are."""
         return self.every * SECOND
 
 

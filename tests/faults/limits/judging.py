@@ -119,15 +119,12 @@ class Figures:
 
     @property
     def broken(self) -> int:
-        """How often a promise was broken."""
         promises = self.over, self.granted, self.retried, self.told_twice, self.shut
         return self.lost + self.doubled + self.stuck + self.orphans + self.bugs + sum(promises)
 
 
 @attrs.frozen(kw_only=True)
 class Facts:
-    """All that is known when everything has ended."""
-
     executions: Sequence[Execution]
     endings: Mapping[Attempt, tuple[str | None, datetime | None]]
     runs: Sequence[Run]
@@ -135,7 +132,6 @@ class Facts:
 
     @classmethod
     def of(cls, arena: Arena) -> "Facts":
-        """Read them."""
         columns = (
             attempts.c.execution_id,
             attempts.c.attempt,
@@ -174,7 +170,6 @@ def judge(
     pauses: Collection[Pause],
     between: tuple[datetime, datetime],
 ) -> Figures:
-    """Hold all that has happened against the promises."""
     orphans = len(arena.running())
     facts = Facts.of(arena)
     at_once = at_once_of(facts)
@@ -248,7 +243,6 @@ def lost_of(facts: Facts, between: tuple[datetime, datetime]) -> int:
 
 
 def doubled_of(facts: Facts) -> int:
-    """Count what happened twice, and what began without the ledger's knowledge."""
     claims = Counter(_identities(facts.executions))
     wins = Counter(
         id_ for (id_, _), (ending, _) in facts.endings.items() if ending == Ending.SUCCEEDED
@@ -305,6 +299,5 @@ def _told_twice(arena: Arena) -> int:
 
 
 def tell(figures: Figures) -> str:
-    """Write figures for people."""
     values: dict[str, Any] = attrs.asdict(figures)
     return ", ".join(f"{name} {value}" for name, value in values.items())

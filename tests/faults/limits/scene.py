@@ -72,7 +72,6 @@ class Scene(House):
         self.arena.apply()
 
     def write(self, between: tuple[datetime, datetime]) -> None:
-        """Write the jobs file."""
         mark = MARK, self.arena.mark
         text = write_jobs(record=self.arena.effects, mark=mark, between=between)
         (self.arena.folder / "jobs.toml").write_text(text)

@@ -47,7 +47,6 @@ NOON = datetime(2026, 11, 26, 12, tzinfo=UTC)
 
 
 def taking(kind: object, default: object = ...) -> Callable[..., object]:
-    """Make a function of one parameter."""
 
     def function(it: object = default) -> object:
         return it
