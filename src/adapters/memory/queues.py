@@ -12,9 +12,6 @@ from cronhare.ports.broker import Message
 
 MICROSECOND = timedelta(microseconds=1)
 
-#: Bytes that RabbitMQ 3.x takes; 4.x takes 16 MiB by default.
-LARGEST_BODY = 128 * 2**20
-
 _AS_THEY_ARE = frozenset({str, float, bool, bytes, type(None)})
 _INTEGERS = range(-(2**63), 2**63)
 
@@ -23,11 +20,8 @@ def copy_of(message: Message) -> Message:
     """Copy a message with all its mutable parts.
 
     Raises:
-        ValueError: its body is larger than the broker takes.
         TypeError: AMQP could not carry a header.
     """
-    if (size := len(message.body)) > LARGEST_BODY:
-        raise ValueError(f"a body of {size} bytes; the broker takes {LARGEST_BODY}")
     return Message(body=bytes(message.body), headers=_table(message.headers), id=message.id)
 
 
