@@ -24,7 +24,6 @@ from ..dialect import UPGRADE, Columns, Connect, Meaning, with_dialect
 from ..tables.executions import (
     MAY_SUCCEED,
     NEW_COLUMNS,
-    RARELY_SET,
     REPLACE,
     SUCCEEDS,
     SUCCESS,
@@ -151,17 +150,11 @@ def _original(error: BaseException | None) -> BaseException | None:
 
 # Those of the hot path are text with plain tuples: SQLAlchemy's named parameters would
 # take three times as long as SQLite does.
-def _insert(columns: Sequence[str]) -> str:
-    return (
-        f'INSERT INTO "SchedulerExecution" ({", ".join(columns)}) '  # noqa: S608 - names of our own
-        f"VALUES ({', '.join('?' * len(columns))}) "
-        "ON CONFLICT (scheduler_id, execution_key) DO NOTHING"
-    )
-
-
-_INSERT_EXECUTION: Final = _insert(NEW_COLUMNS)
-_INSERT_PLAIN: Final = _insert(NEW_COLUMNS[:RARELY_SET])
-_NOTHING: Final = (None,) * len(NEW_COLUMNS[RARELY_SET:])
+_INSERT_EXECUTION: Final = (
+    f'INSERT INTO "SchedulerExecution" ({", ".join(NEW_COLUMNS)}) '  # noqa: S608 - names of our own
+    f"VALUES ({', '.join('?' * len(NEW_COLUMNS))}) "
+    "ON CONFLICT (scheduler_id, execution_key) DO NOTHING"
+)
 _SET_PLAN: Final = (
     f'INSERT INTO "SchedulerPlan" ({", ".join(PLAN_COLUMNS)}) '  # noqa: S608 - likewise
     f"VALUES ({', '.join('?' * len(PLAN_COLUMNS))}) ON CONFLICT (scheduler_id) DO UPDATE SET "
@@ -237,11 +230,7 @@ class SqliteDialect:
         self, connection: sa.Connection, wanted: Sequence[Execution]
     ) -> list[int]:
         before = connection.scalar(_NEWEST)
-        rows = [new_values(one) for one in wanted]
-        if all(row[RARELY_SET:] == _NOTHING for row in rows):  # nearly always: NULLs take time, too
-            connection.exec_driver_sql(_INSERT_PLAIN, [row[:RARELY_SET] for row in rows])
-        else:
-            connection.exec_driver_sql(_INSERT_EXECUTION, rows)
+        connection.exec_driver_sql(_INSERT_EXECUTION, [new_values(one) for one in wanted])
         inserted = connection.exec_driver_sql(
             'SELECT id, scheduler_id, execution_key FROM "SchedulerExecution" WHERE id > ?',
             (before,),

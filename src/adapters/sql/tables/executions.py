@@ -89,19 +89,12 @@ _TABLE: Final = OwnTable(
 #: What replaces the cells of a broken row that do not fit: it is set apart, or listed as broken.
 _STAND_INS: Final[Mapping[str, Any]] = {
     **{column.name: None for column in executions.c},
-    "scheduler_id": 0,
-    "execution_key": "",
+    **dict.fromkeys(("scheduler_id", "deaths", "crashes", "task_id", "missed", "resends"), 0),
+    **dict.fromkeys(("attempt", "version"), 1),
+    **dict.fromkeys(("execution_key", "task_type"), ""),
     "executed_at": LONG_AGO,
     "state": State.CLAIMED,
-    "attempt": 1,
-    "deaths": 0,
-    "crashes": 0,
-    "version": 1,
-    "task_type": "",
-    "task_id": 0,
     "queue": MAIN_QUEUE,
-    "missed": 0,
-    "resends": 0,
     "schedule_name": None,
 }
 
@@ -137,8 +130,6 @@ NEW_COLUMNS: Final = (
     "topic",
     "no_listener",
 )
-#: From here on they are NULL in most.
-RARELY_SET: Final = NEW_COLUMNS.index("finished_at")
 
 
 def is_in(state: State) -> sa.ColumnElement[bool]:
