@@ -80,20 +80,30 @@ def test_what_a_jobs_file_says_of_a_schedule_may_be_said_here(web: Site) -> None
         task="clean",
         every="90s",
         retry={"attempts": 3},
-        misfire={"policy": "skip"},
+        misfire={"policy": "all", "window": "5m", "cap": 6},
         overlap="skip",
         concurrency={"key": "db", "limit": 2},
         timeout="5m",
         ends_at="2030-01-01T00:00:00Z",
         max_runs=7,
+        pause_after=4,
+        expires="1h",
+        jitter="8s",
         blackout=["22:00-06:00"],
         queue="cron_scheduler.slow",
     )
 
     shown = web.get(f"/schedulers/{made['id']}").json()
     assert (shown["worker_id"], shown["every_seconds"], shown["retry"]["attempts"]) == (3, 90, 3)
-    assert (shown["misfire_policy"], shown["overlap_policy"]) == ("skip", "skip")
-    assert (shown["concurrency_key"], shown["timeout_seconds"], shown["max_runs"]) == ("db", 300, 7)
+    assert shown["retry_facts"] == "3 runs, waits 30 s, 1 min, 1 min 30 s in all"
+    misfire = ("misfire_policy", "misfire_window_seconds", "misfire_cap", "overlap_policy")
+    assert [shown[each] for each in misfire] == ["all", 300, 6, "skip"]
+    seconds = ("timeout_seconds", "expires_seconds", "jitter_seconds")
+    assert [shown[each] for each in seconds] == [300, 3_600, 8]
+    assert (shown["concurrency_key"], shown["concurrency_limit"]) == ("db", 2)
+    assert [shown[each] for each in ("max_runs", "runs_claimed", "pause_after")] == [7, 0, 4]
+    by_day = create(web, "by-day", gap="skip", fold="both")
+    assert (by_day["gap_policy"], by_day["fold_policy"]) == ("skip", "both")
     assert (shown["queue"], shown["blackout"]) == ("cron_scheduler.slow", ["22:00-06:00"])
     wrong = web.post("/schedulers", {**DAILY, "skip_on": ["holidays"], "task": "clean"})
     assert set(wrong.faults) == {"report_id"}

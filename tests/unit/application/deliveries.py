@@ -122,14 +122,12 @@ def waits(house: House) -> list[float]:
     return [(b.started_at - (a.finished_at or b.started_at)).total_seconds() for a, b in pairs]
 
 
-def foreign_body(house: House, **changes: object) -> bytes:
+def foreign_body(house: House | None = None, **changes: object) -> bytes:
     """Write the task message for the schedule `report`, as somebody else would."""
-    fields = {
-        "type": "report",
-        "id": 25,
-        "scheduler_id": ids_of(house.schedules, ["report"]).get("report", STRANGE_ID),
-        "params_scheduler": '{"a":1}',
-    }
+    fields: dict[str, object] = {"type": "report", "id": 25}
+    if house is not None:
+        fields["scheduler_id"] = ids_of(house.schedules, ["report"])["report"]
+    fields["params_scheduler"] = '{"a":1}'
     return json.dumps({**fields, **changes}, separators=(",", ":")).encode()
 
 

@@ -98,7 +98,6 @@ class House:
     metrics: MetricsPort = SILENT
     tracing: TracingPort = NOT_TRACED
     reads_again: Callable[[Catalog], Awaitable[None]] = nothing_new
-    worker_clock: FrozenClock | None = attrs.field(init=False, default=None)
     executor: Inline = attrs.field(init=False, factory=Inline)
     deliveries: list[Delivery] = attrs.field(init=False, factory=list[Delivery])
     under_way: list[asyncio.Task[None]] = attrs.field(init=False, factory=list[asyncio.Task[None]])
@@ -166,7 +165,7 @@ class House:
         self.dispatcher = container.dispatcher()
         self.reconciler = container.reconciler(policies=RetryPolicies(self.policy), limit=self.page)
         self.keeper = container.lease_keeper(stop=self.runner.stop)
-        self.ledger = container.worker_ledger(clock=self.worker_clock or self.clock)
+        self.ledger = container.worker_ledger(clock=self.clock)
         self.worker = container.worker(
             ledger=self.ledger,
             broker=self.connection,
@@ -262,12 +261,14 @@ class House:
         self.reconciler.recover(self.now, gone=gone)
         await self.open()
 
-    async def restart_worker(self) -> None:
+    async def restart_worker(self, *, wide: bool = False) -> None:
         """Lose the process, but not what its broker holds, and start another."""
         await self.connection.close()
         self.deliveries.clear()
+        self.under_way.clear()
         self.build(broker=self.broker)
-        await self.open()
+        await (self.open_wide() if wide else self.open())
+        await self.settle()
 
     async def turn(self, advance: timedelta = timedelta(0)) -> None:
         """Let time pass, then let scheduler and worker do all that is to do."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 import attrs
 import pytest
@@ -20,7 +19,7 @@ from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.conditions import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.keys import Boot
-from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.domain.schedules.task import Task
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.records import AuditFilter, ExecutionFilter
 from tests.actors import ADA, CI
@@ -44,36 +43,9 @@ class File:
     calendars: Sequence[CalendarDraft] = ()
 
 
-def apply(
-    house: House,
-    *drafts: ScheduleDraft,
-    tasks: Sequence[Task] = (),
-    source: str = "jobs.toml",
-) -> dict[str, Change]:
-    changes = house.applier.apply(File(drafts, tasks, source), actor=ADA)
+def apply(house: House, *drafts: ScheduleDraft, source: str = "jobs.toml") -> dict[str, Change]:
+    changes = house.applier.apply(File(drafts, source=source), actor=ADA)
     return {change.name: change.change for change in changes}
-
-
-def test_what_is_as_it_should_be_is_not_touched() -> None:
-    house = House()
-    apply(house, NIGHTLY, HOURLY)
-    before = find_schedule(house.schedules, "hourly").updated_at
-    house.clock.advance(timedelta(minutes=1))
-
-    changes = apply(house, attrs.evolve(NIGHTLY, schedule="0 3 * * *"), HOURLY)
-
-    assert changes == {"nightly": Change.CHANGE, "hourly": Change.KEEP}
-    assert find_schedule(house.schedules, "hourly").updated_at == before
-    assert find_schedule(house.schedules, "nightly").updated_at == house.now
-
-
-BACKUP = Task(name="backup", source="jobs.toml", ref=TaskRef("worker", 1), command=("true",))
-
-
-def scheduled(task: Task, name: str, **changes: Any) -> ScheduleDraft:  # noqa: ANN401
-    """Schedule a task as its own file does."""
-    hourly = ScheduleDraft(name=name, task=task.ref, task_name=task.name, schedule="@hourly")
-    return attrs.evolve(hourly, **changes)
 
 
 def test_a_broken_row_is_replaced() -> None:
@@ -162,16 +134,20 @@ def test_what_is_not_clear_is_asked(names: Sequence[str], source: str | None, sa
     assert said in str(refused.value)
 
 
-def test_params_that_are_written_differently_are_no_difference() -> None:
+def test_what_is_as_it_should_be_is_not_touched_however_its_params_are_written() -> None:
     house = House()
-    house.schedules.save(
-        [attrs.evolve(NIGHTLY, params='{"b": 2, "a": 1}')], source="jobs.toml", now=house.now
-    )
+    stored = attrs.evolve(NIGHTLY, params='{"b": 2, "a": 1}')
+    house.schedules.save([stored, HOURLY], source="jobs.toml", now=house.now)
+    before = house.now
+    house.clock.advance(timedelta(minutes=1))
 
-    assert apply(house, attrs.evolve(NIGHTLY, params='{"a":1,"b":2}')) == {"nightly": Change.KEEP}
-    assert apply(house, attrs.evolve(NIGHTLY, params='{"a":true,"b":2}')) == {
-        "nightly": Change.CHANGE
-    }
+    same = apply(house, attrs.evolve(NIGHTLY, params='{"a":1,"b":2}'), HOURLY)
+    touched = find_schedule(house.schedules, "nightly").updated_at
+    others = apply(house, attrs.evolve(NIGHTLY, params='{"a":true,"b":2}'), HOURLY)
+
+    assert (same, touched) == ({"nightly": Change.KEEP, "hourly": Change.KEEP}, before)
+    assert others == {"nightly": Change.CHANGE, "hourly": Change.KEEP}
+    assert find_schedule(house.schedules, "nightly").updated_at == house.now
 
 
 # No change is without an entry, and each entry says what became of it
@@ -214,8 +190,8 @@ def test_each_change_says_who_made_it_from_what_to_what() -> None:
 def test_a_jobs_file_has_an_entry_and_one_for_each_schedule_that_it_changes() -> None:
     house = House()
 
-    house.applier.apply(File([scheduled(BACKUP, "backup")]), actor=ADA)
-    house.applier.apply(File([scheduled(BACKUP, "backup")]), actor=ADA)
+    house.applier.apply(File([attrs.evolve(HOURLY, name="backup")]), actor=ADA)
+    house.applier.apply(File([attrs.evolve(HOURLY, name="backup")]), actor=ADA)
     house.applier.apply(File([]), actor=ADA)
 
     assert told(house) == [
@@ -228,7 +204,7 @@ def test_a_jobs_file_has_an_entry_and_one_for_each_schedule_that_it_changes() ->
 
 def test_a_jobs_file_with_many_changes_has_one_entry_with_how_many() -> None:
     house = House()
-    many = [scheduled(BACKUP, f"backup-{number}") for number in range(MOST_ENTRIES + 1)]
+    many = [attrs.evolve(HOURLY, name=f"backup-{number}") for number in range(MOST_ENTRIES + 1)]
 
     house.applier.apply(File(many), actor=ADA)
 

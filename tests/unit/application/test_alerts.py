@@ -4,15 +4,13 @@ from datetime import timedelta
 
 import attrs
 import msgspec
-import pytest
 
 from cronhare.adapters.sql.events.alerts import SqlAlertStore
 from cronhare.application.administration.reading.alerts import why_untold
-from cronhare.application.events.alerting import LONGEST_GAP
 from cronhare.domain.addresses import WebAddress
-from cronhare.domain.events.alerts import CLEAR_AFTER, EVERY
+from cronhare.domain.events.alerts import EVERY
 from cronhare.domain.events.judging import alert
-from cronhare.domain.events.rules import AlertConditions, AlertPolicy, Deadline, Rule
+from cronhare.domain.events.rules import AlertConditions, Deadline, Rule
 from cronhare.domain.events.targets import (
     ByCommand,
     ByEmail,
@@ -27,7 +25,6 @@ from cronhare.domain.events.targets import (
     without,
     without_programs,
 )
-from cronhare.ports.events import AlertFilter
 from tests.unit.application.house import House
 from tests.unit.application.test_events import (
     MINUTE,
@@ -56,80 +53,25 @@ def subscriptions() -> Subscriptions:
     )
 
 
-def outposts() -> tuple[Outpost, Outpost]:
-    one = Outpost(house(), subscriptions())
-    return one, Outpost(one.house, one.subscriptions, one.notifier, "bee")
-
-
-async def pass_time(minutes: int, *posts: Outpost, ticking: bool = False) -> None:
-    for _ in range(minutes * 60 // LOOK_EVERY.seconds):
-        posts[0].house.clock.advance(LOOK_EVERY)
-        if ticking:
-            posts[0].house.dispatcher.tick(posts[0].house.now)
-            await posts[0].house.open()
-        for post in posts:
-            await post.turn()
-            await post.settled()
-
-
-def documents(post: Outpost, rule: str) -> list[tuple[str, str, str]]:
-    rows = sorted(post.store.rows(limit=1_000), key=lambda row: (row.id, row.target))
-    found = [(row.target, msgspec.json.decode(row.payload)) for row in rows]
-    return [
-        (target, said["type"], said["data"]["alert"]["message"])
-        for target, said in found
-        if said["data"].get("rule") == rule
-    ]
-
-
-def note_alert(made: House) -> None:
-    """Let a neighbour have judged that there are too many failures."""
-    one = alert(Rule.FAILED, "6 failed cron tasks", now=made.now, value=6, threshold=5)
-    SqlAlertStore(made.engine, made.clock).keep([one], now=made.now, ended_at=made.now)
-
-
-async def test_two_that_judge_raise_and_clear_an_alert_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("cronhare.application.events.alerting.LOOK_UP_EVERY", timedelta(0))
-    one, other = outposts()
-    one.house.dispatcher.tick(one.house.now)
-
-    await pass_time(8, one, other)
-    late = documents(one, "not-started")
-    nobody = documents(one, "scheduler")
-    await pass_time(CLEAR_AFTER // MINUTE + 3, one, other, ticking=True)
-
-    assert [(name, kind) for name, kind, _ in late] == [("own", "alert")]
-    assert late[0][2].endswith("and has not, nor claimed by a scheduler")
-    assert [(name, kind) for name, kind, _ in nobody] == [("ops", "alert"), ("own", "alert")]
-    after = documents(one, "scheduler")[2:]
-    assert [(name, kind) for name, kind, _ in after] == [
-        ("ops", "alert.cleared"),
-        ("own", "alert.cleared"),
-    ]
-    assert after[0][2].startswith("No more: Nothing that was due since ")
-    told = [event for _, event in one.notifier.told if event in {"alert", "cleared"}]
-    assert len(told) == len(one.store.rows(limit=1_000))
+def told_of_failures(post: Outpost) -> list[str]:
+    rows = [(row.target, msgspec.json.decode(row.payload)) for row in post.store.rows(limit=1_000)]
+    return sorted(target for target, said in rows if said["data"].get("rule") == Rule.FAILED)
 
 
 def test_who_never_judges_tells_a_new_target_within_a_minute_of_what_holds() -> None:
     made, asked = house(), subscriptions()
     one, other = Outpost(made, asked), SqlAlertStore(made.engine, made.clock)
-    note_alert(made)
-    for of in [asked, wider(asked, "new")]:
+    found = alert(Rule.FAILED, "6 failed cron tasks", now=made.now, value=6, threshold=5)
+    other.keep([found], now=made.now, ended_at=made.now)  # it has judged
+    wider = {**asked.targets, "new": target("new", EventKind.ALERT)}
+    for of in [asked, attrs.evolve(asked, targets=wider)]:
         for _ in range(EVERY // LOOK_EVERY):
             other.begin(now=made.now, every=timedelta(0), source="shop")
             one.alerts.look(of, made.now)
             made.clock.advance(LOOK_EVERY)
-        heard = [name for name, _, _ in documents(one, "failed")]
+        heard = told_of_failures(one)
 
-    assert sorted(heard) == ["new", "ops", "own"]
-
-
-def wider(asked: Subscriptions, name: str) -> Subscriptions:
-    new = target(name, EventKind.ALERT)
-    return attrs.evolve(asked, targets={**asked.targets, name: new})
+    assert heard == ["new", "ops", "own"]
 
 
 async def test_of_a_schedule_of_no_file_the_list_says_what_the_teller_does() -> None:
@@ -142,7 +84,10 @@ async def test_of_a_schedule_of_no_file_the_list_says_what_the_teller_does() -> 
     one.house.dispatcher.tick(one.house.now)
     desk = one.house.container.alert_desk(subscribers=Subscribers(theirs))
 
-    await pass_time(8, one)
+    for _ in range(8 * MINUTE // LOOK_EVERY):
+        one.house.clock.advance(LOOK_EVERY)
+        await one.turn()
+        await one.settled()
 
     [late] = [each for each in desk.alerts().alerts if each.rule == Rule.NOT_STARTED]
     assert late.schedule_name == "report"
@@ -150,59 +95,6 @@ async def test_of_a_schedule_of_no_file_the_list_says_what_the_teller_does() -> 
     assert [(each.target, each.why) for each in late.untold] == [
         ("ops", "report, or its task, names others in its notify")
     ]
-
-
-# Those of the whole ledger: none is of our own blindness
-
-LOOK = LONGEST_GAP / 2
-
-
-class Watched:
-    """A ledger on which nodes report themselves, and a judge that looks."""
-
-    def __init__(self) -> None:
-        self.house = house()
-        self.judge = self.house.container.ledger_judge(policy=AlertPolicy())
-
-    def goes_on(self, seconds: float, *alive: str) -> None:
-        for _ in range(round(seconds / LOOK.total_seconds())):
-            self.house.clock.advance(LOOK)
-            for name in alive:
-                self.house.report(name)
-            self.judge.look(self.house.now)
-
-    def raised(self) -> list[str]:
-        found, _ = self.house.container.alerts().page(AlertFilter(), after=None, limit=None)
-        return [f"{each.rule} {each.subject}" for each in found]
-
-
-@pytest.fixture
-def watched() -> Watched:
-    return Watched()
-
-
-@pytest.mark.parametrize("first", ["ant", None])
-def test_a_ledger_that_was_away_makes_no_node_silent(watched: Watched, first: str | None) -> None:
-    watched.goes_on(300, "ant", "bee")
-
-    watched.house.clock.advance(timedelta(seconds=70))
-    if first is not None:
-        watched.house.report(first)
-    watched.judge.look(watched.house.now)
-    watched.goes_on(300, "ant", "bee")
-
-    assert watched.raised() == []
-
-
-def test_a_node_that_is_killed_is_told_within_two_minutes(watched: Watched) -> None:
-    watched.goes_on(300, "ant", "bee")
-
-    watched.goes_on(40, "bee")
-    early = watched.raised()
-    watched.goes_on(80, "bee")
-
-    assert early == []
-    assert watched.raised() == ["node ant"]
 
 
 # Why a target is not told

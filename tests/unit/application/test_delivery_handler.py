@@ -13,8 +13,7 @@ from cronhare.domain.lifecycle.retry_limits import CatchUp
 from cronhare.domain.retries.limits import BudgetPolicy, RetryLimits
 from cronhare.domain.retries.outcome import PoisonPill, snoozed
 from cronhare.domain.retries.policy import Backoff, BackoffType, RetryPolicy
-from cronhare.domain.retries.retry import TASK_WAIT
-from cronhare.domain.schedules.catalog import NoListener, ref_of_topic
+from cronhare.domain.schedules.catalog import ref_of_topic
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE
 from cronhare.ports.broker import Delivery, Envelope, Published
 from cronhare.ports.records import Unheard
@@ -42,8 +41,9 @@ from tests.unit.application.house import GRACE, LEASE, House
 async def test_a_due_instant_goes_from_the_table_to_a_finished_attempt(lines: Lines) -> None:
     seen = Seen()
     house = House(script=seen)
+    params = '{"options_interface":{"delivery":{"instant":false,"to":"me"}}}'
 
-    await run(house, params='{"controller":"RefreshUserToken"}')
+    await run(house, params=params, timeout=timedelta(seconds=7))
 
     execution = house.only
     [attempt] = house.records.attempts(execution.id)
@@ -51,13 +51,14 @@ async def test_a_due_instant_goes_from_the_table_to_a_finished_attempt(lines: Li
     assert (execution.state, execution.attempt, execution.deaths) == (State.SUCCEEDED, 1, 0)
     assert (attempt.attempt, attempt.ending, attempt.exit_code) == (1, "succeeded", 0)
     assert (invocation.execution_key, invocation.attempt) == ("cron-2026-3-2-12-1", 1)
-    assert invocation.params == {"controller": "RefreshUserToken"}
+    assert invocation.params == {"options_interface": {"delivery": {"instant": True, "to": "me"}}}
+    assert invocation.task.timeout == timedelta(seconds=7)
     assert house.broker.depth(MAIN_QUEUE) == 0
     about = f"[type=report, id=25, scheduler_id={execution.scheduler_id}"
     place = f"execution={execution.id}, attempt=1, schedule={execution.schedule_name}]"
     assert lines()[-3:] == [
         f"[INFO] {about}, {place} Processing task",
-        f'[DEBUG] [{place} Task parameters: {{"controller":"RefreshUserToken"}}',
+        f"[DEBUG] [{place} Task parameters: {params}",
         f"[SUCCESS] {about}, duration=0ms, {place} Task completed successfully",
     ]
 
@@ -78,18 +79,6 @@ async def test_an_attempt_that_was_lost_here_ends_before_the_next_one_begins_her
     await house.settle()
 
     assert house.only.state is State.SUCCEEDED
-
-
-async def test_a_report_runs_in_the_foreground_for_as_long_as_its_schedule_says() -> None:
-    seen = Seen()
-    house = House(script=seen)
-    params = '{"options_interface":{"delivery":{"instant":false,"to":"me"}}}'
-
-    await run(house, params=params, timeout=timedelta(seconds=7))
-
-    [invocation] = seen.invocations
-    assert invocation.params == {"options_interface": {"delivery": {"instant": True, "to": "me"}}}
-    assert invocation.task.timeout == timedelta(seconds=7)
 
 
 async def test_a_failing_task_is_retried_after_30_60_and_120_seconds_then_archived(
@@ -278,32 +267,20 @@ async def test_a_task_may_snooze_as_often_as_it_likes_and_loses_nothing_by_it(
     assert len([one for one in lines() if one.startswith("[INFO]") and one.endswith(snooze)]) == 9
 
 
-async def interrupted(house: House, *, after: timedelta, times: int) -> None:
-    """Let shutdowns interrupt a task so long after its start, time and again."""
+async def test_a_task_that_restarts_its_worker_is_quarantined_the_fourth_time() -> None:
+    house = House(holds=True)
     await begin(house)
-    for _ in range(times):
-        house.clock.advance(after)
+
+    for _ in range(4):
+        assert house.only.state is State.RUNNING
+        house.clock.advance(GRACE + SECOND)
         house.keeper.renew()
         house.worker.drain()
         house.worker.interrupt()
         await house.settle()
-        await house.connection.close()
-        house.under_way.clear()
-        house.build(broker=house.broker)
-        await house.open_wide()
-        await house.settle()
+        await house.restart_worker(wide=True)
 
-
-async def test_a_task_that_restarts_its_worker_is_quarantined_the_fourth_time() -> None:
-    house = House(holds=True)
-
-    await interrupted(house, after=GRACE + SECOND, times=3)
-    third = house.only.state
-    house.clock.advance(GRACE + SECOND)
-    house.worker.interrupt()
-    await house.settle()
-
-    assert (third, house.only.state, house.only.attempt) == (State.RUNNING, State.QUARANTINED, 4)
+    assert (house.only.state, house.only.attempt) == (State.QUARANTINED, 4)
     told = explain_execution(house.only, house.records.attempts(house.only.id), now=house.now)
     said = "was interrupted 4 times soon after its start: it seems to restart its worker"
     assert told.answer == f"It was quarantined: {said}"
@@ -326,19 +303,6 @@ async def test_what_begins_after_everything_was_stopped_is_given_back_and_never_
     assert (house.runner.running, seen.invocations) == (frozenset(), [])
     given_back = house.only
     assert (given_back.state, given_back.attempt, given_back.deaths) == (State.RETRYING, 2, 0)
-
-
-async def test_a_result_is_told_until_the_ledger_hears_it(lines: Lines) -> None:
-    house = House()
-    house.outage.begin("finish", calls=5)
-
-    await run(house)
-    await house.worker.settled()
-
-    away = "[ERROR] The ledger does not answer, asking again: the ledger is away"
-    assert house.only.state is State.SUCCEEDED
-    assert lines().count(away) == 1
-    assert "[INFO] The ledger answers again, after 0 s" in lines()
 
 
 async def test_a_worker_that_shuts_down_gives_a_result_up_after_a_lease_without_a_ledger() -> None:
@@ -382,45 +346,11 @@ async def test_an_event_that_nobody_hears_is_completed_with_a_warning_and_counte
     ]
 
 
-async def test_a_schedule_may_let_such_an_event_fail_for_good() -> None:
-    house = House()
-
-    await run(house, **EVENT, no_listener=NoListener.FAIL)
-    await live(house, TASK_WAIT, timedelta(seconds=5))
-
-    assert house.only.state is State.FAILED
-    assert not house.records.unheard(limit=9)
-    assert "no task of this worker listens to orders.due" in (house.only.last_error or "")
-    [archived] = house.records.archive()
-    assert archived.topic == TOPIC
-
-
-# An outage, told from a long queue
-
-
-TWO_A_MINUTE = RetryLimits(budget=BudgetPolicy(most=2))
-
-
-async def after_an_outage(limits: RetryLimits) -> House:
-    """Let five runs fail, whose retries come due while no worker is there; then one begins."""
-    house = House(script=one_by_one([failure()] * 5))
-    for number in range(5):
-        house.add(f"report-{number}", schedule="1 12 2 3 *")
-    await house.open()
-    house.dispatcher.tick(house.now)
-    await house.turn(MINUTE)
-    assert {one.state for one in house.executions()} == {State.RETRYING}
-    await house.connection.close()
-    house.clock.advance(60 * MINUTE)
-    house.limits = limits
-    await house.restart_worker()
-    return house
-
-
 async def test_a_delivery_of_a_queue_apart_takes_no_place_of_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    house = House(places=1, apart=frozenset({"apart"}), holds=True, limits=TWO_A_MINUTE)
+    limits = RetryLimits(budget=BudgetPolicy(most=2))
+    house = House(places=1, apart=frozenset({"apart"}), holds=True, limits=limits)
     free_at: list[datetime] = []
     start = house.attempts.start
 
@@ -441,20 +371,3 @@ async def test_a_delivery_of_a_queue_apart_takes_no_place_of_the_others(
 
     assert len(house.executions(State.RUNNING)) == 2
     assert free_at == [house.start, house.start + 10 * SECOND]
-
-
-async def test_retries_that_waited_for_a_worker_start_as_the_budget_has_places(
-    lines: Lines,
-) -> None:
-    house = await after_an_outage(TWO_A_MINUTE)
-    started = []
-    for _ in range(130):
-        house.reconciler.tick(house.now)
-        await house.work()
-        started.append(len(house.executions(State.SUCCEEDED)))
-        house.clock.advance(SECOND)
-
-    assert (started[0], started[58], started[61], started[-1]) == (2, 2, 3, 5)
-    assert [one.deaths for one in house.executions()] == [1] * 5
-    assert len([line for line in lines() if "An outage held up retries" in line]) == 1
-    assert house.worker.counters.deferred == 3

@@ -1,15 +1,12 @@
 """From a due instant to its message, whatever the broker and its queues do."""
 
 import json
-import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
-from itertools import count
 
 import pytest
 
-from cronhare.application.outages import LogLimiter
 from cronhare.application.scheduling import dispatch
 from cronhare.application.scheduling.dispatch import AT_ONCE, Dispatcher, Tick
 from cronhare.domain.execution import State
@@ -107,33 +104,6 @@ def test_a_queue_that_is_not_there_is_told_loudly_and_then_ever_more_rarely(
     assert house.only.state is State.PUBLISHED, "it was sent again all the time"
 
 
-def test_names_that_strangers_make_up_neither_fill_the_log_nor_silence_it_for_good() -> None:
-    limiter, messages = LogLimiter(), count()
-
-    lines = sum(
-        limiter.is_due(f"nowhere-{next(messages)}", now)
-        for now in range(0, 6 * 3_600, 30)
-        for _ in range(100)
-    )
-
-    assert lines < 8_000
-    assert not limiter.is_due("mails", 6 * 3_600)
-    assert limiter.is_due("mails", 3 * 86_400)
-
-
-def test_while_the_broker_is_away_an_interval_misses_nothing(house: House) -> None:
-    house.add("beat", schedule=None, every=SECOND)
-    house.dispatcher.tick(house.now)
-    house.broker.go_away()
-
-    while house.now < NOON + MINUTE:
-        house.clock.move_to(house.dispatcher.wake_at(house.now))
-        house.dispatcher.tick(house.now)
-
-    assert len(house.executions()) >= 50
-    assert {one.state for one in house.executions()} == {State.CLAIMED}
-
-
 def test_a_run_spread_further_than_the_lanes_reach_waits_in_the_ledger(house: House) -> None:
     spread = timedelta(days=2)
     due_in_a_minute(house, schedule="1 12 2 3 *", jitter=spread)
@@ -210,10 +180,6 @@ def test_what_cannot_be_had_is_looked_for_ever_more_rarely_and_nothing_else_wait
     assert [rest / SECOND for rest in rests[:8]] == [0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0]
     assert house.now == NOON + 2 * MINUTE
     assert [run.due_at for run in house.executions()] == [NOON + MINUTE, NOON + 2 * MINUTE]
-    monkeypatch.undo()
-    house.clock.advance(SECOND)
-    house.dispatcher.tick(house.now)
-    assert [run.schedule_name for run in house.executions()].count("odd") == 1
 
 
 @pytest.mark.parametrize(
@@ -260,73 +226,20 @@ def test_a_one_off_runs_once_under_its_own_key(house: House) -> None:
     assert [run.key for run in house.executions()] == ["once-2026-3-2-12-1"]
 
 
-# Batches are published while the next one is claimed
-
-PATIENCE = 5.0
-
-
-class SlowBroker(TrialBroker):
-    """Publishes once it may."""
-
-    def __init__(self, house: House) -> None:
-        super().__init__(house.clock)
-        self.sizes: list[int] = []
-        self.entered = threading.Semaphore(0)
-        self.may_go_on = threading.Event()
-        self.was_waited_for = True
-
-    def publish(self, batch: Sequence[Envelope]) -> Sequence[Published]:
-        self.sizes.append(len(batch))
-        self.entered.release()
-        self.was_waited_for &= self.may_go_on.wait(PATIENCE)
-        return super().publish(batch)
-
-
-def tick_in_batches(house: House) -> Tick:
-    """Dispatch what is due two by two."""
-    with ThreadPoolExecutor(AT_ONCE) as executor:
-        return Dispatcher(
-            claims=house.claims,
-            publisher=house.publisher,
-            executor=executor,
-            node=house.node,
-            batch=2,
-        ).tick(house.now)
-
-
-def test_the_next_batch_is_claimed_while_two_are_being_published(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broker = SlowBroker(house)
-    house.build(broker=broker)
-    for number in range(4):
-        house.add(f"report-{number}")
-    due_in_a_minute(house)
-    claim_due, looks = house.claims.claim_due, iter(range(10))
-
-    def claim_and_let_go(**asked: object) -> object:
-        batch = claim_due(**asked)  # type: ignore[arg-type]
-        if next(looks) == 2:
-            assert all(broker.entered.acquire(timeout=PATIENCE) for _ in range(AT_ONCE))
-            broker.may_go_on.set()
-        return batch
-
-    monkeypatch.setattr(house.claims, "claim_due", claim_and_let_go)
-    tick = tick_in_batches(house)
-
-    assert broker.was_waited_for
-    assert broker.sizes == [2, 2, 1]
-    assert (tick.claimed, tick.published) == (5, 5)
-
-
 def test_what_was_claimed_when_the_ledger_went_away_is_sent_again_later(house: House) -> None:
     for number in range(3):
         house.add(f"report-{number}")
     due_in_a_minute(house)
 
     house.outage.begin("mark_published", calls=1)
-    with pytest.raises(LedgerUnavailable):
-        tick_in_batches(house)
+    with ThreadPoolExecutor(AT_ONCE) as executor, pytest.raises(LedgerUnavailable):
+        Dispatcher(
+            claims=house.claims,
+            publisher=house.publisher,
+            executor=executor,
+            node=house.node,
+            batch=2,
+        ).tick(house.now)
     states = sorted(row.state for row in house.executions())
     house.clock.advance(10 * SECOND)
     house.reconciler.tick(house.now)
@@ -337,7 +250,6 @@ def test_what_was_claimed_when_the_ledger_went_away_is_sent_again_later(house: H
 
 # Queues that take nothing: the broker's no costs only them
 
-ROUND = timedelta(seconds=5)
 DEAF = "cron_scheduler.deaf"
 
 
@@ -380,24 +292,3 @@ def test_what_a_queue_does_not_take_keeps_nothing_of_others_back(answer: Publish
     house.clock.advance(MINUTE)
     house.reconciler.tick(house.now)
     assert broker.tried == 4
-
-
-def test_what_a_full_queue_refuses_makes_no_broker_silent(lines: Lines) -> None:
-    house = House()
-    broker = PartlyDeaf(house.clock)
-    house.build(broker=broker)
-    house.add("deaf", schedule="1 12 2 3 *", queue=DEAF)
-    house.add("waits", schedule="1 12 2 3 *")
-    house.add("late", schedule="10 12 2 3 *")
-
-    for _ in range(12 * 12):
-        house.clock.advance(ROUND)
-        house.dispatcher.tick(house.now)
-        house.reconciler.tick(house.now)
-
-    assert broker.tried > 10
-    assert not [line for line in lines() if "answered nothing" in line]
-    refused = [line for line in lines() if "The broker did not take 1 message;" in line]
-    assert len(refused) == broker.tried
-    assert f"look at {DEAF}" in refused[0]
-    assert {message.id for message in house.messages(MAIN_QUEUE)} >= {"2:1", "3:1"}

@@ -133,6 +133,15 @@ def lanes(**states: Iterable[int]) -> Seen:
     return Seen(lanes=found, broker=RABBIT)
 
 
+def told_in_vain(name: str, source: str = "jobs.toml") -> Seen:
+    """Show a target that was given up, beside a jobs file that has `ops` alone."""
+    error = "410 Gone" + " " * 300
+    untold = UntoldTarget(name=name, source=source, events=3, last_at=NOON, error=error)
+    ops = Target(name="ops", means=ByCommand(command=("true",)))
+    ours = Subscriptions(source="jobs.toml", targets={"ops": ops})
+    return attrs.evolve(of_activity(untold=[untold]), subscriptions=[ours])
+
+
 def judge(seen: Seen) -> list[Finding]:
     return [finding for rules in RULES for finding in rules.judge(seen)]
 
@@ -258,6 +267,8 @@ RUNS: list[Case] = [
         "2 runs are quarantined",
         "cronhare quarantine discard ID",
     ),
+    (told_in_vain("ops"), WARNING, "notify.ops of jobs.toml was not told of 3", "alerts test ops`"),
+    (told_in_vain("pager", "other.toml"), WARNING, "notify.pager of other.toml was not told", ""),
     (of_activity(awaited=1), WARNING, "1 run waits for a worker that has its task", "reload the"),
     (
         of_activity(
@@ -415,6 +426,7 @@ def test_a_thing_is_told_once_as_bad_as_it_is_and_with_its_cure(
         (of_activity(node(role="scheduler")), "No scheduler reports itself"),
         (of_activity(overdue=[TOCK], unplanned=[TOCK]), "tock"),
         (of_activity(quarantined=Quarantined(of_late=4)), "quarantine"),
+        (told_in_vain("gone"), "notify"),
         (of_schedules(attrs.evolve(THEIRS, queue="cron_scheduler", enabled=False)), "Queue"),
     ],
 )
@@ -463,25 +475,6 @@ def test_workers_with_another_version_of_a_file_are_named_with_what_to_do() -> N
     assert shop.what == f"{BEE}: with another version of shop than this one"
 
 
-def test_targets_that_were_given_up_are_told_with_a_remedy_and_not_those_that_are_gone() -> None:
-    ops = UntoldTarget(
-        name="ops", source="jobs.toml", events=3, last_at=NOON, error="410 Gone" + " " * 300
-    )
-    gone = attrs.evolve(ops, name="old")
-    anothers = attrs.evolve(ops, name="pager", source="other.toml", events=1, error=None)
-    target = Target(name="ops", means=ByCommand(command=("true",)))
-    ours = Subscriptions(source="jobs.toml", targets={"ops": target})
-
-    seen = attrs.evolve(of_activity(untold=[ops, gone, anothers]), subscriptions=[ours])
-    first, second = [each for each in judge(seen) if each.subject == "notify"]
-
-    assert first.what.startswith("notify.ops of jobs.toml was not told of 3 events, of the last")
-    assert first.what.rstrip().endswith(": 410 Gone")
-    assert len(first.what) < 300
-    assert "`cronhare alerts test ops`" in first.cure
-    assert second.what.startswith("notify.pager of other.toml was not told of 1 event, ")
-
-
 # What is looked at
 
 
@@ -499,15 +492,6 @@ class Servers:
         self.asked += topology
         return self.shows
 
-    def probe(self) -> Sequence[LaneReport]:
-        return [LaneReport(3, LaneState.BROKEN)]
-
-
-def examine(ledger: LedgerFacts, broker: Servers, *, probe: bool = False) -> list[Finding]:
-    doctor = Doctor(ledger=Servers(ledger), broker=broker)
-    known = Seen(queues=["mails"])
-    return [*doctor.examine(known, retry_delay=timedelta(seconds=30), probe=probe)]
-
 
 @pytest.mark.parametrize(
     ("enabled", "in_use", "of_schedules"),
@@ -516,21 +500,16 @@ def examine(ledger: LedgerFacts, broker: Servers, *, probe: bool = False) -> lis
 def test_the_queues_of_the_process_and_of_what_is_on_or_still_runs_are_looked_at(
     *, enabled: bool, in_use: Sequence[str], of_schedules: int
 ) -> None:
-    broker = Servers(RABBIT)
+    broker: Any = Servers(RABBIT)
     schedules = [attrs.evolve(HOURLY, enabled=enabled)]
     activity = Activity(now=NOON, queues=in_use)
 
-    examine(attrs.evolve(LEDGER, schedules=schedules, activity=activity), broker)
+    ledger = Servers(attrs.evolve(LEDGER, schedules=schedules, activity=activity))
+
+    doctor = Doctor(ledger=ledger, broker=broker)
+    list(doctor.examine(Seen(queues=["mails"]), retry_delay=30 * SECOND, probe=False))
 
     [topology] = broker.asked
     names = [queue.name for queue in topology.queues]
     assert names[:2] == ["cron_scheduler", "mails"]
     assert names.count("cron_scheduler.reports") == of_schedules
-
-
-def test_the_lanes_are_probed_only_if_somebody_asks() -> None:
-    unasked = examine(LEDGER, Servers(RABBIT))
-    asked = examine(LEDGER, Servers(RABBIT), probe=True)
-
-    assert "lanes" not in {each.subject for each in unasked}
-    assert "lanes" in {each.subject for each in asked}

@@ -11,7 +11,6 @@ from cronhare.application.administration.explain import Explanations
 from cronhare.application.administration.reading.lookup import NotFound, find_schedule
 from cronhare.application.administration.story import (
     Explanation,
-    StepView,
 )
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.orders import BackfillOrder
@@ -24,7 +23,6 @@ from tests.integration.ledgers import (
     FOR_GOOD,
     IN_30_S,
     SECOND,
-    Ledger,
     memory_ledger,
 )
 from tests.unit.application.deliveries import always, failure, run
@@ -222,57 +220,24 @@ def test_a_schedule_without_times_says_who_would_begin_it_and_what_its_last_run_
     assert never.because[0] in last.because, "who would begin another"
 
 
-# Its story
-
-
-def told(ledger: Ledger, execution_id: int) -> list[StepView]:
-    return [*ledger.explanations.story_of(execution_id).steps]
-
-
-def in_brief(steps: list[StepView]) -> list[tuple[object, ...]]:
-    """Waits by their seconds, attempts by what was decided, the end by its state."""
-    found: list[tuple[object, ...]] = []
-    for step in steps:
-        match step.kind:
-            case "waited":
-                found.append(("waited", step.seconds, step.planned_seconds))
-            case "tried":
-                assert step.attempt is not None
-                found.append((step.attempt.attempt, step.decision, step.reason))
-            case "stands":
-                found.append((step.state, step.reason))
-    return found
-
-
-def test_a_retry_has_its_wait_and_its_reason() -> None:
+def test_a_replay_is_told_apart_from_a_retry_and_each_has_its_wait_and_its_reason() -> None:
     ledger = memory_ledger(FrozenClock(NOON))
-    claimed = ledger.claimed()
+    claimed = ledger.claimed(retry=RetryPolicy(attempts=2))
     ledger.clock.advance(SECOND)
     retried = ledger.finished(claimed, IN_30_S)
-    ledger.succeeded(retried)
-
-    assert in_brief(told(ledger, claimed.id)) == [
-        ("waited", 1.0, None),
-        (1, "tried again", "retry 1/3: the server did not answer"),
-        ("waited", 30.0, 30.0),
-        (2, "succeeded", "succeeded"),
-        ("succeeded", None),
-    ]
-
-
-def test_a_replay_is_told_apart_from_a_retry() -> None:
-    ledger = memory_ledger(FrozenClock(NOON))
-    policy = RetryPolicy(attempts=1)
-    failed = ledger.failed(retry=policy)
+    ledger.finished(retried, FOR_GOOD)
+    [archived] = ledger.records.archive()
     ledger.clock.advance(timedelta(hours=1))
-    [again] = ledger.records.replay([failed.id], now=ledger.now)
-    ledger.finished(again, FOR_GOOD)
+    [again] = ledger.records.replay([archived.id], now=ledger.now)
+    ledger.succeeded(again)
 
-    steps = told(ledger, again.id)
-    first, wait, second, stands = in_brief(steps)
+    steps = ledger.explanations.story_of(claimed.id).steps
 
-    assert first == (1, "failed for good, and replayed later", FOR_GOOD.reason)
-    assert wait == ("waited", 3600.0, None)
-    assert second == (2, "failed for good", FOR_GOOD.reason)
-    assert stands[0] == "failed"
-    assert steps[0].why == "it has no retries"
+    waits = [(each.seconds, each.planned_seconds) for each in steps if each.kind == "waited"]
+    assert waits == [(1.0, None), (30.0, 30.0), (3600.0, None)]
+    assert [(each.decision, each.reason) for each in steps if each.kind == "tried"] == [
+        ("tried again", "retry 1/1: the server did not answer"),
+        ("failed for good, and replayed later", FOR_GOOD.reason),
+        ("succeeded", "succeeded"),
+    ]
+    assert (steps[-1].kind, steps[-1].state) == ("stands", "succeeded")

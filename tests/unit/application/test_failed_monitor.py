@@ -127,17 +127,6 @@ async def test_at_the_shutdown_it_gives_back_what_the_ledger_has_not_heard_of() 
     assert house.broker.depth(FAILED_QUEUE) == 1
 
 
-async def test_what_it_trips_over_is_parked_and_keeps_nobody_waiting() -> None:
-    house = House()
-    house.outage.takes["keep_failure"] = lambda: 1 // 0
-    house.outage.begin("keep_failure")
-
-    await watch(house, BODY)
-
-    [parked] = house.messages(QUARANTINE_QUEUE)
-    assert "fault of ours" in str(parked.headers["cron-parked-because"])
-
-
 KEY = Signer(("a" * 32,))
 
 

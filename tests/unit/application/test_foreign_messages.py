@@ -1,13 +1,11 @@
 """What a worker makes of messages that it did not expect, and of queues that others serve."""
 
-import asyncio
 import logging
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from cronhare.adapters.sql.nodes import SqlRedeliveryStore
 from cronhare.application.worker import ledger
 from cronhare.domain.execution import State
 from cronhare.domain.messages import LARGEST_BODY, Signer
@@ -15,8 +13,6 @@ from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.schedule import OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE
-from cronhare.ports import LedgerUnavailable
-from cronhare.ports.broker import Delivery
 from tests.ports import ids_of
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import (
@@ -31,18 +27,6 @@ from tests.unit.application.deliveries import (
     run,
 )
 from tests.unit.application.house import LEASE, House
-
-
-async def test_a_message_without_headers_gets_a_row_and_runs() -> None:
-    seen = Seen()
-    house = House(script=seen)
-    house.add(schedule=None)
-
-    await deliver(house, foreign_body(house))
-
-    assert house.only.key.startswith("manual-")
-    assert (house.only.state, house.only.params) == (State.SUCCEEDED, '{"a":1}')
-    assert seen.invocations[0].params == {"a": 1}
 
 
 async def test_a_failed_message_that_is_put_back_by_hand_runs_again() -> None:
@@ -83,33 +67,26 @@ async def test_foreign_messages_are_refused_where_only_ours_are_wanted() -> None
     assert house.only.state is State.SUCCEEDED
 
 
-async def test_a_message_for_an_unknown_schedule_is_parked_with_the_reason(lines: Lines) -> None:
-    house = House()
-    body = foreign_body(house)
-
-    await deliver(house, body, {"trace": "abc"})
-
-    [parked] = house.messages(QUARANTINE_QUEUE)
-    assert (parked.body, parked.headers["trace"]) == (body, "abc")
-    assert f"schedule with the id {STRANGE_ID}" in str(parked.headers["cron-parked-because"])
-    assert house.worker.counters.parked == 1
-    assert [line for line in lines() if line.startswith("[ERROR] Parked a message")]
-
-
 @pytest.mark.parametrize(
-    ("body", "reason"),
+    ("body", "headers", "reason"),
     [
-        (b"\xff\xfe\x00", "not a task message"),
-        (b"x" * 17_000_000, "17000000 bytes, 1048576 are allowed"),
+        (b"\xff\xfe\x00", {}, "not a task message"),
+        (b"x" * 17_000_000, {}, "17000000 bytes, 1048576 are allowed"),
+        (foreign_body(scheduler_id=STRANGE_ID), {}, f"schedule with the id {STRANGE_ID}"),
+        (
+            foreign_body(scheduler_id=1),
+            {"cron-execution-id": STRANGE_ID, "cron-attempt": 1},
+            f"execution {STRANGE_ID} is unknown",
+        ),
     ],
-    ids=["binary", "17 MB"],
+    ids=["binary", "17 MB", "unknown schedule", "unknown execution"],
 )
-async def test_an_unreadable_message_is_parked_as_it_is_and_the_worker_goes_on(
-    body: bytes, reason: str
+async def test_what_cannot_be_run_is_parked_as_it_is_with_the_reason_and_the_worker_goes_on(
+    body: bytes, headers: dict[str, object], reason: str, lines: Lines
 ) -> None:
     house = House()
-    await deliver(house, body)
     house.add(schedule=None)
+    await deliver(house, body, headers)
 
     house.publish(foreign_body(house))
     await house.work()
@@ -118,18 +95,8 @@ async def test_an_unreadable_message_is_parked_as_it_is_and_the_worker_goes_on(
     assert parked.body == body[:LARGEST_BODY]
     assert parked.headers["cron-parked-size"] == len(body)
     assert reason in str(parked.headers["cron-parked-because"])
-    assert house.only.state is State.SUCCEEDED
-
-
-async def test_a_ticket_for_an_execution_that_nobody_knows_is_parked() -> None:
-    seen = Seen()
-    house = House(script=seen)
-    house.add(schedule=None)
-
-    await deliver(house, foreign_body(house), {"cron-execution-id": STRANGE_ID, "cron-attempt": 1})
-
-    assert (house.executions(), seen.invocations) == ([], [])
-    assert (house.worker.counters.parked, house.broker.depth(MAIN_QUEUE)) == (1, 0)
+    assert [line for line in lines() if line.startswith("[ERROR] Parked a message")]
+    assert (house.worker.counters.parked, house.only.state) == (1, State.SUCCEEDED)
 
 
 async def test_task_and_params_of_a_known_execution_come_from_the_ledger() -> None:
@@ -191,13 +158,19 @@ async def test_with_a_key_what_claims_to_be_ours_and_is_not_is_parked(
     assert house.only.state is State.PUBLISHED
 
 
-async def test_with_a_key_messages_of_others_are_adopted_and_signed_all_the_same() -> None:
-    house = House(signer=Signer((KEY,)))
+@pytest.mark.parametrize("keys", [(), (KEY,)])
+async def test_a_message_without_our_headers_gets_a_row_and_runs_with_a_key_all_the_same(
+    keys: tuple[str, ...],
+) -> None:
+    seen = Seen()
+    house = House(script=seen, signer=Signer(keys))
     house.add(schedule=None)
 
     await deliver(house, foreign_body(house))
 
-    assert house.only.state is State.SUCCEEDED
+    assert house.only.key.startswith("manual-")
+    assert (house.only.state, house.only.params) == (State.SUCCEEDED, '{"a":1}')
+    assert seen.invocations[0].params == {"a": 1}
 
 
 @pytest.mark.parametrize(
@@ -297,66 +270,16 @@ async def test_forged_nacks_neither_end_nor_put_off_a_run_that_waits_for_its_own
 SECOND = timedelta(seconds=1)
 
 
-async def taken_by(house: House, node: str) -> tuple[House, list[asyncio.Task[Any]]]:
-    """Start a worker that is delivered what waits, and notes what of it came again."""
-    other = house.neighbour(node)
-    await other.open()
-    await other.settle()
-    over = asyncio.Event()
-
-    async def take(delivery: Delivery) -> None:
-        async with other.worker._notes.noted(delivery):
-            await over.wait()  # and gets no further
-
-    taking = [asyncio.create_task(take(each)) for each in other.deliveries]
-    for _ in range(60):
-        await asyncio.sleep(0)
-    return other, taking
-
-
-async def dies_of_it(house: House, node: str) -> None:
-    """Let a worker die as it reads what waits; it takes no note back."""
-    other, taking = await taken_by(house, node)
-    with pytest.MonkeyPatch.context() as dead:
-        for method in ("hold", "let_go"):
-            dead.setattr(SqlRedeliveryStore, method, unavailable)
-        for task in taking:
-            task.cancel()
-        await asyncio.gather(*taking, return_exceptions=True)
-    await other.connection.close()
-    house.clock.advance(SECOND)
-
-
-def unavailable(*_: object, **__: object) -> None:
-    raise LedgerUnavailable("gone away")
-
-
-def strange(house: House, message_id: str = "theirs") -> None:
-    """Have another program's message wait."""
-    if not house.schedules.schedules(["report"]):
-        house.add(schedule="0 0 1 1 *")
-    house.publish(foreign_body(house), message_id=message_id)
-
-
-async def test_one_that_ended_its_workers_is_parked_unread_and_its_neighbour_runs() -> None:
+@pytest.fixture
+def house() -> House:
+    """A house with another program's message in its queue."""
     house = House()
-    strange(house)
-    strange(house, "innocent")
-
-    for number in range(4):  # the first of them cannot know that it came before
-        await dies_of_it(house, f"ant-{number + 10}")
-    await house.open()
-    await house.work()
-
-    [parked] = house.messages(QUARANTINE_QUEUE)
-    reason = "it ended its worker 3 times within 300 s, before a run had begun"
-    assert (parked.id, parked.headers["cron-parked-because"]) == ("theirs", reason)
-    assert len(house.executions()) == 1
+    house.add(schedule="0 0 1 1 *")
+    house.publish(foreign_body(house), message_id="theirs")
+    return house
 
 
-async def test_shutdowns_do_not_count() -> None:
-    house = House()
-    strange(house)
+async def test_shutdowns_do_not_count(house: House) -> None:
 
     for number in range(6):
         other = house.neighbour(f"ant-{number + 10}")
@@ -372,10 +295,8 @@ async def test_shutdowns_do_not_count() -> None:
     assert len(house.executions()) == 1
 
 
-async def test_lost_connections_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lost_connections_do_not_count(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger, "SHORT_PAUSES", ())
-    house = House()
-    strange(house)
     held = ids_of(house.schedules, ["report"]).values()
     house.outage.held_schedules.update(held)  # or the first of them would adopt it
 

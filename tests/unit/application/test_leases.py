@@ -1,10 +1,9 @@
-"""Leases: kept, given up in time, and never lost by a leap of a clock or a row that is held."""
+"""Leases: kept, given up in time, not lost by a sleep of the machine or a row that is held."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
-from cronhare.adapters.system.clock import LedgerClock
 from cronhare.application.scheduling.lapses import LOOKS, PredecessorCleanup
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.ledger import SHORT_PAUSES
@@ -14,24 +13,14 @@ from cronhare.domain.nodes import Node, silence
 from cronhare.domain.retries.policy import REST
 from cronhare.domain.topology import LANE_UNIT, MAIN_QUEUE
 from cronhare.ports import LedgerUnavailable
-from cronhare.ports.attempts import StartRequest
 from cronhare.ports.runner import StopReason
-from cronhare.ports.system import ClockPort
-from tests.frozen_clock import FrozenClock
-from tests.ports import NO_NACKS
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import (
     SECOND,
-    NodeClock,
     Seen,
     begin,
     both_begin,
-    deliver,
     due,
-    failure,
-    foreign_body,
-    one_by_one,
-    run,
 )
 from tests.unit.application.house import LEASE, House
 
@@ -117,44 +106,9 @@ async def test_a_lease_is_kept_until_the_result_is_recorded() -> None:
     assert house.only.state is State.SUCCEEDED
 
 
-# A machine that slept, and clocks that are set
+# A machine that slept
 
 HOUR = timedelta(hours=1)
-
-
-def start(house: House, clock: ClockPort) -> None:
-    """Start the only execution as a worker with this clock does."""
-    request = StartRequest(execution_id=house.only.id, attempt=house.only.attempt, nacks=NO_NACKS)
-    house.attempts.start([request], now=clock.now(), node="bee-2", lease=LEASE)
-
-
-@pytest.mark.parametrize(
-    ("ahead", "stood"),
-    [
-        (timedelta(0), HOUR),
-        (HOUR, timedelta(0)),
-        (-HOUR, timedelta(0)),
-        (timedelta(0), timedelta(0)),
-    ],
-    ids=["the stopwatch stood still", "set ahead", "set back", "slept"],
-)
-async def test_what_starts_first_after_a_leap_is_not_declared_lost(
-    ahead: timedelta, stood: timedelta
-) -> None:
-    house = House()
-    due(house)
-    node = NodeClock(house.clock)
-    kept = LedgerClock(house.claims.now, node)
-    kept.measure()
-    house.clock.advance(HOUR)  # on the server; and here, by the stopwatch or not
-    node.ahead, node.stood = ahead, stood
-
-    start(house, kept)
-
-    assert house.reconciler.tick(house.now).lost == 0
-    assert house.only.state is State.RUNNING
-    house.clock.advance(LEASE)
-    assert house.reconciler.tick(house.now).lost == 1
 
 
 async def running_and_watched() -> House:
@@ -193,38 +147,6 @@ async def test_a_ledger_that_does_not_answer_after_a_suspend_is_given_up() -> No
 
     assert house.runner.running == frozenset()
     assert house.clock.monotonic() - woke <= 2 * LEASE.total_seconds() / 3
-
-
-class ThreadsClock(FrozenClock):
-    """Counts who asks for the time in the worker's event loop, where the ledger cannot be asked."""
-
-    house: House
-    asked = in_the_loop = 0
-
-    def now(self) -> datetime:
-        self.asked += 1
-        self.in_the_loop += not self.house.executor.busy
-        return super().now()
-
-    def peek(self) -> None:
-        """Know no time without asking, as after a leap."""
-
-    def monotonic(self) -> float:
-        return self.house.clock.monotonic()
-
-
-async def test_a_worker_never_asks_for_the_time_in_its_event_loop() -> None:
-    house = House(script=one_by_one([failure()]))
-    clock = ThreadsClock(house.now)
-    clock.house = house
-    house.worker_clock = clock
-    house.build()
-
-    await run(house)
-    await deliver(house, foreign_body(house))
-
-    assert [row.state for row in house.executions()] == [State.RETRYING, State.SUCCEEDED]
-    assert (clock.asked > 0, clock.in_the_loop) == (True, 0)
 
 
 # What a worker settles at its start

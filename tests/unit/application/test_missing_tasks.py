@@ -11,7 +11,6 @@ from cronhare.application.administration.story import explain_execution
 from cronhare.application.worker import attempt
 from cronhare.domain.execution import State
 from cronhare.domain.schedules.catalog import ONE_FILE_EACH, Catalog
-from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
@@ -36,16 +35,15 @@ def seen() -> Seen:
     return Seen()
 
 
-async def apply_new(house: House, conditions: Conditions | None = None) -> None:
-    """Let a run of the new task be due, at a worker that has read the file before it was there."""
-    draft = ScheduleDraft(name="new", task=NEW.ref, task_name="new", conditions=conditions)
-    await apply(house, draft)
+def save(house: House, of: Task, source: str = "jobs.toml", **changes: object) -> None:
+    """Write the schedule of a task as its jobs file does."""
+    draft = ScheduleDraft(name="report", task=of.ref, task_name=of.name, schedule="1 12 2 3 *")
+    house.schedules.save([attrs.evolve(draft, **changes)], source=source, now=house.now)  # type: ignore[arg-type]
 
 
-async def apply(house: House, draft: ScheduleDraft, source: str | None = "jobs.toml") -> None:
-    """Let a run of a new schedule be due."""
-    draft = attrs.evolve(draft, schedule="1 12 2 3 *")
-    house.schedules.save([draft], source=source, now=house.now)
+async def run(house: House, of: Task, source: str = "jobs.toml", **changes: object) -> None:
+    """Let a run of the schedule of a task be due, at a worker that may lack the task."""
+    save(house, of, source, **changes)
     house.dispatcher.tick(house.now)
     house.clock.advance(MINUTE)
     house.dispatcher.tick(house.now)
@@ -55,7 +53,7 @@ async def apply(house: House, draft: ScheduleDraft, source: str | None = "jobs.t
 
 async def test_it_waits_for_a_worker_that_has_the_task_at_no_cost(seen: Seen) -> None:
     house = House(script=seen, tasks=[OLD])
-    await apply_new(house)
+    await run(house, NEW)
     await live(house, 5 * MINUTE, 2 * SECOND)
     waiting = house.only
     told = explain_execution(waiting, house.records.attempts(waiting.id), now=house.now)
@@ -77,7 +75,7 @@ async def test_after_ten_minutes_it_fails_for_good_and_names_the_task_and_the_fi
 ) -> None:
     house = House(script=seen, tasks=[OLD])
 
-    await apply_new(house)
+    await run(house, NEW)
     await live(house, 10 * MINUTE - 10 * SECOND, 5 * SECOND)
     await live(house, 9 * SECOND)
     before = house.only.state
@@ -104,7 +102,7 @@ async def test_a_file_that_cannot_be_read_again_is_no_crash_of_the_run(
     monkeypatch.setattr(attempt, "READING", 0.01)
     house = House(tasks=[OLD], reads_again=read)
 
-    await apply_new(house)
+    await run(house, NEW)
 
     assert (house.only.state, house.only.crashes) == (State.RETRYING, ())
     assert any("The jobs file was not read again" in line for line in lines())
@@ -112,22 +110,7 @@ async def test_a_file_that_cannot_be_read_again_is_no_crash_of_the_run(
 
 # Two jobs files on one ledger: no worker runs a command of the other's
 
-WORKER_1 = TaskRef("worker", 1)
-OURS = Task(name="echo", source="jobs.toml", ref=WORKER_1, command=("ours",))
-
-
-def save(house: House, source: str | None, task_name: str | None, **changes: object) -> None:
-    draft = ScheduleDraft(name="report", task=WORKER_1, task_name=task_name, schedule="1 12 2 3 *")
-    house.schedules.save([attrs.evolve(draft, **changes)], source=source, now=house.now)  # type: ignore[arg-type]
-
-
-async def run(house: House, source: str | None, task_name: str | None, **changes: object) -> None:
-    save(house, source, task_name, **changes)
-    house.dispatcher.tick(house.now)
-    house.clock.advance(MINUTE)
-    house.dispatcher.tick(house.now)
-    await house.open()
-    await house.work()
+OURS = attrs.evolve(OLD, name="echo", command=("ours",))
 
 
 def commands(seen: Seen) -> list[tuple[str, ...]]:
@@ -138,7 +121,7 @@ async def test_a_run_of_another_file_fails_for_good_and_says_what_to_do(lines: L
     seen = Seen()
     house = House(script=seen, tasks=[OURS])
 
-    await run(house, "user.toml", "echo")
+    await run(house, OURS, "user.toml")
 
     assert commands(seen) == []
     assert (house.only.state, house.only.attempt) == (State.FAILED, 1)
@@ -152,7 +135,7 @@ async def test_a_run_of_another_file_fails_for_good_and_says_what_to_do(lines: L
 async def test_a_foreign_message_cannot_cross_over_by_a_number() -> None:
     seen = Seen()
     house = House(script=seen, tasks=[OURS])
-    save(house, "user.toml", "echo", schedule=None)
+    save(house, OURS, "user.toml", schedule=None)
 
     await deliver(house, foreign_body(house, type="worker", id=1))
 
@@ -163,10 +146,9 @@ async def test_a_foreign_message_cannot_cross_over_by_a_number() -> None:
 
 async def test_a_row_whose_number_was_changed_by_hand_runs_neither_task() -> None:
     seen = Seen()
-    other = Task(name="other", source="jobs.toml", ref=TaskRef("worker", 2), command=("other",))
-    house = House(script=seen, tasks=[OURS, other])
+    house = House(script=seen, tasks=[OURS, NEW])
 
-    await run(house, "jobs.toml", "echo", task=other.ref)
+    await run(house, OURS, task=NEW.ref)
     await live(house, timedelta(minutes=10), MINUTE)
 
     assert (house.only.state, commands(seen)) == (State.FAILED, [])

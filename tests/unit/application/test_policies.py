@@ -6,52 +6,23 @@ from pathlib import Path, PurePath
 import attrs
 import pytest
 
-from cronhare.adapters.jobs.reader import JobsFile, read_jobs
+from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.domain.execution import State
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.retries.policy import POLICIES, RetryPolicy, Strategy
 from cronhare.domain.schedules.task import TaskPolicy
-from cronhare.ports.attempts import StartRequest
 from cronhare.ports.runner import AttemptResult, Captured, Invocation
 from cronhare.strategy import wait_in_ms
 from tests.actors import ADA
 from tests.scripted_runner import Script
 from tests.unit.application.conftest import Lines
-from tests.unit.application.deliveries import MINUTE, SUCCESS, always, failure
-from tests.unit.application.house import LEASE, REPORT, House
-
-FILE = """
-[defaults]
-retry = {{ attempts = {attempts} }}
-
-[tasks.daily-report]
-type = "report"
-id = 25
-command = ["true"]
-
-[schedules.report]
-task = "daily-report"
-schedule = "* * * * *"
-"""
-
-
-def jobs(folder: Path, attempts: int) -> JobsFile:
-    path = folder / "jobs.toml"
-    path.write_text(FILE.format(attempts=attempts))
-    return read_jobs(path, policy=RetryPolicy())
+from tests.unit.application.deliveries import MINUTE, SUCCESS, always, failure, run
+from tests.unit.application.house import REPORT, House
 
 
 def house_of(outcome: Outcome, policy: TaskPolicy) -> House:
     return House(script=always(outcome), tasks=[attrs.evolve(REPORT, policy=policy)])
-
-
-async def run(house: House) -> None:
-    house.dispatcher.tick(house.now)
-    house.clock.advance(MINUTE)
-    house.dispatcher.tick(house.now)
-    await house.open()
-    await house.work()
 
 
 @pytest.mark.parametrize(
@@ -61,26 +32,10 @@ async def test_a_schedules_own_policy_goes_before_that_of_its_tasks_class(
     own: RetryPolicy | None, told: str, lines: Lines
 ) -> None:
     house = house_of(failure(), TaskPolicy(retry=POLICIES["payments"]))
-    house.add(retry=own)
 
-    await run(house)
+    await run(house, retry=own)
 
     assert any(f"Scheduling retry {told}" in line for line in lines())
-
-
-def test_an_attempt_whose_worker_vanished_has_the_policy_of_its_file(tmp_path: Path) -> None:
-    house = House()
-    house.applier.apply(jobs(tmp_path, 1), actor=ADA)
-    house.dispatcher.tick(house.now)
-    house.clock.advance(MINUTE)
-    house.dispatcher.tick(house.now)
-    request = StartRequest(execution_id=house.only.id, attempt=1, nacks=None)
-    house.attempts.start([request], now=house.now, node="gone-3", lease=LEASE)
-
-    house.clock.advance(LEASE)
-    house.reconciler.tick(house.now)
-
-    assert house.only.state is State.FAILED
 
 
 def key_error() -> Outcome:
@@ -100,7 +55,6 @@ async def test_an_error_that_the_file_calls_permanent_is_not_retried(
     outcome: Outcome, name: str
 ) -> None:
     house = house_of(outcome, TaskPolicy(errors={name: ErrorClass.PERMANENT}))
-    house.add()
 
     await run(house)
 
@@ -191,8 +145,7 @@ class Asked:
 async def house_after(script: Script, *, params: str = "{}") -> House:
     task = attrs.evolve(REPORT, policy=TaskPolicy(strategy=POLITE), user="shop", env={"A": "1"})
     house = House(script=script, tasks=[task])
-    house.add(params=params)
-    await run(house)
+    await run(house, params=params)
     return house
 
 

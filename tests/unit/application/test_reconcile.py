@@ -1,8 +1,6 @@
 """What was lost on the way, and what becomes of it."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
-from functools import partial
 
 import pytest
 
@@ -65,6 +63,17 @@ async def test_an_attempt_whose_worker_vanished_is_retried(lines: Lines) -> None
     assert "Error: its worker gone-3 vanished" in "\n".join(lines())
 
 
+def test_a_lost_attempt_has_the_policy_of_its_schedule() -> None:
+    house = House()
+    due(house, retry=RetryPolicy(attempts=1))
+    vanish(house)
+
+    house.clock.advance(LEASE)
+    house.reconciler.tick(house.now)
+
+    assert house.only.state is State.FAILED
+
+
 def pass_time(house: House, duration: timedelta, step: timedelta) -> None:
     """Let time pass while nobody consumes."""
     for _ in range(duration // step):
@@ -109,30 +118,6 @@ async def test_a_cleanup_that_was_cut_off_is_made_by_a_scheduler_and_not_by_a_wo
     assert (lost, in_queues) == (1, [0, 0])
     assert (cleanup.state, cleanup.attempt) == (State.SUCCEEDED, 2)
     assert house.worker.counters.fenced == 0
-
-
-def test_a_fault_of_one_step_costs_the_others_nothing_and_is_raised_at_the_end(
-    monkeypatch: pytest.MonkeyPatch, lines: Lines
-) -> None:
-    house = House()
-    due(house)
-    done = list[str]()
-
-    def look(name: str, *, fails: bool) -> Sequence[str]:
-        if fails:
-            raise TypeError("'<' not supported between instances of 'int' and 'str'")
-        done.append(name)
-        return ()
-
-    for name, fails in (("overdue", True), ("end_waiting", False), ("gates", True)):
-        answer = partial(look, name, fails=fails)
-        monkeypatch.setattr(house.claims, name, lambda answer=answer, **_: answer())
-
-    with pytest.raises(TypeError):
-        house.reconciler.tick(house.now)
-
-    assert done == ["end_waiting"]
-    assert sum("met a fault of ours" in line for line in lines()) == 2
 
 
 # What follows an end for good reaches its queue, whoever dies in between
@@ -181,19 +166,6 @@ async def test_what_is_not_confirmed_is_sent_again_and_is_the_same(
     assert any("its message may be in no queue" in line for line in lines())
 
 
-async def test_while_the_broker_is_away_what_follows_an_end_is_left_to_others(lines: Lines) -> None:
-    house = doomed(failure())
-    await cut_off(house)
-    house.broker.go_away()
-
-    await live(house, 10 * GRACE, 10 * SECOND)
-    told = [line for line in lines() if "its message may be in no queue" in line]
-    house.broker.come_back()
-    await live(house, GRACE)
-
-    assert (told, len(house.messages(FAILED_QUEUE))) == ([], 1)
-
-
 async def test_the_message_of_a_worker_that_died_before_it_could_send_it_comes() -> None:
     house = doomed(failure())
     with pytest.raises(Dead):
@@ -224,29 +196,24 @@ def states(house: House) -> list[State]:
     return [execution.state for execution in house.executions()]
 
 
-async def test_a_worker_lets_the_next_one_go_itself() -> None:
+@pytest.mark.parametrize("worker_dies", [False, True])
+async def test_a_worker_lets_the_next_one_go_itself_or_else_a_scheduler_does(
+    worker_dies: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     house = House()
     await due_together(house, 3)
     assert states(house) == [State.PUBLISHED, State.HELD, State.HELD]
+    if worker_dies:
+        monkeypatch.setattr("cronhare.application.worker.record.GateOpener.open", lambda *_: None)
 
     for _ in range(3):
         await house.work()
         await house.worker.settled()
+        if worker_dies:
+            house.reconciler.tick(house.now)
 
     assert states(house) == [State.SUCCEEDED] * 3
     assert house.worker.counters.held == 0  # none went round as a message
-
-
-async def test_what_nobody_let_go_a_scheduler_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    house = House()
-    await due_together(house, 2)
-    monkeypatch.setattr("cronhare.application.worker.record.GateOpener.open", lambda *_: None)
-    await house.work()
-    assert states(house) == [State.SUCCEEDED, State.HELD]
-
-    house.reconciler.tick(house.now)
-
-    assert states(house) == [State.SUCCEEDED, State.PUBLISHED]
 
 
 # What a scheduler does beside: cleanup, probes of lanes, replays
@@ -256,11 +223,6 @@ DAY = timedelta(days=1)
 ALMOST_THREE = NOON.replace(hour=2, minute=59)
 
 
-def cleanups(house: House) -> list[Execution]:
-    found = house.records.executions(ExecutionFilter(schedule="cronhare-cleanup", limit=100))
-    return list(reversed(found))
-
-
 async def test_it_cleans_up_at_three_o_clock_utc_without_any_worker(lines: Lines) -> None:
     house = House(start=ALMOST_THREE)
     house.dispatcher.tick(house.now)
@@ -268,31 +230,12 @@ async def test_it_cleans_up_at_three_o_clock_utc_without_any_worker(lines: Lines
 
     house.dispatcher.tick(house.now)
 
-    [cleanup] = cleanups(house)
+    [cleanup] = house.records.executions(ExecutionFilter(schedule="cronhare-cleanup"))
     assert (cleanup.state, cleanup.key) == (State.SUCCEEDED, "cron-2026-3-2-3-0")
     assert house.broker.depth(MAIN_QUEUE) == 0
     assert "[INFO] [CLEANUP] ✓ Deleted 0 execution records older than 30 days" in lines()
     [output] = house.records.output(cleanup.id)
     assert output.stdout.head.startswith("[CLEANUP]")
-
-
-async def test_a_cleanup_without_a_ledger_is_tried_again_after_ten_minutes() -> None:
-    house = House(start=ALMOST_THREE)
-    house.dispatcher.tick(house.now)
-    house.clock.advance(timedelta(minutes=1))
-    house.outage.begin("clean_up", calls=1)
-    house.dispatcher.tick(house.now)
-    [failed] = cleanups(house)
-
-    house.clock.advance(timedelta(minutes=10, seconds=5))
-    house.reconciler.tick(house.now)
-
-    [cleanup] = cleanups(house)
-    assert (failed.state, failed.next_attempt_at) == (
-        State.RETRYING,
-        ALMOST_THREE + timedelta(minutes=11),
-    )
-    assert (cleanup.state, cleanup.attempt) == (State.SUCCEEDED, 2)
 
 
 def test_by_default_it_keeps_as_much_as_the_originals_do() -> None:
@@ -330,10 +273,11 @@ def test_a_broken_lane_is_said_loudly_and_says_who_has_the_cure(
     assert "`cronhare doctor --probe`" in line
 
 
-async def backfill(
-    house: House, *, seconds: float, rate: float, at_once: int, works: bool = True
-) -> list[datetime]:
-    """Let a scheduler take a backfill on, and a worker if it *works*; answers when it looked."""
+@pytest.mark.parametrize(("rate", "at_once", "expected"), [(10, 1, 20), (2, 5, 8)])
+async def test_places_that_runs_of_a_backfill_leave_are_filled_soon(
+    rate: float, at_once: int, expected: int
+) -> None:
+    house = House()
     await house.open()
     house.add()
     await house.turn()
@@ -347,31 +291,12 @@ async def backfill(
         at_once=at_once,
     )
     house.container.replay_store().order(order, now=house.now)
-    replayer, looks = house.container.replayer(random_fraction=lambda: 0.5), list[datetime]()
-    rests_until, ends_at = house.now, house.now + timedelta(seconds=seconds)
-    while house.now < ends_at:
+    replayer = house.container.replayer(random_fraction=lambda: 0.5)
+    rests_until = house.now
+    for _ in range(100):
         house.clock.advance(timedelta(milliseconds=50))
         if house.now >= rests_until:
-            looks.append(house.now)
             rests_until = house.now + timedelta(seconds=replayer.round())
-        if works:
-            await house.work()
-    return looks
-
-
-@pytest.mark.parametrize(("rate", "at_once", "expected"), [(10, 1, 20), (2, 5, 8)])
-async def test_places_that_runs_of_a_backfill_leave_are_filled_soon(
-    rate: float, at_once: int, expected: int
-) -> None:
-    house = House()
-
-    await backfill(house, seconds=5, rate=rate, at_once=at_once)
+        await house.work()
 
     assert expected <= len(house.executions(State.SUCCEEDED)) <= 5 * rate + 1
-
-
-async def test_while_no_run_of_a_backfill_ends_it_is_looked_once_a_second() -> None:
-    looks = await backfill(House(), seconds=20, rate=20, at_once=3, works=False)
-
-    assert looks[-1] - looks[-2] == timedelta(seconds=1)
-    assert len(looks) < 25

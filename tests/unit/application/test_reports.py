@@ -42,16 +42,13 @@ from tests.unit.application.test_administer import File
 MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
 
 
-def cron(
-    text: str, number: int = 1, zone: str = "UTC", hashed: str | None = None, jitter: int = 0
-) -> SameTiming:
-    timing = Recurring(CronExpression.parse(text), find_zone(zone))
-    spread = timedelta(minutes=jitter)
-    return SameTiming(number=number, timing=timing, hashed=hashed, jitter=spread)
+def cron(text: str, number: int, jitter: int = 0) -> SameTiming:
+    timing = Recurring(CronExpression.parse(text), find_zone("UTC"))
+    return SameTiming(number=number, timing=timing, jitter=timedelta(minutes=jitter))
 
 
-def of(*groups: SameTiming, begin: datetime = MONDAY) -> DayLoad:
-    return day_load(Timings(groups=groups), begin)
+def of(*groups: SameTiming) -> DayLoad:
+    return day_load(Timings(groups=groups), MONDAY)
 
 
 def test_a_minute_counts_what_is_due_in_it_and_the_herd_is_on_the_hour() -> None:
@@ -91,9 +88,7 @@ BEGIN = datetime(2026, 3, 2, 12, tzinfo=UTC)
 WINDOW = timedelta(minutes=STEPS)
 
 
-def ran(
-    name: str, since: float, until: float | None, *, ending: str = "succeeded", id_: int = 1
-) -> Ran:
+def ran(name: str, since: float, until: float, *, ending: str = "succeeded", id_: int = 1) -> Ran:
     """An attempt that ran from a minute of the window to another one."""
     return Ran(
         execution_id=id_,
@@ -102,20 +97,14 @@ def ran(
         schedule_name=name,
         node="ant",
         started_at=BEGIN + timedelta(minutes=since),
-        finished_at=None if until is None else BEGIN + timedelta(minutes=until),
-        ending=None if until is None else ending,
+        finished_at=BEGIN + timedelta(minutes=until),
+        ending=ending,
     )
 
 
-def overlapping(*found: Ran, most: int = 9, now: float = STEPS) -> Overlaps:
-    return overlaps(
-        found,
-        since=BEGIN,
-        until=BEGIN + WINDOW,
-        now=BEGIN + timedelta(minutes=now),
-        by=LaneBy.SCHEDULE,
-        most=most,
-    )
+def overlapping(*found: Ran) -> Overlaps:
+    until = BEGIN + WINDOW
+    return overlaps(found, since=BEGIN, until=until, now=until, by=LaneBy.SCHEDULE, most=9)
 
 
 def test_the_peak_is_the_most_at_once() -> None:
@@ -243,14 +232,12 @@ def test_what_has_no_effect_or_an_odd_one_is_noted(changes: dict[str, Any], said
     assert [said in note for note in notes] == [True]
 
 
-def keyed(params: str, schedule: str | None = "@daily") -> ScheduleDraft:
-    concurrency = Concurrency(key="c-{params.shop}", limit=5)
-    return attrs.evolve(DRAFT, concurrency=concurrency, params=params, schedule=schedule)
-
-
 @pytest.mark.parametrize("params", ["{}", '{"shop": true}', '{"shop": " "}'])
 def test_a_concurrency_key_that_a_schedules_own_params_leave_empty_is_noted(params: str) -> None:
-    [note] = notes_on(File([keyed(params)], [REPORT]), now=NOON)
+    concurrency = Concurrency(key="c-{params.shop}", limit=5)
+    keyed = attrs.evolve(DRAFT, concurrency=concurrency, params=params)
+
+    [note] = notes_on(File([keyed], [REPORT]), now=NOON)
 
     assert str(note) == (
         "schedules.nightly: concurrency.key: params.shop is no text or whole number in its params: "
@@ -258,12 +245,10 @@ def test_a_concurrency_key_that_a_schedules_own_params_leave_empty_is_noted(para
     )
 
 
-def changed(draft: ScheduleDraft, change: Change = Change.ADD) -> ScheduleChange:
-    return ScheduleChange(name=draft.name, change=change, draft=draft)
-
-
 def test_what_the_clock_does_next_is_noted_of_what_is_added() -> None:
-    notes = notes_on_clocks([changed(LOCAL), changed(DRAFT)], now=NOON)
+    added = [ScheduleChange(name="nightly", change=Change.ADD, draft=of) for of in (LOCAL, DRAFT)]
+
+    notes = notes_on_clocks(added, now=NOON)
 
     assert [str(note) for note in notes] == [
         "schedules.nightly: 2026-03-29 02:30 does not exist that day: it runs after the gap",

@@ -3,16 +3,15 @@
 That is a line of docs/compatibility.md.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import attrs
 import pytest
 
 from cronhare.application.administration.views.executions import what_it_waits_for
-from cronhare.application.worker import standalone
 from cronhare.application.worker.attempt import prepare
 from cronhare.application.worker.standalone import StandaloneFinder, StandaloneKeeper
 from cronhare.domain.execution import Execution, State
@@ -26,7 +25,6 @@ from cronhare.domain.schedules.keys import (
 from cronhare.domain.schedules.skips import Pause
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports import LedgerRefused, LedgerUnavailable
-from cronhare.ports.records import RecordsPort
 from cronhare.ports.runner import Invocation
 from tests.unit.application.conftest import Lines
 from tests.unit.application.house import REPORT, House
@@ -35,12 +33,8 @@ SECOND = timedelta(seconds=1)
 OWN = "cron_standalone.pump"
 
 
-def keeper(
-    house: House, records: RecordsPort | None = None, names: Sequence[str] = ("pump",)
-) -> StandaloneKeeper:
-    found: StandaloneKeeper = house.container.standalone(
-        records=records or house.records, names=names
-    )
+def keeper(house: House, *names: str) -> StandaloneKeeper:
+    found: StandaloneKeeper = house.container.standalone(names=names or ("pump",))
     return found
 
 
@@ -110,30 +104,6 @@ async def test_what_ended_is_begun_again_after_a_wait_that_grows() -> None:
         waited.append((house.now - ended) // SECOND)
 
     assert waited == [1, 2, 4, 8]
-
-
-async def test_switched_off_it_is_cancelled_and_on_again_begun_at_once(lines: Lines) -> None:
-    house = House(queues=[OWN], holds=True)
-    pump(house)
-    kept = keeper(house)
-    kept.round()
-    await house.connection.consume([OWN], prefetch=9, on_delivery=house.begin)
-    await house.turn(SECOND)
-    await house.settle()
-    assert [run.state for run in house.executions()] == [State.RUNNING]
-
-    house.schedules.switch(["pump"], on=False, now=house.now)
-    kept.round()
-    house.keeper.renew()
-    await house.settle()
-    assert house.only.state is State.CANCELLED
-    kept.round()
-    assert len(house.executions()) == 1
-    assert any("pump does not run here: it is disabled" in line for line in lines())
-
-    house.schedules.switch(["pump"], on=True, now=house.now)
-    kept.round()
-    assert newest(house).state is State.CLAIMED
 
 
 STAYS_NO_MORE = pytest.mark.parametrize(
@@ -243,31 +213,6 @@ def test_a_run_on_the_queue_of_a_name_of_before_is_followed_by_one_on_its_own() 
     assert runs == [(State.CANCELLED, old), (State.CLAIMED, OWN)]
 
 
-def test_of_more_than_can_be_served_the_rest_is_named_once_and_follows(
-    lines: Lines, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    most = 4
-    monkeypatch.setattr(standalone, "MOST_QUEUES", most)
-    house = House(queues=[OWN])
-    for number in range(most + 2):
-        pump(house) if not number else house.add(f"p{number}", schedule=None, stay_alive=True)
-    up = Keeping(house)
-
-    for _ in range(3):
-        up.finder.look()
-        house.clock.advance(timedelta(minutes=2))
-
-    [first, *others] = [line for line in lines() if "not kept running here" in line]
-    assert (len(up.finder.names), others) == (most, [])
-    left = {f"p{n}" for n in range(1, most + 2)}.difference(up.finder.names) - {"pump"}
-    assert all(name in first for name in left)
-    house.schedules.switch(["p1"], on=False, now=house.now)
-    up.finder.round()
-    up.finder.look()
-    assert len(up.finder.names) == most
-    assert left.intersection(up.finder.names)
-
-
 def test_a_schedule_with_times_is_begun_by_these_alone() -> None:
     house = House(queues=[OWN])
     pump(house, schedule="0 8 * * *")
@@ -282,30 +227,20 @@ def test_the_waits_have_a_bound_and_begin_anew_after_a_steady_run() -> None:
     assert restart_wait([SECOND, STEADY, SECOND]) == SECOND
 
 
-@attrs.define
-class Stuck:
-    """The records, whose cancels all fail; the rest of them does not."""
-
-    _records: RecordsPort
-    _error: Exception
-
-    def cancel(self, execution_id: int, *, now: datetime) -> State | None:  # noqa: ARG002
-        raise self._error
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        return getattr(self._records, name)
-
-
 @pytest.mark.parametrize("error", [LedgerRefused("nobody writes this"), LedgerUnavailable("busy")])
 async def test_one_that_cannot_be_stopped_keeps_no_other_down(
-    error: Exception, lines: Lines
+    error: Exception, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def stuck(*_: object, **__: object) -> None:
+        raise error
+
     house = House(queues=[OWN])
     house.add("bad", schedule=None, stay_alive=True)
-    keeper(house, names=["bad"]).round()
+    keeper(house, "bad").round()
     house.schedules.switch(["bad"], on=False, now=house.now)
     pump(house)
-    both = keeper(house, Stuck(house.records, error), names=["bad", "pump"])
+    monkeypatch.setattr(house.records, "cancel", stuck)
+    both = keeper(house, "bad", "pump")
 
     for _ in range(3):
         with suppress(LedgerUnavailable):

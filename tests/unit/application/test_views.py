@@ -9,11 +9,6 @@ import pytest
 
 from cronhare.application.administration.views.executions import AttemptView, ExecutionView
 from cronhare.application.administration.views.failures import FailureView
-from cronhare.application.administration.views.schedules import (
-    LastRun,
-    PauseView,
-    ScheduleView,
-)
 from cronhare.application.administration.views.values import (
     CrashView,
     ErrorView,
@@ -22,20 +17,14 @@ from cronhare.application.administration.views.values import (
     outward_status,
     retry_facts,
 )
-from cronhare.domain.cron import Fold, Gap
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.retries.outcome import Crash, CrashPolicy, Ending, ErrorClass, TaskError
 from cronhare.domain.retries.policy import POLICIES, Backoff, BackoffType, Jitter, RetryPolicy
-from cronhare.domain.schedules.conditions import Conditions
-from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.keys import Trigger
-from cronhare.domain.schedules.schedule import Concurrency, Misfire, MisfirePolicy, OverlapPolicy
-from cronhare.domain.schedules.skips import Pause
-from cronhare.domain.schedules.task import ClassRetention, TaskRef
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.records import Attempt
 from cronhare.ports.runner import TaskReport
-from cronhare.ports.schedules import StoredSchedule
 from tests.unit.executions import NOON, execution
 
 SECOND = timedelta(seconds=1)
@@ -125,82 +114,6 @@ BARE = attrs.evolve(
     ARCHIVED, execution_id=0, kind="failed", topic=None, error=None, options=None, crash_count=None
 )
 
-DRAFT = ScheduleDraft(
-    name="mails",
-    task=TaskRef("worker", 102),
-    every=9 * SECOND,
-    params='{"b":2}',
-    retry=POLICY,
-    retention=ClassRetention(class_="emails", done=21, failed=22),
-    misfire=Misfire(policy=MisfirePolicy.ALL, window=4.5 * SECOND, cap=6),
-    overlap=OverlapPolicy.SKIP,
-    concurrency=Concurrency(key="customer-{params.id}", limit=12),
-    timeout=7.5 * SECOND,
-    jitter=8.5 * SECOND,
-    gap=Gap.SKIP,
-    fold=Fold.BOTH,
-    stay_alive=True,
-    conditions=Conditions(
-        max_runs=7,
-        pause_after=4,
-        expires=9.5 * SECOND,
-        skip_on=("holidays",),
-        only_on=("workdays",),
-        blackout=("Sat",),
-    ),
-)
-
-STORED = StoredSchedule(
-    id=103,
-    name="mails",
-    draft=DRAFT,
-    source="jobs.toml",
-    created_at=NOON,
-    updated_at=NOON,
-    planned=True,
-    next_due_at=NOON,
-    problem=None,
-    pause=Pause(since=NOON - SECOND, until=NOON + SECOND, by="ann", reason="move"),
-    claimed=5,
-)
-
-SCHEDULE: dict[str, Any] = {
-    "every_seconds": 9.0,
-    "params": {"b": 2},
-    "retry": RetryView(**RETRY),
-    "retry_facts": (
-        "7 runs, waits 2 s, 4.25 s, 4.25 s, 4.25 s, 4.25 s, 4.25 s, 23.25 s in all; each up to "
-        "10 % shorter or longer"
-    ),
-    "task_class": "emails",
-    "keep_done": 21,
-    "keep_failed": 22,
-    "misfire_policy": "all",
-    "misfire_window_seconds": 4.5,
-    "misfire_cap": 6,
-    "overlap_policy": "skip",
-    "concurrency_key": "customer-{params.id}",
-    "concurrency_limit": 12,
-    "timeout_seconds": 7.5,
-    "jitter_seconds": 8.5,
-    "gap_policy": "skip",
-    "fold_policy": "both",
-    "queue": "cron_standalone.mails",
-    "max_runs": 7,
-    "runs_claimed": 5,
-    "pause_after": 4,
-    "expires_seconds": 9.5,
-    "skip_on": ("holidays",),
-    "only_on": ("workdays",),
-    "blackout": ("Sat",),
-    "pause": PauseView(on=True, since=NOON - SECOND, until=NOON + SECOND, by="ann", reason="move"),
-    "last_run": LastRun.of(EXECUTION),
-}
-
-
-def schedule_view(stored: StoredSchedule) -> ScheduleView:
-    return ScheduleView.of(stored, EXECUTION, policy=RetryPolicy(attempts=1), now=NOON)
-
 
 @pytest.mark.parametrize(
     ("view", "shown"),
@@ -236,7 +149,7 @@ def schedule_view(stored: StoredSchedule) -> ScheduleView:
             },
         ),
         (
-            FailureView.of(ARCHIVED, STORED),
+            FailureView.of(ARCHIVED),
             {
                 "task": TaskRef("worker", 102),
                 "params": [1],
@@ -244,7 +157,6 @@ def schedule_view(stored: StoredSchedule) -> ScheduleView:
                 "options": {"retry": None},
                 "poison_key": "poison:letters:101",
                 "report_id": None,
-                "description": DRAFT.description,
             },
         ),
         (
@@ -255,11 +167,6 @@ def schedule_view(stored: StoredSchedule) -> ScheduleView:
                 "options": None,
                 "poison_key": None,
             },
-        ),
-        (schedule_view(STORED), SCHEDULE),
-        (
-            schedule_view(attrs.evolve(STORED, draft=None, text="0 8 *", problem="its own")),
-            {"name": "mails", "schedule": "0 8 *", "problem": "its own", "timezone": None},
         ),
     ],
 )

@@ -187,19 +187,6 @@ async def test_what_is_asked_meanwhile_is_asked_together() -> None:
     assert ask.groups == [[0], [1, 2, 3]]
 
 
-async def test_a_ledger_that_is_away_is_everybodys_error_and_asked_once() -> None:
-    ask = Doubling()
-    ask.away = True
-    batcher = Batcher[int, int](ask, in_thread=LedgerThreads(Inline()))
-
-    answers = await asyncio.gather(
-        *(batcher.submit(number) for number in range(3)), return_exceptions=True
-    )
-
-    assert [type(answer) for answer in answers] == [LedgerUnavailable] * 3
-    assert len(ask.groups) == 1
-
-
 async def test_one_question_that_cannot_be_asked_spoils_no_other() -> None:
     batcher = Batcher[int, int](Doubling(), in_thread=LedgerThreads(Inline()))
 
@@ -209,19 +196,6 @@ async def test_one_question_that_cannot_be_asked_spoils_no_other() -> None:
 
     assert (answers[0], answers[2]) == (24, 28)
     assert isinstance(answers[1], ValueError)
-
-
-async def test_a_group_waits_to_become_as_large_as_the_one_before() -> None:
-    ask = Doubling()
-    batcher = Batcher[int, int](ask, in_thread=LedgerThreads(Inline()), linger=60)
-    await asyncio.gather(*(batcher.submit(number) for number in (1, 2)))
-
-    first = batcher.submit(3)
-    await asyncio.sleep(0.01)
-    asked_before = len(ask.groups)
-    await asyncio.wait_for(asyncio.gather(first, batcher.submit(4)), 5)
-
-    assert (asked_before, ask.groups) == (1, [[1, 2], [3, 4]])
 
 
 # What a log says of a server that is away
