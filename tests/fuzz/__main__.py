@@ -8,65 +8,33 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cached_property, partial
+from functools import cache, partial
 from pathlib import Path
 
-import attrs
-
 from tests.fuzz.corpus import Place
-from tests.fuzz.trying import Choice, attempt, boundaries
+from tests.fuzz.trying import Choice, Opened, attempt, boundaries
 from tests.services import mariadb, rabbitmq
 
 #: Here the ledgers are, if there is such a place: thousands of entries would wait for a disk.
 MEMORY = "/dev/shm"
 
 
-@attrs.define(slots=False)
-class Servers:
-    """Started when they are first asked for."""
+def places(root: Path, stack: ExitStack) -> Opened:
+    """Make fresh folders, beside servers that are started when they are first asked for."""
 
-    root: Path
-    stack: ExitStack
+    def folder(name: str) -> Path:
+        (root / name).mkdir()
+        return root / name
 
-    @cached_property
-    def broker(self) -> rabbitmq.Server:
-        """A private broker."""
-        return self.stack.enter_context(rabbitmq.server(self._folder("rabbitmq")))
+    broker = cache(lambda: stack.enter_context(rabbitmq.server(folder("rabbitmq"))))
+    database = cache(lambda: stack.enter_context(mariadb.server(folder("mariadb"))))
 
-    @cached_property
-    def database(self) -> mariadb.Server:
-        """A private database server."""
-        return self.stack.enter_context(mariadb.server(self._folder("mariadb")))
+    @contextmanager
+    def place() -> Iterator[Place]:
+        with tempfile.TemporaryDirectory(dir=root, ignore_cleanup_errors=True) as fresh:
+            yield Place(Path(fresh), broker, database)
 
-    def _folder(self, name: str) -> Path:
-        folder = self.root / name
-        folder.mkdir()
-        return folder
-
-
-@attrs.frozen
-class Ground:
-    """A fresh folder, and the servers."""
-
-    folder: Path
-    servers: Servers
-
-    @property
-    def broker(self) -> rabbitmq.Server:
-        """See `Place.broker`."""
-        return self.servers.broker
-
-    @property
-    def database(self) -> mariadb.Server:
-        """See `Place.database`."""
-        return self.servers.database
-
-
-@contextmanager
-def place(servers: Servers) -> Iterator[Place]:
-    """Make a fresh folder beside the servers."""
-    with tempfile.TemporaryDirectory(dir=servers.root, ignore_cleanup_errors=True) as folder:
-        yield Ground(Path(folder), servers)
+    return place
 
 
 def main() -> int:
@@ -87,8 +55,8 @@ def main() -> int:
     print(f"seed {asked.seed}")
     memory = MEMORY if os.access(MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir=memory) as root, ExitStack() as stack:
-        servers = Servers(Path(root), stack)
-        figures = attempt(chosen, choice, partial(place, servers), tell=partial(print, flush=True))
+        opened = places(Path(root), stack)
+        figures = attempt(chosen, choice, opened, tell=partial(print, flush=True))
     return 1 if any(one.mishandled for one in figures) else 0
 
 

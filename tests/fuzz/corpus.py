@@ -35,23 +35,21 @@ class Site(Protocol):
         ...
 
 
-class Place(Protocol):
-    """What a site is built on; a server is started when it is first asked for."""
+@attrs.frozen
+class Place:
+    """What a site is built on: an empty folder, and servers that are started when asked for."""
 
-    @property
-    def folder(self) -> Path:
-        """An empty folder."""
-        ...
+    folder: Path
+    start_broker: Callable[[], rabbitmq.Server]
+    start_database: Callable[[], mariadb.Server]
 
     @property
     def broker(self) -> rabbitmq.Server:
-        """A private broker."""
-        ...
+        return self.start_broker()
 
     @property
     def database(self) -> mariadb.Server:
-        """A private database server."""
-        ...
+        return self.start_database()
 
 
 S = TypeVar("S", bound=Site)
