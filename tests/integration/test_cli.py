@@ -657,6 +657,7 @@ MANY_QUEUES = ",".join(f"q{number}" for number in range(257))
             "theirs: another program serves it, by CRON_FOREIGN_QUEUES",
         ),
         ("up", AMQP, "no jobs file is named|Name it: --jobs jobs.toml, or CRON_JOBS."),
+        ("up --jobs bad.toml", {}, "6 faults in 2 places|Nothing was started."),
         ("worker --jobs empty.toml", AMQP, "empty.toml has no task at all|apply empty.toml"),
     ],
 )
@@ -665,6 +666,7 @@ def test_a_process_that_could_do_no_good_is_not_started_and_says_why(
 ) -> None:
     empty.write(JOBS)
     empty.write("# in the middle of being written\n", "empty.toml")
+    empty.write(FILES["bad.toml"], "bad.toml")
     tables = (
         f'[schedules.{name}]\ntask = "report"\nschedule = "@daily"\nqueue = "{name}"\n'
         for name in MANY_QUEUES.split(",")
@@ -676,6 +678,7 @@ def test_a_process_that_could_do_no_good_is_not_started_and_says_why(
     assert said.status == 2
     assert all(part in said.err for part in reason.split("|"))
     assert "secret" not in said.err
+    assert not [*empty.folder.glob("*.sqlite3")]
 
 
 #: Calls the command, and sends it what asks for a reload and for its state at each import.

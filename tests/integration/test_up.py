@@ -327,17 +327,6 @@ def test_what_a_killed_system_was_running_is_taken_up_at_the_next_start(
     assert again.end() == 0
 
 
-def test_a_jobs_file_at_fault_starts_nothing(start: Starter, tmp_path: Path) -> None:
-    path = tmp_path / "jobs.toml"
-    path.write_text('[schedules.x]\ntask = "none"\nschedule = "61 * * * *"\n')
-
-    up = start(path)
-
-    assert up.process.wait(timeout=20) == 2
-    assert "Nothing was started." in up.log
-    assert not list(tmp_path.glob("*.sqlite3"))
-
-
 def test_the_output_of_a_run_is_followed_from_another_process(
     start: Starter, tmp_path: Path
 ) -> None:
