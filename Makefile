@@ -103,7 +103,7 @@ fuzz: $(EQUIPPED)  ## every boundary with all that may come from outside, beside
 	$(BIN)/python -m tests.fuzz $(BOUNDARIES)
 
 .PHONY: bench
-bench: $(EQUIPPED)  ## the benchmarks, beside the alternatives; some three minutes
+bench: $(EQUIPPED)  ## the benchmarks, beside the alternatives; some minutes
 	$(BIN)/python benchmarks/bench_cron.py
 	$(BIN)/python benchmarks/bench_dispatch.py
 

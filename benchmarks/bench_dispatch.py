@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/bench_dispatch.py [SECTION …]
 
-Sections: planning, idle, due, keyed, monitored, memory, executions; all of them take about three
+Sections: planning, idle, due, keyed, monitored, memory, executions; all of them take some
 minutes. On SQLite in a temporary folder, with the in-memory broker. Figures of a machine that
 others use too are to be compared within one run.
 """

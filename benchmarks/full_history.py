@@ -273,7 +273,7 @@ def others(now: datetime, ids: list[int]) -> dict[str, tuple[tuple[str, ...], li
     breakers = [(f"report {100 + n}", f"task-{n}", 60_000, "[]", 0, 0, 0, seen) for n in range(60)]
     budgets = [(f"cron_scheduler.q{n}", 100, 60_000, "[]", seen) for n in range(40)]
     replays = [
-        ('{"allowance":{"attempts":4}}', seen, "done", 1_000, 1_000, seen, seen, 200)
+        ('{"which":{},"attempts":4}', seen, "done", 1_000, 1_000, seen, seen, 200)
         for _ in range(500)
     ]
     return {

@@ -25,7 +25,6 @@ DUE: Final = size(10_000, 100)
 ROUNDS: Final = size(6, 1)
 PAGES: Final = size(10, 2)
 WATCHED_SECONDS: Final = size(10.0, 0.5)
-LIVE: Final = "/ui/live?feed=now"
 _MINUTE: Final = timedelta(minutes=1)
 
 
@@ -82,7 +81,7 @@ def beside_open_pages(ledger: FullLedger) -> list[Figure]:
         for turn in range(ROUNDS):
             found = dict[int, Seconds]()
             for place in (turn % 3, (turn + 1) % 3, (turn + 2) % 3):
-                with open_pages(port, PAGES, LIVE) if place == 0 else nullcontext():
+                with open_pages(port, PAGES, "/") if place == 0 else nullcontext():
                     time.sleep(0.5)  # what the first look costs is over
                     found[place] = minutes.dispatch()
             rounds.append(tuple(found[place] for place in range(3)))
@@ -110,7 +109,7 @@ def _ratio(rounds: Sequence[tuple[Seconds, ...]], place: int, kind: int) -> floa
 
 
 def _cost_of_pages(port: int, pid: int) -> float:
-    with open_pages(port, PAGES, LIVE):
+    with open_pages(port, PAGES, "/"):
         time.sleep(1)
         before = cpu_of_process(pid)
         time.sleep(WATCHED_SECONDS)

@@ -108,11 +108,11 @@ def questions(container: Container) -> Mapping[str, Question]:
         "queues": q.queues,
         "nodes": q.nodes,
         "replays": lambda: replays.list(limit=PAGE),
-        "events": lambda: container.outbox().events(states=(), schedule=None, limit=PAGE),
-        "events given up": lambda: container.outbox().events(
+        "events": lambda: container.alert_desk().events(states=(), schedule=None, limit=PAGE),
+        "events given up": lambda: container.alert_desk().events(
             states=[OutboxState.GIVEN_UP], schedule=None, limit=PAGE
         ),
-        "events of a schedule": lambda: container.outbox().events(
+        "events of a schedule": lambda: container.alert_desk().events(
             states=(), schedule=DAILY, limit=PAGE
         ),
         "budgets": lambda: container.limit_desk().budgets(),

@@ -111,28 +111,34 @@ id = 101
 command = ["/bin/true"]
 """
 
-_LISTENER: Final = """\
-import http.client, sys, threading
-port, count, address = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-def listen():
-    connection = http.client.HTTPConnection("127.0.0.1", port)
-    connection.request("GET", "/")
-    connection.getresponse().read()
-    connection.request("GET", address)
-    answer = connection.getresponse()
-    print(f"{answer.status}\\n", end="", flush=True)  # in one piece: others print beside it
-    while answer.read1(65536):
-        pass
+#: As `static/live.js` does in a browser.
+_PAGE: Final = """\
+import http.client, sys, threading, time
+port, count, address, every = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], float(sys.argv[4])
+def stay():
+    connection, first = http.client.HTTPConnection("127.0.0.1", port), True
+    while True:
+        headers = {"Accept": "text/html"} if first else {"Accept": "text/html", "X-Live": "1"}
+        connection.request("GET", address, headers=headers)
+        answer = connection.getresponse()
+        answer.read()
+        if first:
+            print(f"{answer.status}\\n", end="", flush=True)  # in one piece: others print beside it
+        first = False
+        time.sleep(every)
 for _ in range(count):
-    threading.Thread(target=listen, daemon=True).start()
+    threading.Thread(target=stay, daemon=True).start()
 sys.stdin.read()
 """
+
+#: Seconds after which an open page asks for itself again.
+_EVERY: Final = 2
 
 
 @contextmanager
 def open_pages(port: int, count: int, address: str) -> Iterator[None]:
-    """Have pages open, in another process, that listen to what happens."""
-    command = [sys.executable, "-c", _LISTENER, str(port), str(count), address]
+    """Have pages open, in another process, that ask for themselves again and again."""
+    command = [sys.executable, "-c", _PAGE, str(port), str(count), address, str(_EVERY)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as pages:
