@@ -80,43 +80,6 @@ print("all is well")
 """
 
 
-def test_a_program_is_answered_what_functions_return(tmp_path: Path) -> None:
-    (tmp_path / "shop.py").write_text(SHOP)
-    (tmp_path / "program.py").write_text(PROGRAM_OF_USERS)
-    environment = clean_environment() | {"CRON_DATABASE_URL": f"sqlite:///{tmp_path}/shop.db"}
-    assert not subprocess.call([PROGRAM, "db", "upgrade"], env=environment)
-    log = (tmp_path / "log").open("wb")
-    up = subprocess.Popen(
-        [PROGRAM, "up", "--app", "shop:app", "--no-web"],
-        cwd=tmp_path,
-        env=environment,
-        stdout=log,
-        stderr=log,
-    )
-    try:
-        ended = subprocess.run(
-            [sys.executable, "program.py"],
-            check=False,
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-    finally:
-        up.send_signal(signal.SIGTERM)
-        up.wait(60)
-        log.close()
-    assert ended.stdout == "all is well\n", ended.stderr + (tmp_path / "log").read_text()
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("fastapi") / "example"
-    copytree(ROOT / "examples" / "fastapi", folder, ignore=ignore_patterns("__pycache__"))
-    return folder
-
-
 @contextmanager
 def running(folder: Path, *command: str) -> Iterator[None]:
     """Run a process of the example, which ends well on SIGTERM; what it says is in a log."""
@@ -132,6 +95,31 @@ def running(folder: Path, *command: str) -> Iterator[None]:
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_program_is_answered_what_functions_return(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.write(SHOP, "shop.py")
+    shell.write(PROGRAM_OF_USERS, "program.py")
+    assert shell("db", "upgrade").status == 0
+    with running(tmp_path, str(PROGRAM), "up", "--app", "shop:app", "--no-web"):
+        ended = subprocess.run(
+            [sys.executable, "program.py"],
+            check=False,
+            cwd=tmp_path,
+            env=clean_environment(),
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+    assert ended.stdout == "all is well\n", ended.stderr + (tmp_path / "cronhare.log").read_text()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fastapi") / "example"
+    copytree(ROOT / "examples" / "fastapi", folder, ignore=ignore_patterns("__pycache__"))
+    return folder
 
 
 @pytest.fixture(scope="module")

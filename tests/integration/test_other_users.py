@@ -19,7 +19,7 @@ from tests.integration.invocations import (
     unique_sleep,
     until_asleep,
 )
-from tests.integration.shell import PROGRAM, clean_environment
+from tests.integration.shell import Shell, clean_environment
 
 pytestmark = pytest.mark.integration
 
@@ -43,13 +43,17 @@ async def test_an_unknown_user_is_a_permanent_failure(runner: ProcessRunner) -> 
 
 
 @needs_root
-async def test_a_task_is_that_user_and_has_its_groups_home_and_name(
+async def test_a_task_is_that_user_with_its_groups_home_and_name_and_no_rights_of_the_worker(
     runner: ProcessRunner,
 ) -> None:
     known = pwd.getpwnam(NOBODY)
 
     ran = await runner.run(
-        as_user(NOBODY, 'id -u; id -ru; id -g; id -G; echo "$HOME $USER $LOGNAME $SHELL"')
+        as_user(
+            NOBODY,
+            'id -u; id -ru; id -g; id -G; echo "$HOME $USER $LOGNAME $SHELL"; '
+            "grep -E '^Cap(Inh|Prm|Eff|Amb)' /proc/self/status",
+        )
     )
 
     lines = ran.stdout.head.splitlines()
@@ -57,6 +61,7 @@ async def test_a_task_is_that_user_and_has_its_groups_home_and_name(
     assert lines[:3] == [str(known.pw_uid), str(known.pw_uid), str(known.pw_gid)]
     assert lines[3].split() == groups.split()
     assert lines[4] == f"{known.pw_dir} {NOBODY} {NOBODY} /bin/sh"
+    assert {int(line.split()[1], 16) for line in lines[5:]} == {0}, "the worker's rights"
 
 
 @needs_root
@@ -103,13 +108,6 @@ async def test_it_is_ended_at_its_timeout_with_all_that_it_started(runner: Proce
     assert sleepers(seconds) == set()
 
 
-@needs_root
-async def test_none_of_the_workers_rights_come_along(runner: ProcessRunner) -> None:
-    ran = await runner.run(as_user(NOBODY, "grep -E '^Cap(Inh|Prm|Eff|Amb)' /proc/self/status"))
-
-    assert {int(line.split()[1], 16) for line in ran.stdout.head.splitlines()} == {0}
-
-
 #: A worker without the rights that it needs, though it is root.
 HUMBLE = """
 import asyncio, ctypes, os, sys
@@ -131,19 +129,23 @@ asyncio.run(main())
 """
 
 
-@needs_root
-def test_a_worker_that_may_not_says_what_it_needs() -> None:
+def output_of(code: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", HUMBLE],
+        [sys.executable, "-c", code],
         cwd=Path(__file__).parents[2],
         env=clean_environment(),
         capture_output=True,
         text=True,
-        check=False,
+        check=True,
         timeout=60,
     )
+    return done.stdout
 
-    refused, itself = done.stdout.splitlines()
+
+@needs_root
+def test_a_worker_that_may_not_says_what_it_needs() -> None:
+    refused, itself = output_of(HUMBLE).splitlines()
+
     assert "user daemon: the worker has to be root" in refused
     assert itself == "root"
 
@@ -157,20 +159,13 @@ command = ["true"]
 
 
 def test_check_refuses_a_user_that_this_host_has_not(tmp_path: Path) -> None:
-    jobs = tmp_path / "jobs.toml"
-    jobs.write_text(JOBS)
+    shell = Shell(tmp_path)
+    shell.write(JOBS)
 
-    done = subprocess.run(
-        [PROGRAM, "check", str(jobs)],
-        env=clean_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    said = shell("check", "jobs.toml")
 
-    assert done.returncode == 2
-    assert "tasks.look: user: this host has no user no-such-user" in done.stderr
+    assert said.status == 2
+    assert "tasks.look: user: this host has no user no-such-user" in said.err
 
 
 #: What `up`, `scheduler` and `worker` are before anything of theirs begins.
@@ -186,13 +181,4 @@ run_privately(nothing())
 
 
 def test_what_lives_long_is_private_before_it_begins() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", BEGINS],
-        env=clean_environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-
-    assert done.stdout == "0\n"
+    assert output_of(BEGINS) == "0\n"

@@ -114,13 +114,6 @@ def opened(url: str) -> Iterator[Ledger]:
     engine.dispose()
 
 
-def number_alike(shell: Shell) -> None:
-    """Write into both files what an import wrote once."""
-    for name in TABLES:
-        path = shell.folder / f"{name}.toml"
-        path.write_text(path.read_text().replace('"worker"', '"worker"\nid = 1'))
-
-
 def effects(shell: Shell) -> dict[str, Counter[str]]:
     """Tell what each command has written, and where."""
     return {path.name: Counter(path.read_text().split()) for path in shell.folder.glob("*.ran")}
@@ -150,21 +143,29 @@ def test_of_two_workers_on_one_queue_each_runs_its_own_file_alone(
     assert {state for _, state in done} == {State.SUCCEEDED, State.FAILED}
 
 
-def test_a_number_that_two_files_give_is_refused_with_both_places(shell: Shell) -> None:
-    number_alike(shell)
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ('"worker"', '"worker"\nid = 1', "tasks.echo: worker 1 is also the number of "),
+        (".user]", ".jobs]", "schedules.jobs: is the name of a schedule of jobs.toml, too"),
+    ],
+    ids=["number", "name"],
+)
+def test_a_number_or_a_name_that_two_files_give_is_refused_and_nothing_is_replaced(
+    shell: Shell, before: str, after: str, said: str
+) -> None:
+    for name in TABLES:
+        path = shell.folder / f"{name}.toml"
+        path.write_text(path.read_text().replace(before, after))
     shell("db", "upgrade")
     assert shell("apply", "jobs.toml").status == 0
 
     refusals = [shell(command, "user.toml") for command in ("plan", "apply")]
     refusals.append(shell("check", "jobs.toml", "user.toml"))
 
-    assert [refusal.status for refusal in refusals] == [2, 2, 2]
-    for refusal in refusals:
-        assert "tasks.echo: worker 1 is also the number of " in refusal.err
-        assert " of user.toml" in refusal.err or " of jobs.toml" in refusal.err
-        assert "Leave `id` out" in refusal.err
-    names = [schedule["name"] for schedule in shell("schedules", "--json").json()]
-    assert names == ["jobs"]
+    assert [(refusal.status, said in refusal.err) for refusal in refusals] == [(2, True)] * 3
+    [kept] = shell("schedules", "--json").json()
+    assert (kept["name"], kept["source"]) == ("jobs", "jobs.toml")
 
 
 def test_files_that_the_ledger_would_take_for_one_are_refused(shell: Shell) -> None:
@@ -175,22 +176,6 @@ def test_files_that_the_ledger_would_take_for_one_are_refused(shell: Shell) -> N
 
     assert (alone.status, beside.status) == (0, 2)
     assert "copy.toml: source: jobs.toml is jobs.toml already" in beside.err
-
-
-def test_a_schedule_of_one_file_is_not_replaced_by_its_namesake_in_the_other(shell: Shell) -> None:
-    theirs = (shell.folder / "user.toml").read_text()
-    shell.write(theirs.replace("[schedules.user]", "[schedules.jobs]"), "user.toml")
-    shell("db", "upgrade")
-    assert shell("apply", "jobs.toml").status == 0
-
-    refusals = [shell(command, "user.toml") for command in ("plan", "apply")]
-    refusals.append(shell("check", "jobs.toml", "user.toml"))
-
-    assert [refusal.status for refusal in refusals] == [2, 2, 2]
-    for refusal in refusals:
-        assert "schedules.jobs: is the name of a schedule of jobs.toml, too" in refusal.err
-    [kept] = shell("schedules", "--json").json()
-    assert kept["source"] == "jobs.toml"
 
 
 def test_a_schedule_moves_to_another_file_as_the_refusal_says(shell: Shell) -> None:

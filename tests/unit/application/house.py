@@ -14,14 +14,12 @@ import attrs
 from cronhare.adapters.memory.broker import MemoryInspection, SilentBell
 from cronhare.adapters.sql.records.store import SqlRecords
 from cronhare.adapters.sql.schedules import SqlScheduleStore
-from cronhare.adapters.sql.writing import ARCHIVE, archive_values
 from cronhare.application.worker.delivery import Places
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.retry_limits import RetryPolicies
 from cronhare.domain.messages import Signer
 from cronhare.domain.nodes import FORGOTTEN_AFTER, NodeReport
-from cronhare.domain.retries.limits import UNLIMITED, BudgetPolicy, RetryLimits
+from cronhare.domain.retries.limits import UNLIMITED, RetryLimits
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.retries.retry import Holder
 from cronhare.domain.schedules.catalog import Catalog
@@ -53,19 +51,14 @@ REPORT = Task(name="daily-report", ref=TaskRef("report", 25), command=("true",))
 
 
 class Inline(Executor):
-    """Runs what it is given at once, in the caller's thread; *busy* while it does."""
-
-    busy = False
+    """Runs what it is given at once, in the caller's thread."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:  # noqa: ANN401
         future: Future[T] = Future()
-        self.busy = True
         try:
             future.set_result(fn(*args, **kwargs))
         except Exception as error:  # noqa: BLE001 - an executor hands every error on
             future.set_exception(error)
-        finally:
-            self.busy = False
         return future
 
 
@@ -82,7 +75,6 @@ class House:
     start: datetime = NOON
     policy: RetryPolicy = attrs.field(factory=RetryPolicy)
     limits: RetryLimits = UNLIMITED
-    catch_up: BudgetPolicy | None = None
     holds: bool = False
     says: Callable[[Invocation], str] = lambda _: ""
     page: int = 1_000
@@ -107,7 +99,7 @@ class House:
         self.clock = FrozenClock(self.start)
         self.engine = memory_engine(self.clock)
         self.claims = may_be_away(
-            ClaimsWithOutages(self.engine, self.clock, self.outage, self.catch_up),
+            ClaimsWithOutages(self.engine, self.clock, self.outage),
             self.outage,
             *("plan_edited", "next_due", "mark_published", "mark_ends_published", "doubt"),
             *("lapsed", "run_by"),
@@ -150,7 +142,7 @@ class House:
             bell=SilentBell(),
             runner=self.runner,
             catalog=catalog,
-            policies=RetryPolicies(self.policy, catalog, limits=self.limits, late=self.catch_up),
+            policies=RetryPolicies(self.policy, catalog, limits=self.limits),
             signer=self.signer,
             counting=self.metrics,
             tracing=self.tracing,
@@ -195,26 +187,17 @@ class House:
         self._uuids += 1
         return UUID(int=self._uuids)
 
-    def add(self, name: str = "report", **changes: Any) -> None:  # noqa: ANN401
+    def add(self, name: str = "report", *, ago: timedelta = timedelta(0), **changes: Any) -> None:  # noqa: ANN401
         """Write a schedule that is due every minute, unless *changes* say otherwise."""
-        self.add_at(self.now, name, **changes)
-
-    def add_at(self, written_at: datetime, name: str = "report", **changes: Any) -> None:  # noqa: ANN401
-        """Write a schedule whose row says that it was written at another time."""
         every_minute = ScheduleDraft(name=name, task=REPORT.ref, schedule="* * * * *")
         draft = attrs.evolve(every_minute, **changes)
-        self.schedules.save([draft], source=None, now=written_at)
+        self.schedules.save([draft], source=None, now=self.now - ago)
 
     def sql(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Look into the ledger, or change what no port does; *values* stand for question marks."""
         with self.engine.connect() as connection:
             done = connection.exec_driver_sql(statement, values)
             return [tuple(row) for row in done] if done.returns_rows else []
-
-    def archive(self, *rows: Archived) -> None:
-        """Have more rows in the archive; their ids are new."""
-        with self.engine.begin() as connection:
-            connection.execute(ARCHIVE, [archive_values(row) for row in rows])
 
     def report(self, name: str = "bee", **fields: Any) -> None:  # noqa: ANN401
         """Let a node report itself: a worker at work, unless *fields* say otherwise."""

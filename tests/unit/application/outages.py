@@ -13,7 +13,6 @@ from cronhare.adapters.sql.attempts import SqlAttemptStore
 from cronhare.adapters.sql.claims.store import SqlClaimStore
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages import TaskMessage
-from cronhare.domain.retries.limits import BudgetPolicy
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import (
     Busy,
@@ -131,10 +130,8 @@ def _id_of(asked: StartRequest | Finish) -> int:
 class ClaimsWithOutages(SqlClaimStore):
     """Claims that are away whenever nothing can be started: or it would not be the ledger."""
 
-    def __init__(
-        self, engine: Engine, clock: ClockPort, outage: Outage, late: BudgetPolicy | None
-    ) -> None:
-        super().__init__(engine, clock, late=late)
+    def __init__(self, engine: Engine, clock: ClockPort, outage: Outage) -> None:
+        super().__init__(engine, clock)
         self._outage = outage
 
     def now(self) -> datetime:

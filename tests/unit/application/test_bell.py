@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.application.bell import HEAD_START, PAUSE, BackgroundBell, SendingBell
-from cronhare.domain.execution import Execution, Graces, State
+from cronhare.application.bell import PAUSE, BackgroundBell, SendingBell
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.nodes import DISCONNECTED_AFTER, SILENT_AFTER
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.actors import ADA
@@ -50,21 +50,6 @@ class Office:
     def waiting(self) -> int:
         """How many messages wait."""
         return self.house.broker.depth(MAIN_QUEUE)
-
-
-def test_a_scheduler_leaves_it_to_its_command_and_then_sends_it() -> None:
-    """Whether the first message was in the right place, nobody knows but its worker."""
-    office = Office(House())
-
-    office.run()
-    office.house.reconciler.tick(office.house.now)
-    assert office.waiting == 1
-    office.house.clock.advance(HEAD_START + SECOND)
-    office.house.reconciler.tick(office.house.now)
-
-    assert office.waiting == 2
-    assert office.house.only.state is State.PUBLISHED
-    assert Graces().claimed > HEAD_START + 5 * SECOND
 
 
 def test_a_broker_that_is_away_is_told_and_left_alone_for_a_while(lines: Lines) -> None:

@@ -195,7 +195,7 @@ def test_a_row_is_noticed_in_time_however_late_it_was_committed(
 ) -> None:
     house.clock.advance(timedelta(hours=1))
     house.dispatcher.tick(house.now)
-    house.add_at(house.now - ago)
+    house.add(ago=ago)
     house.clock.advance(noticed_after - SECOND)
 
     early = house.dispatcher.tick(house.now)

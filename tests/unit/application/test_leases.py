@@ -55,22 +55,6 @@ async def test_a_renewal_without_an_answer_does_not_keep_a_lease_from_being_give
     assert stopped == [StopReason.LEASE_LOST]
 
 
-@pytest.mark.parametrize("heard", [True, False])
-async def test_what_starts_after_an_outage_has_a_fresh_lease(heard: bool) -> None:
-    house = House(holds=True)
-    house.outage.begin("start", calls=2, heard=heard)
-    house.outage.takes["start"] = lambda: house.clock.advance(LEASE)
-    await begin(house)
-
-    house.keeper.watch()
-    house.reconciler.tick(house.now)
-    await house.settle()
-
-    assert house.runner.running == {house.only.id}
-    assert house.only.attempt == 1
-    assert house.only.lease_until == house.now + LEASE
-
-
 async def test_what_somebody_gave_up_before_its_start_was_answered_is_not_run() -> None:
     house = House(holds=True)
     due(house)

@@ -20,61 +20,27 @@ from cronhare.application.administration.reading.output import (
     follow,
 )
 from cronhare.application.administration.reading.output import Written as Shown
-from cronhare.application.worker.leases import MOST_BYTES, OutputKeeper, read_new_output
+from cronhare.application.worker.leases import MOST_BYTES, read_new_output
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.retries.retry import Complete
 from cronhare.ports.attempts import Finish
-from cronhare.ports.records import Output
 from cronhare.ports.runner import Captured, Written
 from tests.frozen_clock import FrozenClock
 from tests.integration.invocations import shell
-from tests.integration.ledgers import IN_30_S, LOSS, SECOND, SUCCESS, Ledger, memory_ledger
+from tests.integration.ledgers import IN_30_S, LOSS, SECOND, Ledger, memory_ledger
 from tests.unit.application.deliveries import begin
 from tests.unit.application.house import House
 
 
-@attrs.define
-class Room:
-    """A house whose tasks write what is in `text`, and what keeps it."""
-
-    text: str = "begun"
-    asked: list[Mapping[int, int]] = attrs.field(factory=list[Mapping[int, int]])
-    house: House = attrs.field(init=False)
-    outputs: OutputKeeper = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.house = House(holds=True, says=lambda _: self.text)
-        self.outputs = self.house.container.output_keeper(keeper=self.house.keeper, read=self.read)
-
-    def read(self, asked: Mapping[int, int]) -> Sequence[Written]:
-        self.asked.append(asked)
-        return read_new_output(self.house.runner, asked)
-
-    @property
-    def kept(self) -> Sequence[Output]:
-        return self.house.records.output(self.house.only.id)
-
-
-async def test_what_a_long_attempt_writes_is_kept_as_it_comes() -> None:
-    room = Room()
-    await begin(room.house)
-    room.outputs.round()
-
-    room.outputs.round()
-    first, at = room.kept, room.house.now
-    room.text = "begun, half done"
-    room.house.clock.advance(SECOND)
-    room.outputs.round()
-
-    assert [(one.attempt, one.stdout.head, one.as_of) for one in first] == [(1, "begun", at)]
-    [now] = room.kept
-    assert (now.stdout.head, now.as_of) == ("begun, half done", at + SECOND)
-
-
 async def test_what_waited_longest_is_kept_first() -> None:
     """A round has room for so many bytes, whatever the letters."""
-    room = Room(text="\N{RABBIT}" * (MOST_BYTES // 8 + 1))
-    house = room.house
+    text = "\N{RABBIT}" * (MOST_BYTES // 8 + 1)
+    house, asked = House(holds=True, says=lambda _: text), list[Mapping[int, int]]()
+
+    def read(those: Mapping[int, int]) -> Sequence[Written]:
+        asked.append(those)
+        return read_new_output(house.runner, those)
+
+    outputs = house.container.output_keeper(keeper=house.keeper, read=read)
     await begin(house)
     running = []
     for id_ in (101, 102, 103):
@@ -82,13 +48,13 @@ async def test_what_waited_longest_is_kept_first() -> None:
         others = attrs.evolve(shell("x"), execution_id=id_, attempt=1)
         running.append(asyncio.create_task(house.runner.run(others)))
     await house.settle()
-    room.outputs.round()
+    outputs.round()
 
     turns = []
     for _ in range(2):
-        room.outputs.round()
-        turns.append({one.execution_id for one in room.read(room.asked[-1])})
-        room.text += "x"
+        outputs.round()
+        turns.append({one.execution_id for one in read(asked[-1])})
+        text += "x"
 
     assert [len(turn) for turn in turns] == [2, 2]
     assert turns[0] | turns[1] == {house.only.id, 101, 102, 103}
@@ -140,29 +106,6 @@ def followed(
                 told.append(event)
     assert next(steps, None) is None, "it ended early"
     return told
-
-
-def test_each_line_is_told_once_and_the_end_ends_it(ledger: Ledger) -> None:
-    execution = ledger.running()
-    all_of_it = attrs.evolve(SUCCESS, stdout=captured("a\nb\nc"), stderr=captured("oops\n"))
-
-    told = followed(
-        ledger,
-        execution,
-        lambda: wrote(ledger, execution, "a\nb"),
-        lambda: None,
-        lambda: wrote(ledger, execution, "a\nb\n", "oops\n"),
-        lambda: ledger.finish(execution, Complete(), all_of_it),
-    )
-
-    assert told == [
-        (State.RUNNING, 1),
-        (1, "stdout", "a"),
-        (1, "stdout", "b"),
-        (1, "stderr", "oops"),
-        (1, "stdout", "c"),
-        (State.SUCCEEDED, 1),
-    ]
 
 
 def test_of_a_lost_attempt_it_is_told_how_far_it_is_known(ledger: Ledger) -> None:

@@ -11,7 +11,6 @@ from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.application.administration.views.values import DEEPEST, json_value
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import FailureFilter
-from cronhare.domain.nodes import SILENT_AFTER
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.catalog import ref_of_topic
 from cronhare.domain.schedules.conditions import Conditions
@@ -19,10 +18,8 @@ from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.skips import Pause
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.ports.attempts import StartRequest
 from cronhare.ports.records import ExecutionFilter
-from tests.ports import NO_NACKS
-from tests.unit.application.deliveries import always, due, failure, run
+from tests.unit.application.deliveries import always, failure, run
 from tests.unit.application.house import LEASE, NOON, REPORT, House
 from tests.unit.executions import execution
 
@@ -71,22 +68,6 @@ def test_what_has_not_ended_says_what_it_waits_for(run: Execution, waits_for: st
 @pytest.mark.parametrize("text", ["{", "NaN", "1e999", "[" * (DEEPEST + 2) + "]" * (DEEPEST + 2)])
 def test_what_cannot_be_shown_as_json_stays_text(text: str) -> None:
     assert json_value(text) == text
-
-
-def test_what_a_silent_node_has_left_is_named() -> None:
-    house = House()
-    due(house)
-    house.report("ant-1")
-    request = StartRequest(execution_id=house.only.id, attempt=1, nacks=NO_NACKS)
-    house.attempts.start([request], now=house.now, node="ant-1", lease=timedelta(seconds=30))
-    before, began_at = queries(house).nodes().left_runs, house.now
-    house.clock.advance(SILENT_AFTER + timedelta(seconds=1))
-
-    [left] = queries(house).nodes().left_runs
-
-    assert before == ()
-    assert (left.node, left.execution_id, left.schedule_name) == ("ant-1", house.only.id, "report")
-    assert left.lease_until == began_at + timedelta(seconds=30)
 
 
 def test_of_what_is_due_next_that_is_marked_which_will_not_run() -> None:

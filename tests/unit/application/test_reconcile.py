@@ -1,13 +1,13 @@
 """What was lost on the way, and what becomes of it."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from cronhare.adapters.memory.broker import MemoryInspection
 from cronhare.application.scheduling import chores
-from cronhare.application.scheduling.chores import BackgroundExecutor, probe_lanes
-from cronhare.domain.execution import Execution, Graces, State
+from cronhare.application.scheduling.chores import probe_lanes
+from cronhare.domain.execution import Graces, State
 from cronhare.domain.lifecycle.orders import BackfillOrder
 from cronhare.domain.messages import Signer
 from cronhare.domain.retries.outcome import CrashPolicy, Outcome
@@ -34,8 +34,7 @@ from tests.unit.application.deliveries import (
     run,
     waits,
 )
-from tests.unit.application.house import LEASE, NOON, House, Inline
-from tests.unit.executions import execution
+from tests.unit.application.house import LEASE, NOON, House
 
 MINUTE = timedelta(minutes=1)
 
@@ -245,17 +244,6 @@ def test_by_default_it_keeps_as_much_as_the_originals_do() -> None:
         failed=timedelta(seconds=2_592_000),
         others=30 * DAY,
     )
-
-
-@pytest.mark.parametrize("error", [LedgerUnavailable("away"), RuntimeError("a bug")])
-def test_what_goes_wrong_in_the_background_is_said(error: Exception, lines: Lines) -> None:
-    def run(_execution: Execution, _now: datetime) -> None:
-        raise error
-
-    BackgroundExecutor(run, executor=Inline()).begin(execution(), NOON)
-
-    [line] = [line for line in lines() if line.startswith("[ERROR]")]
-    assert "will be tried again" in line
 
 
 def test_a_broken_lane_is_said_loudly_and_says_who_has_the_cure(

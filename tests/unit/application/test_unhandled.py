@@ -25,7 +25,7 @@ from cronhare.domain.topology import (
     WAITING_QUEUE,
     ToWaiting,
 )
-from cronhare.ports.broker import Defect, Envelope, Message, Published
+from cronhare.ports.broker import Defect, Delivery, Envelope, Message, Published
 from tests.ports import ids_of
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import deliver, foreign_body, open_room
@@ -35,12 +35,17 @@ from tests.unit.application.house import House
 HANGS = 60.0
 
 
-async def park_one(house: House) -> None:
-    """Park the one message that is in the queue."""
+async def in_hand(house: House) -> Delivery:
+    """Have the one message that is in the queue delivered, and no other."""
     await house.open()
     await house.settle()
     await house.connection.pause()
-    await quarantine_message(house.connection, house.deliveries.pop(), "because")
+    return house.deliveries.pop()
+
+
+async def park_one(house: House) -> None:
+    """Park the one message that is in the queue."""
+    await quarantine_message(house.connection, await in_hand(house), "because")
 
 
 async def test_a_parked_message_keeps_its_bytes_its_headers_and_its_name(lines: Lines) -> None:
@@ -77,14 +82,10 @@ async def test_of_a_large_message_its_beginning_is_kept_and_its_size() -> None:
 async def test_what_could_not_be_decoded_is_kept_raw() -> None:
     house = House()
     house.publish(b"body")
-    await house.open()
-    await house.settle()
-    await house.connection.pause()
     defect = Defect(reason="no reading", size=9, properties=b"\xff" * 20_000)
+    unread = attrs.evolve(await in_hand(house), defect=defect)
 
-    await quarantine_message(
-        house.connection, attrs.evolve(house.deliveries.pop(), defect=defect), "no reading"
-    )
+    await quarantine_message(house.connection, unread, "no reading")
 
     [parked] = house.messages(QUARANTINE_QUEUE)
     assert parked.headers["cron-parked-size"] == 9
@@ -143,12 +144,10 @@ async def test_what_no_queue_has_a_copy_of_is_given_back(monkeypatch: pytest.Mon
 
     house = House()
     house.publish(b"theirs")
-    await house.open()
-    await house.settle()
-    await house.connection.pause()
+    delivery = await in_hand(house)
     monkeypatch.setattr(house.connection, "publish", publish)
 
-    await defer(house.connection, house.deliveries.pop(), "its row is locked")
+    await defer(house.connection, delivery, "its row is locked")
 
     assert house.broker.depth(MAIN_QUEUE) == 1
 
