@@ -35,14 +35,11 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.retry import Complete, Verdict
-from cronhare.domain.schedules.catalog import Catalog
-from cronhare.domain.schedules.task import Task, TaskRef, assigned_number
 from cronhare.entrypoints.python.client import Client, client_of, close_clients
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.ports.attempts import Finish, StartRequest
 from cronhare.ports.runner import AttemptResult, TaskReport
 from tests.integration.amqp import channel
-from tests.integration.ledgers import at_once
 from tests.ports import NO_NACKS
 from tests.services.finding import wait_until
 
@@ -133,7 +130,7 @@ def test_a_run_is_as_its_task_and_its_call_say(shop: Shop) -> None:
     assert last.retry is not None
 
 
-def test_a_result_is_what_the_function_returns(shop: Shop) -> None:
+def test_a_result_is_what_the_function_returns_or_why_it_is_not_there(shop: Shop) -> None:
     handle = shop.refresh.bind("eu").enqueue()
     with pytest.raises(TimeoutError, match=r"has not ended within 0\.01 s"):
         handle.result(timeout=0.01)
@@ -142,6 +139,12 @@ def test_a_result_is_what_the_function_returns(shop: Shop) -> None:
 
     assert handle.wait(timeout=5) is State.SUCCEEDED
     assert handle.result(timeout=5) == Refreshed(20)
+    unkept = shop.refresh.bind("eu").enqueue()
+    why = "what it returned is not kept: 70000 bytes of JSON, 65536 are allowed"
+    report = TaskReport(result_problem=why)
+    shop.end(unkept, Complete(), AttemptResult(outcome=SUCCESS, report=report))
+    with pytest.raises(NotFound, match="is succeeded, and its result is not there: what it ret"):
+        unkept.result()
 
 
 def test_what_waits_is_cancelled_and_explained(shop: Shop) -> None:
@@ -182,16 +185,6 @@ def test_a_handle_is_none_of_the_run_that_got_its_id_after_a_rollback(
         with pytest.raises(NotFound, match="rolled back"):
             ask()
     assert others.state() is State.CLAIMED
-
-
-def test_a_result_that_could_not_be_kept_is_told_as_that(shop: Shop) -> None:
-    handle = shop.refresh.bind("eu").enqueue()
-    why = "what it returned is not kept: 70000 bytes of JSON, 65536 are allowed"
-    report = TaskReport(result_problem=why)
-    shop.end(handle, Complete(), AttemptResult(outcome=SUCCESS, report=report))
-
-    with pytest.raises(NotFound, match="is succeeded, and its result is not there: what it ret"):
-        handle.result()
 
 
 def test_a_run_is_found_again_by_its_id_or_its_key(shop: Shop) -> None:
@@ -331,39 +324,16 @@ def test_messages_are_sent_at_once_over_one_connection(
 # Schedules that code makes
 
 
-def test_a_schedule_is_put_once_however_often_it_is_said(shop: Shop) -> None:
-    shop.app.schedules.put("probe", shop.refresh.bind("us"), every("30s", jitter="5s"))
-    first = shop.app.schedules.get("probe")
-
-    shop.app.schedules.put("probe", shop.refresh.bind("us"), every("30s", jitter="5s"))
-
-    assert shop.app.schedules.get("probe") == first
-    assert (first.every_seconds, first.params, first.source) == (30.0, {"region": "us"}, None)
-    assert [each.name for each in shop.app.schedules.list()] == ["probe"]
-
-
-def test_programs_that_put_a_schedule_at_once_make_one(
-    shop: Shop, database: str, request: pytest.FixtureRequest
+def test_a_schedule_is_put_once_and_what_an_operator_has_paused_or_disabled_stays_so(
+    shop: Shop,
 ) -> None:
-    if database != "sqlite":
-        request.getfixturevalue(database)  # it is empty
-        url: URL = request.getfixturevalue(f"migrated_{database}")
-        shop.app.ledger = url.render_as_string(hide_password=False)
-    names = [f"customer-{number}" for number in range(10)]
-    assert list(shop.app.schedules.list()) == []
-
-    def put(region: int) -> None:
-        for name in names:
-            shop.app.schedules.put(name, shop.refresh.bind(str(region)), every("30s"))
-
-    at_once(6, put)
-
-    assert [each.name for each in shop.app.schedules.list()] == names
-
-
-def test_what_an_operator_has_paused_or_disabled_stays_so(shop: Shop) -> None:
     schedules = shop.app.schedules
-    schedules.put("probe", shop.refresh.bind("us"), every("30s"))
+    for _ in range(2):
+        schedules.put("probe", shop.refresh.bind("us"), every("30s", jitter="5s"))
+        [first] = schedules.list()
+    assert (first.every_seconds, first.params, first.source) == (30.0, {"region": "us"}, None)
+    assert first.updated_at == first.created_at
+
     schedules.pause("probe", reason="too loud")
     shop.client.container.schedules().switch(
         ["probe"], on=False, now=shop.client.container.clock().now()
@@ -429,15 +399,3 @@ def test_all_faults_of_a_schedule_are_told_at_once(shop: Shop) -> None:
         shop.app.schedules.put("probe", shop.refresh.bind("us"), every("1ms"), queue="No Queue")
     with pytest.raises(Invalid, match="notify: only"):
         shop.app.schedules.put("probe", shop.refresh.bind("us"), every("30s"), notify=["ops"])
-
-
-def test_a_worker_finds_the_task_of_such_a_schedule_also_once_it_is_renamed(shop: Shop) -> None:
-    shop.app.schedules.put("probe", shop.send.bind(order=7), every("30s"))
-    [stored] = shop.client.container.schedules().schedules(["probe"])
-    assert stored.draft is not None
-    ref = TaskRef("worker", assigned_number("shop", "mail.post"))
-    renamed = Task(
-        name="mail.post", ref=ref, source="shop", command=("true",), aliases=("mail.send",)
-    )
-
-    assert Catalog([renamed]).find(stored.draft.task) is renamed

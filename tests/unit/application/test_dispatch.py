@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 
 import pytest
 
 from cronhare.application.scheduling import dispatch
-from cronhare.application.scheduling.dispatch import AT_ONCE, Dispatcher, Tick
+from cronhare.application.scheduling.dispatch import Tick
 from cronhare.domain.execution import State
 from cronhare.domain.schedules.planning import HEAD_START, Plan, Planned, plan
 from cronhare.domain.topology import LONGEST_LANE_DELAY, MAIN_QUEUE, first_queue
@@ -224,28 +223,6 @@ def test_a_one_off_runs_once_under_its_own_key(house: House) -> None:
     house.dispatcher.tick(house.now)
 
     assert [run.key for run in house.executions()] == ["once-2026-3-2-12-1"]
-
-
-def test_what_was_claimed_when_the_ledger_went_away_is_sent_again_later(house: House) -> None:
-    for number in range(3):
-        house.add(f"report-{number}")
-    due_in_a_minute(house)
-
-    house.outage.begin("mark_published", calls=1)
-    with ThreadPoolExecutor(AT_ONCE) as executor, pytest.raises(LedgerUnavailable):
-        Dispatcher(
-            claims=house.claims,
-            publisher=house.publisher,
-            executor=executor,
-            node=house.node,
-            batch=2,
-        ).tick(house.now)
-    states = sorted(row.state for row in house.executions())
-    house.clock.advance(10 * SECOND)
-    house.reconciler.tick(house.now)
-
-    assert states == [State.CLAIMED] * 2 + [State.PUBLISHED] * 2, "the batch in hand was sent"
-    assert {row.state for row in house.executions()} == {State.PUBLISHED}
 
 
 # Queues that take nothing: the broker's no costs only them

@@ -28,13 +28,12 @@ from cronhare.domain.events.targets import (
 )
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.ports import LedgerUnavailable
 from cronhare.ports.events import MailContent, NotDelivered
-from tests.scripted_runner import Script
 from tests.trial_event import trial
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import always, failure
 from tests.unit.application.house import REPORT, House, Inline
+from tests.unit.application.outages import may_be_away
 
 SHOP = "shop"
 MINUTE = timedelta(minutes=1)
@@ -91,7 +90,8 @@ class Outpost:
     outbox_relay: OutboxRelay = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.store = SqlEventStore(self.house.engine, self.house.clock)
+        store = SqlEventStore(self.house.engine, self.house.clock)
+        self.store = may_be_away(store, self.house.outage, "settle", "due")
         subscribers, clock = Subscribers(self.subscriptions), self.house.clock
         self.alerts = AlertWatch(
             alerts=SqlAlertStore(self.house.engine, self.house.clock),
@@ -139,8 +139,8 @@ def subscriptions(*targets: Target, **settings: Any) -> Subscriptions:  # noqa: 
     )
 
 
-def house(script: Script = FAILS) -> House:
-    made = House(policy=RetryPolicy(attempts=1), tasks=[TASK], script=script)
+def house(attempts: int = 1) -> House:
+    made = House(policy=RetryPolicy(attempts=attempts), tasks=[TASK], script=FAILS)
     made.schedules.save([EVERY_MINUTE], source=SHOP, now=made.now)
     return made
 
@@ -192,15 +192,7 @@ async def test_what_was_told_while_the_ledger_was_away_for_a_moment_is_not_told_
     one = Outpost(made, subscriptions(target("ops")))
     other = Outpost(made, one.subscriptions, one.notifier, "bee")
     await failed(made)
-    settle, calls = one.store.settle, list[int]()
-
-    def sometimes(*args: Any, **kwargs: Any) -> bool:  # noqa: ANN401
-        calls.append(1)
-        if len(calls) < 3:
-            raise LedgerUnavailable("away")
-        return settle(*args, **kwargs)
-
-    monkeypatch.setattr(one.store, "settle", sometimes)
+    made.outage.begin("settle", calls=2)
     await one.turn()
     await one.settled()
     made.clock.advance(target("ops").timeout + relay.MARGIN)
@@ -295,8 +287,7 @@ async def test_a_full_target_hears_of_failures_later_and_its_neighbour_of_all_at
 
 
 async def test_each_due_instant_arrives_once_for_who_asks_however_often_its_run_is_tried() -> None:
-    made = House(policy=RetryPolicy(attempts=3), tasks=[TASK], script=FAILS)
-    made.schedules.save([EVERY_MINUTE], source=SHOP, now=made.now)
+    made = house(attempts=3)
     wants = subscriptions(target("ops", EventKind.ARRIVED), target("log"))
     ant, bee = Outpost(made, wants), Outpost(made, wants, node="bee")
     made.dispatcher.tick(made.now)
@@ -337,26 +328,18 @@ async def test_a_target_that_always_fails_is_given_up_with_a_warning(
     assert f"Given up after try {MOST_TRIES}" in "\n".join(lines())
 
 
-async def test_an_outage_of_the_ledger_ends_no_loop() -> None:
+async def test_an_outage_of_the_ledger_ends_no_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay, "FIRST_PAUSE", 0.0)
     made = house()
     outpost = Outpost(made, subscriptions(target("ops")))
     await failed(made)
     outpost.announcer.round()
-    ending, store = asyncio.Event(), outpost.store
-    due, calls = store.due, list[int]()
+    ending = asyncio.Event()
     outpost.notifier.hears = lambda *_: ending.set()
+    made.outage.begin("due", calls=1)
 
-    def sometimes(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        calls.append(1)
-        if len(calls) == 1:
-            raise LedgerUnavailable("away")
-        return due(*args, **kwargs)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "due", sometimes)
-        patch.setattr(relay, "FIRST_PAUSE", 0.0)
-        async with asyncio.timeout(10):
-            await outpost.outbox_relay.run(ending)
+    async with asyncio.timeout(10):
+        await outpost.outbox_relay.run(ending)
 
     assert outpost.notifier.told == [("ops", "failed")]
 

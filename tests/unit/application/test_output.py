@@ -1,12 +1,10 @@
 """What attempts write: kept as it comes, shown line by line, followed to the end."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
 
 import attrs
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,14 +19,14 @@ from cronhare.application.administration.reading.output import (
 )
 from cronhare.application.administration.reading.output import Written as Shown
 from cronhare.application.worker.leases import MOST_BYTES, read_new_output
-from cronhare.domain.execution import Execution, State
+from cronhare.domain.execution import State
 from cronhare.ports.attempts import Finish
 from cronhare.ports.runner import Captured, Written
 from tests.frozen_clock import FrozenClock
 from tests.integration.invocations import shell
-from tests.integration.ledgers import IN_30_S, LOSS, SECOND, Ledger, memory_ledger
+from tests.integration.ledgers import IN_30_S, LOSS, SECOND, memory_ledger
 from tests.unit.application.deliveries import begin
-from tests.unit.application.house import House
+from tests.unit.application.house import NOON, House
 
 
 async def test_what_waited_longest_is_kept_first() -> None:
@@ -65,38 +63,23 @@ async def test_what_waited_longest_is_kept_first() -> None:
 # Following
 
 
-@pytest.fixture
-def ledger() -> Ledger:
-    return memory_ledger(FrozenClock(datetime(2026, 3, 2, 12, tzinfo=UTC)))
-
-
-def captured(text: str) -> Captured:
-    return Captured(head=text, bytes=len(text.encode()), lines=text.count("\n"))
-
-
-def wrote(ledger: Ledger, execution: Execution, stdout: str, stderr: str = "") -> None:
-    """Keep what an attempt has written so far."""
+def test_of_a_lost_attempt_it_is_told_how_far_it_is_known() -> None:
+    ledger = memory_ledger(FrozenClock(NOON))
+    run = ledger.running()
+    text = Captured(head="a\nhalf", bytes=6, lines=1)
     ledger.clock.advance(SECOND)
-    written = Written(
-        execution_id=execution.id,
-        attempt=execution.attempt,
-        stdout=captured(stdout),
-        stderr=captured(stderr),
-    )
+    written = Written(execution_id=run.id, attempt=1, stdout=text, stderr=Captured())
     ledger.attempts.keep_written([written], now=ledger.now, node="ant")
+    lost = Finish(execution=ledger.seen(run), ran=LOSS, verdict=IN_30_S)
+    ends = iter(
+        [
+            lambda: ledger.attempts.give_up([lost], now=ledger.now),
+            lambda: ledger.records.cancel(run.id, now=ledger.now),
+        ]
+    )
 
-
-def followed(
-    ledger: Ledger, execution: Execution, *meanwhile: Callable[[], object]
-) -> list[object]:
-    """Follow to the end; between two looks something happens."""
-    steps = iter(meanwhile)
     told = list[object]()
-
-    def pause(_seconds: float) -> None:
-        next(steps)()
-
-    for event in follow(ledger.records, execution.id, pause=pause):
+    for event in follow(ledger.records, run.id, pause=lambda _: next(ends)()):
         match event:
             case Moved(moved):
                 told.append((moved.state, moved.attempt))
@@ -104,28 +87,12 @@ def followed(
                 told.append((attempt, stream, line.text))
             case CutShort():
                 told.append(event)
-    assert next(steps, None) is None, "it ended early"
-    return told
-
-
-def test_of_a_lost_attempt_it_is_told_how_far_it_is_known(ledger: Ledger) -> None:
-    execution = ledger.running()
-    wrote(ledger, execution, "a\nhalf")
-    known = ledger.now
-    lost = Finish(execution=ledger.seen(execution), ran=LOSS, verdict=IN_30_S)
-
-    told = followed(
-        ledger,
-        execution,
-        lambda: ledger.attempts.give_up([lost], now=ledger.now),
-        lambda: ledger.records.cancel(execution.id, now=ledger.now),
-    )
 
     assert told == [
         (State.RUNNING, 1),
         (1, "stdout", "a"),
         (1, "stdout", "half"),
-        CutShort(attempt=1, as_of=known),
+        CutShort(attempt=1, as_of=ledger.now),
         (State.RETRYING, 2),
         (State.CANCELLED, 2),
     ]

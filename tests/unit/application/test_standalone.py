@@ -106,7 +106,7 @@ async def test_what_ended_is_begun_again_after_a_wait_that_grows() -> None:
     assert waited == [1, 2, 4, 8]
 
 
-STAYS_NO_MORE = pytest.mark.parametrize(
+@pytest.mark.parametrize(
     "edit",
     [
         lambda house: pump(house, stay_alive=False, schedule="* * * * *"),
@@ -115,18 +115,19 @@ STAYS_NO_MORE = pytest.mark.parametrize(
     ],
     ids=["ordinary", "disabled", "deleted"],
 )
-
-
-@STAYS_NO_MORE
-def test_what_stays_alive_no_more_is_stopped_once_and_let_go_with_its_queue(
-    edit: Callable[[House], object],
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_what_stays_alive_no_more_is_stopped_also_if_nobody_kept_it_and_let_go_with_its_queue(
+    edit: Callable[[House], object], *, is_kept: bool
 ) -> None:
     house = House(queues=[OWN])
     pump(house)
     up = Keeping(house)
-    for _ in range(2):  # it has seen the run: a row that is gone leaves it no name
-        up.finder.round()
-    assert (up.finder.names, up.served) == (["pump"], [OWN])
+    if is_kept:
+        for _ in range(2):  # it has seen the run: a row that is gone leaves it no name
+            up.finder.round()
+        assert (up.finder.names, up.served) == (["pump"], [OWN])
+    else:
+        keeper(house).round()
     edit(house)
 
     for _ in range(2):
@@ -139,24 +140,6 @@ def test_what_stays_alive_no_more_is_stopped_once_and_let_go_with_its_queue(
     up.finder.round()
     assert (up.finder.names, up.served) == (["pump"], [OWN])
     assert newest(house).state is State.CLAIMED
-
-
-@STAYS_NO_MORE
-def test_what_was_let_go_while_nobody_kept_it_is_ended_by_the_next_who_begins(
-    edit: Callable[[House], object], lines: Lines
-) -> None:
-    house = House(queues=[OWN])
-    pump(house)
-    keeper(house).round()
-    edit(house)
-    up = Keeping(house)
-
-    up.finder.round()
-    assert house.only.state is State.CANCELLED
-    up.finder.round()
-
-    assert (up.finder.names, up.served) == ([], [])
-    assert not any("pump stays alive" in line for line in lines())
 
 
 def test_what_was_begun_to_stay_alive_and_is_another_files_is_left_to_it() -> None:

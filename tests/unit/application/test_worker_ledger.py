@@ -65,6 +65,13 @@ async def let_it_ask() -> None:
         await asyncio.sleep(0)
 
 
+async def has_given_way(waiting: "asyncio.Task[str]", turns: int = 4 * MOST_FAILURES) -> bool:
+    """Let it ask so often, and tell whether it was told to come back later."""
+    for _ in range(turns):
+        await let_it_ask()
+    return waiting.done() and isinstance(waiting.exception(), LedgerBusy)
+
+
 def said(lines: Lines) -> tuple[int, int]:
     """Count how often the log says that the ledger is silent, and that it answers again."""
     return (
@@ -93,57 +100,45 @@ async def test_an_end_gives_its_place_away_after_few_silences_if_it_can(
 ) -> None:
     desk.trouble = LedgerUnavailable("the archive is full")
     waiting = asyncio.create_task(desk.ledger_retry.to_finish(desk.start, bounded=bounded))
-    for _ in range(10):
-        await let_it_ask()
-    has_given_way = waiting.done() and isinstance(waiting.exception(), LedgerBusy)
+    assert await has_given_way(waiting) == bounded
     desk.trouble = None
     await let_it_ask()
 
-    assert has_given_way == bounded
     assert waiting.done()
 
 
 @pytest.mark.parametrize("changed_nothing", [True, False])
 async def test_a_binding_start_that_may_be_written_is_asked_for_until_it_is_answered(
-    *, changed_nothing: bool
+    desk: Desk, *, changed_nothing: bool
 ) -> None:
-    desk = Desk()
-
     desk.is_up = True
     desk.trouble = LedgerUnavailable("lost", changed_nothing=changed_nothing)
     waiting = asyncio.create_task(
         desk.ledger_retry.to_begin(desk.start, returned=True, binding=True)
     )
-    for _ in range(4 * MOST_FAILURES):
-        await let_it_ask()
+    await has_given_way(waiting)
     desk.trouble = LedgerBusy("its row is held")
     await let_it_ask()
     desk.ledger_retry.drain()
-    await let_it_ask()
-    has_given_way = waiting.done() and isinstance(waiting.exception(), LedgerBusy)
+    assert await has_given_way(waiting, 1) == changed_nothing
     desk.trouble = None
     await let_it_ask()
 
-    assert has_given_way == changed_nothing
     assert changed_nothing or waiting.result() == "started"
 
 
 @pytest.mark.parametrize("is_up", [True, False])
 async def test_a_start_without_an_answer_gives_its_place_away_if_the_ledger_answers_others(
-    *, is_up: bool
+    desk: Desk, *, is_up: bool
 ) -> None:
-    desk = Desk()
     desk.is_up = is_up
     desk.trouble = LedgerUnavailable("a rule refuses this one")
     waiting = desk.starts()
 
-    for _ in range(4 * MOST_FAILURES):
-        await let_it_ask()
-    has_given_way = waiting.done() and isinstance(waiting.exception(), LedgerBusy)
+    assert await has_given_way(waiting) == is_up
     desk.trouble = None
     await let_it_ask()
 
-    assert has_given_way == is_up
     assert waiting.done()
 
 
