@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ def house() -> House:
     return House()
 
 
-def due_in_a_minute(house: House, name: str = "report", **changes: object) -> None:
+def due_in_a_minute(house: House, name: str = "report", **changes: Any) -> None:  # noqa: ANN401
     house.add(name, **changes)
     house.dispatcher.tick(house.now)
     house.clock.advance(MINUTE)

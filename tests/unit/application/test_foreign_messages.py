@@ -279,23 +279,10 @@ def house() -> House:
     return house
 
 
-async def test_shutdowns_do_not_count(house: House) -> None:
-
-    for number in range(6):
-        other = house.neighbour(f"ant-{number + 10}")
-        await other.open()
-        await other.settle()
-        other.worker.drain()
-        for delivery in other.deliveries:
-            await other.worker.handle(delivery)
-        await other.connection.close()
-    await house.open()
-    await house.work()
-
-    assert len(house.executions()) == 1
-
-
-async def test_lost_connections_do_not_count(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("why", ["shutdown", "lost connection"])
+async def test_shutdowns_and_lost_connections_do_not_count(
+    house: House, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ledger, "SHORT_PAUSES", ())
     held = ids_of(house.schedules, ["report"]).values()
     house.outage.held_schedules.update(held)  # or the first of them would adopt it
@@ -304,7 +291,10 @@ async def test_lost_connections_do_not_count(house: House, monkeypatch: pytest.M
         other = house.neighbour(f"ant-{number + 10}")
         await other.open()
         await other.settle()
-        house.outage.slow["adopt"] = house.broker.go_away  # with the message in hand
+        if why == "shutdown":
+            other.worker.drain()
+        else:
+            house.outage.slow["adopt"] = house.broker.go_away  # with the message in hand
         await other.worker.handle(other.deliveries.pop())
         house.broker.come_back()
         await other.connection.close()  # the message goes on to the next; this worker lives

@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 
 from cronhare.application.scheduling.lapses import LOOKS, PredecessorCleanup
-from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.ledger import SHORT_PAUSES
 from cronhare.domain.execution import State
 from cronhare.domain.messages import Signer
@@ -29,13 +28,7 @@ async def test_a_renewal_without_an_answer_does_not_keep_a_lease_from_being_give
     house = House(holds=True)
     await begin(house)
     stopped: list[StopReason] = []
-    keeper = LeaseKeeper(
-        attempts=house.attempts,
-        clock=house.clock,
-        node=house.node,
-        lease=LEASE,
-        stop=lambda _, reason: stopped.append(reason),
-    )
+    keeper = house.container.lease_keeper(stop=lambda _, reason: stopped.append(reason))
     held = keeper.hold(house.only, since=house.clock.monotonic())
     early: list[StopReason] = []
 

@@ -71,15 +71,15 @@ def test_of_a_lost_attempt_it_is_told_how_far_it_is_known() -> None:
     written = Written(execution_id=run.id, attempt=1, stdout=text, stderr=Captured())
     ledger.attempts.keep_written([written], now=ledger.now, node="ant")
     lost = Finish(execution=ledger.seen(run), ran=LOSS, verdict=IN_30_S)
-    ends = iter(
-        [
-            lambda: ledger.attempts.give_up([lost], now=ledger.now),
-            lambda: ledger.records.cancel(run.id, now=ledger.now),
-        ]
-    )
+
+    def pause(_: float) -> None:
+        if ledger.seen(run).state is State.RUNNING:
+            ledger.attempts.give_up([lost], now=ledger.now)
+        else:
+            ledger.records.cancel(run.id, now=ledger.now)
 
     told = list[object]()
-    for event in follow(ledger.records, run.id, pause=lambda _: next(ends)()):
+    for event in follow(ledger.records, run.id, pause=pause):
         match event:
             case Moved(moved):
                 told.append((moved.state, moved.attempt))
