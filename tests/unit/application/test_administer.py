@@ -187,57 +187,40 @@ def test_each_change_says_who_made_it_from_what_to_what() -> None:
     assert (cancelled.target, cancelled.after) == ("1", {"state": "cancelled"})
 
 
-def test_a_jobs_file_has_an_entry_and_one_for_each_schedule_that_it_changes() -> None:
+def test_a_jobs_file_has_an_entry_and_one_for_each_of_its_changes_if_they_are_few() -> None:
     house = House()
+    many = [attrs.evolve(NIGHTLY, name=f"backup-{number}") for number in range(MOST_ENTRIES + 1)]
 
-    house.applier.apply(File([attrs.evolve(HOURLY, name="backup")]), actor=ADA)
-    house.applier.apply(File([attrs.evolve(HOURLY, name="backup")]), actor=ADA)
-    house.applier.apply(File([]), actor=ADA)
+    for drafts in ([HOURLY], [HOURLY], [], many):
+        apply(house, *drafts)
 
     assert told(house) == [
         ("jobs.apply", "jobs.toml", "done"),
-        ("schedule.create", "backup", "done"),
+        ("schedule.create", "hourly", "done"),
         ("jobs.apply", "jobs.toml", "done"),
-        ("schedule.disable", "backup", "done"),
+        ("schedule.disable", "hourly", "done"),
+        ("jobs.apply", "jobs.toml", "done"),
     ]
+    added = entries(house)[-1].after["schedules added"]
+    assert (added["how many"], added["names"][0]) == (MOST_ENTRIES + 1, "backup-0")
 
 
-def test_a_jobs_file_with_many_changes_has_one_entry_with_how_many() -> None:
-    house = House()
-    many = [attrs.evolve(HOURLY, name=f"backup-{number}") for number in range(MOST_ENTRIES + 1)]
-
-    house.applier.apply(File(many), actor=ADA)
-
-    [entry] = entries(house)
-    assert entry.after["schedules added"]["how many"] == MOST_ENTRIES + 1
-    assert entry.after["schedules added"]["names"][0] == "backup-0"
-
-
-def test_nothing_is_changed_where_the_entry_cannot_be_written(
-    monkeypatch: pytest.MonkeyPatch,
+def test_nothing_is_changed_without_an_entry_and_a_change_stands_without_its_outcome(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     house = House()
-    monkeypatch.setattr(SqlAuditStore, "begin", unavailable)
+    monkeypatch.setattr(SqlAuditStore, "finish", unavailable)
+    with house.trail.change(ADA, Action.RUN, "nightly"):
+        pass
+    assert "stays unknown in the audit" in caplog.text
 
+    monkeypatch.setattr(SqlAuditStore, "begin", unavailable)
     with (
         pytest.raises(LedgerUnavailable) as caught,
         house.trail.change(ADA, Action.RUN, "nightly"),
     ):
         raise AssertionError("the change was made")
-
     assert caught.value.changed_nothing
-
-
-def test_a_change_stands_whose_outcome_cannot_be_written(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    house = House()
-    monkeypatch.setattr(SqlAuditStore, "finish", unavailable)
-
-    with house.trail.change(ADA, Action.RUN, "nightly"):
-        pass
-
-    assert "stays unknown in the audit" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from threading import Event
 
 import pytest
 
@@ -142,48 +140,13 @@ async def test_a_start_without_an_answer_gives_its_place_away_if_the_ledger_answ
     assert waiting.done()
 
 
-# Batches
-
-
-class Doubling:
-    """Answers questions by doubling them, and remembers who was asked together."""
-
-    def __init__(self) -> None:
-        self.groups: list[list[int]] = []
-        self.away = False
-
-    def __call__(self, questions: Sequence[int]) -> Sequence[int]:
-        self.groups.append(list(questions))
-        if self.away:
-            raise LedgerUnavailable("away")
+async def test_one_question_that_cannot_be_asked_spoils_no_other() -> None:
+    def double(questions: Sequence[int]) -> Sequence[int]:
         if 13 in questions:
             raise ValueError("13 cannot be asked")
         return [2 * question for question in questions]
 
-
-async def test_what_is_asked_meanwhile_is_asked_together() -> None:
-    asked, answer = Event(), Event()
-    ask = Doubling()
-
-    def slowly(questions: Sequence[int]) -> Sequence[int]:
-        asked.set()
-        answer.wait(5)
-        return ask(questions)
-
-    with ThreadPoolExecutor(1) as executor:
-        batcher = Batcher[int, int](slowly, in_thread=LedgerThreads(executor))
-        first = batcher.submit(0)
-        await asyncio.to_thread(asked.wait, 5)
-        later = [batcher.submit(number) for number in (1, 2, 3)]
-        await asyncio.sleep(0)
-        answer.set()
-        await asyncio.gather(first, *later)
-
-    assert ask.groups == [[0], [1, 2, 3]]
-
-
-async def test_one_question_that_cannot_be_asked_spoils_no_other() -> None:
-    batcher = Batcher[int, int](Doubling(), in_thread=LedgerThreads(Inline()))
+    batcher = Batcher[int, int](double, in_thread=LedgerThreads(Inline()))
 
     answers = await asyncio.gather(
         *(batcher.submit(number) for number in (12, 13, 14)), return_exceptions=True
