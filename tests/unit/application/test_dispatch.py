@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cronhare.application.outages import LogLimiter
 from cronhare.application.scheduling import dispatch
 from cronhare.application.scheduling.dispatch import Tick
 from cronhare.domain.execution import State
@@ -246,7 +247,9 @@ class PartlyDeaf(TrialBroker):
 
 
 @pytest.mark.parametrize("answer", [Published.REFUSED, Published.RETURNED])
-def test_what_a_queue_does_not_take_keeps_nothing_of_others_back(answer: Published) -> None:
+def test_what_a_queue_does_not_take_keeps_nothing_of_others_back(
+    answer: Published, lines: Lines
+) -> None:
     house = House(page=2)
     broker = PartlyDeaf(house.clock)
     broker.answer = answer
@@ -270,3 +273,14 @@ def test_what_a_queue_does_not_take_keeps_nothing_of_others_back(answer: Publish
     house.clock.advance(MINUTE)
     house.reconciler.tick(house.now)
     assert broker.tried == 4
+    silent = [line for line in lines() if "answered nothing" in line]
+    assert silent == [], "a broker that refuses some is there"
+
+
+def test_names_that_strangers_make_up_neither_fill_the_log_nor_silence_it_for_good() -> None:
+    limiter, hours = LogLimiter(), 3_600
+
+    told = sum(limiter.is_due(f"nowhere-{number}", number) for number in range(6 * hours))
+
+    assert told < 2_000
+    assert limiter.is_due("mails", 3 * 24 * hours)
