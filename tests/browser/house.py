@@ -111,8 +111,6 @@ schedule = "{minutes} * * * *"
         ("stock-levels", "2-59/15", "From the warehouse to the shop"),
         ("search-index", "20", "What was edited since"),
         ("price-feed", "20,50", "For those who compare"),
-        ("parcel-states", "3-59/20", "Where they are"),
-        ("backup", "55", "Of the shop's database"),
     )
 )
 

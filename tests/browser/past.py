@@ -5,7 +5,6 @@ And what it has come to: alerts that hold, and a poison pill.
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from random import Random
 from sqlite3 import Connection
 
 import msgspec
@@ -14,17 +13,9 @@ from cronhare.domain.events.alerts import raised
 from cronhare.domain.events.judging import Signs, alert, judge
 from cronhare.domain.events.rules import AlertPolicy, Rule
 
-#: How often each has run, in how many minutes, and how often it fails, in percent.
-_EVERY = {
-    "stock-levels": (15, 1),
-    "search-index": (60, 6),
-    "price-feed": (30, 5),
-    "parcel-states": (20, 9),
-    "backup": (60, 0),
-    "nightly-invoices": (1_440, 8),
-}
-_SPAN = timedelta(days=8)
-_MOST = 400
+#: Every how many minutes each has run.
+_EVERY = {"stock-levels": 15, "search-index": 60, "price-feed": 30, "nightly-invoices": 1_440}
+_MANY = 100
 
 _INSERT = """
 INSERT INTO SchedulerExecution (scheduler_id, execution_key, executed_at, container_id, due_at,
@@ -52,14 +43,14 @@ _LATE = "nightly-invoices, due at 2026-03-02 01:30:00 UTC, was to have ended by 
 
 
 def write_past(ledger: Connection) -> None:
-    """Write it, in one transaction; the same in each run but for the time."""
+    """Write it, in one transaction."""
     ids = dict(ledger.execute("SELECT name, id FROM Scheduler WHERE name IS NOT NULL"))
     now = datetime.now(UTC).replace(second=0, microsecond=0)
     with ledger:
-        made = _text(now - 3 * _SPAN)
+        made = _text(now - timedelta(days=_MANY + 1))
         ledger.execute("UPDATE Scheduler SET created_at = ?", (made,))
-        for name, (minutes, bad) in _EVERY.items():
-            ledger.executemany(_INSERT, _runs(ids[name], name, minutes, bad, now))
+        for name, minutes in _EVERY.items():
+            ledger.executemany(_INSERT, _runs(ids[name], minutes, now))
         write_alerts(ledger, ids["nightly-invoices"])
         ledger.execute(_PILL, (_text(now), _text(now), ids["price-feed"]))
 
@@ -93,30 +84,13 @@ def write_alerts(ledger: Connection, late: int) -> None:
             ledger.execute(_DELIVERY, (key, "pager", at, "given-up", 8, at, error))
 
 
-def _runs(
-    id_: int, name: str, minutes: int, bad: int, now: datetime
-) -> Iterator[tuple[object, ...]]:
-    chance = Random(name)
-    usual = chance.uniform(2, 90)
-    span = _SPAN if minutes < 1_440 else 10 * _SPAN
-    many = min(_MOST, span // timedelta(minutes=minutes))
-    for place in range(many, 0, -1):
+def _runs(id_: int, minutes: int, now: datetime) -> Iterator[tuple[object, ...]]:
+    for place in range(_MANY, 0, -1):
         due = now - place * timedelta(minutes=minutes)
-        has_failed = chance.uniform(0, 100) < bad
-        attempt = 4 if has_failed else 1 + (chance.uniform(0, 100) < bad)
-        began = due + timedelta(seconds=chance.uniform(0.05, 1.5))
-        ended = began + timedelta(seconds=usual * chance.lognormvariate(0, 0.35))
-        yield (
-            id_,
-            f"cron-{due.year}-{due.month}-{due.day}-{due.hour}-{due.minute}",
-            _text(due),
-            _text(due),
-            "failed" if has_failed else "succeeded",
-            attempt,
-            attempt - 1 + has_failed,
-            _text(began),
-            _text(ended),
-        )
+        key = f"cron-{due.year}-{due.month}-{due.day}-{due.hour}-{due.minute}"
+        end = ("failed", 4, 4) if place % 11 == 0 else ("succeeded", 1, 0)
+        ended = due + timedelta(seconds=20 + place % 7)
+        yield (id_, key, _text(due), _text(due), *end, _text(due), _text(ended))
 
 
 def _text(moment: datetime) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -50,6 +51,17 @@ class Shell:
             )
             said = [(file.seek(0), file.read().decode())[1] for file in (out, error)]
         return Said(status, *said)
+
+    def begin(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start it with pipes for what it says; it hears Ctrl-C."""
+        return subprocess.Popen(
+            ["env", "--default-signal=INT", PROGRAM, *arguments],
+            cwd=self.folder,
+            env=clean_environment() | {"TZ": "UTC"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def write(self, text: str, name: str = "jobs.toml") -> None:
         """Write a file into its folder."""

@@ -68,6 +68,12 @@ def signs(ledger: Ledger) -> Signs:
     return ledger.alerts.signs(now=ledger.now, retries=2)
 
 
+def of(ledger: Ledger, run: Execution) -> ScheduleSigns:
+    ids = [run.scheduler_id]
+    [found] = ledger.alerts.schedule_signs(ids, usual=ids, now=ledger.now)
+    return found
+
+
 def test_of_all_callers_one_judges_in_each_minute(ledger: Ledger) -> None:
     def begin(_: int) -> bool:
         return ledger.alerts.begin(now=ledger.now, every=MINUTE)
@@ -248,30 +254,25 @@ def test_what_waits_for_a_scheduler_the_broker_or_a_worker_is_found(ledger: Ledg
 
 
 def test_the_runs_of_a_schedule_are_found_by_what_became_of_them(ledger: Ledger) -> None:
-    def of(run: Execution) -> ScheduleSigns:
-        ids = [run.scheduler_id]
-        [found] = ledger.alerts.schedule_signs(ids, usual=ids, now=ledger.now)
-        return found
-
     waiting = ledger.claimed("waiting", timezone="Europe/Berlin")
     running = ledger.running("running")
     ledger.clock.advance(SECOND)
-    assert of(running).running == of(running).unfinished
+    assert of(ledger, running).running == of(ledger, running).unfinished
     ledger.finish(running, IN_30_S)
     done = ledger.succeeded(ledger.claimed("done"))
     failed = ledger.failed("broken")
     ledger.replayed(rate=10)
 
-    found = of(waiting)
+    found = of(ledger, waiting)
     assert (found.name, found.zone.key) == ("waiting", "Europe/Berlin")
     assert found.waiting is not None
     assert found.waiting.id == waiting.id
     assert found.unfinished == found.waiting
     assert (found.running, found.last) == (None, None)
-    retrying = of(running)
+    retrying = of(ledger, running)
     assert retrying.waiting is None
     assert retrying.unfinished is not None
-    good = of(done)
+    good = of(ledger, done)
     assert good.last is not None
     assert (good.last.id, good.last.has_succeeded, good.last.output) == (done.id, True, 0)
     assert good.unfinished is None
@@ -282,18 +283,13 @@ def test_the_runs_of_a_schedule_are_found_by_what_became_of_them(ledger: Ledger)
 def test_a_run_that_waits_for_its_retry_does_not_run_and_each_attempt_counts_from_its_own_start(
     ledger: Ledger,
 ) -> None:
-    def of(run: Execution) -> ScheduleSigns:
-        ids = [run.scheduler_id]
-        [found] = ledger.alerts.schedule_signs(ids, usual=ids, now=ledger.now)
-        return found
-
     flaky = ledger.finished(ledger.claimed("flaky"), IN_30_S)
-    waiting = of(flaky)
+    waiting = of(ledger, flaky)
     again = ledger.started(flaky)
-    begun_at, second = ledger.now, of(again).running
+    begun_at, second = ledger.now, of(ledger, again).running
     ledger.clock.advance(SECOND * 3)
     ledger.finish(again, Complete(), SUCCESS)
-    last = of(again).last
+    last = of(ledger, again).last
     ledger.save(draft("flaky", schedule=None, date_time=ledger.now + MINUTE))
     ledger.plan_edited()
     ledger.clock.advance(MINUTE)
@@ -308,7 +304,7 @@ def test_a_run_that_waits_for_its_retry_does_not_run_and_each_attempt_counts_fro
     assert (second.id, second.started_at) == (flaky.id, begun_at)
     assert last is not None
     assert (last.started_at, last.finished_at) == (begun_at, begun_at + SECOND * 3)
-    assert [each.total_seconds() for each in of(newer).usual] == [3]
+    assert [each.total_seconds() for each in of(ledger, newer).usual] == [3]
 
 
 def test_what_is_usual_are_the_runs_before_the_last_that_succeeded(ledger: Ledger) -> None:

@@ -1,25 +1,19 @@
 """A canary in every secret, grepped for in all that real commands print, leave behind and show."""
 
-import shutil
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from secrets import token_hex
 
 import pytest
 
-from tests.integration.shell import Shell, clean_environment
+from tests.integration.shell import Shell
+from tests.integration.test_up import Starter, start
 from tests.services.finding import free_port
 
 pytestmark = pytest.mark.integration
 
+__all__ = ["start"]  # a fixture
+
 CANARY = "c4naryInTheM1ne"
-PROGRAM = str(Path(sys.executable).with_name("cronhare"))
-
-PATIENCE = 60.0
-
 #: A task that shows what it was given, and what it can see of the processes around it.
 JOBS = """
 [tasks.curious]
@@ -45,7 +39,6 @@ COMMANDS = (
     "settings --json",
     "db upgrade",
 )
-PROCESSES = ("scheduler", "worker --jobs jobs.toml", "up --jobs jobs.toml")
 
 
 def settings(port: int, **changes: str) -> dict[str, str]:
@@ -59,88 +52,44 @@ def settings(port: int, **changes: str) -> dict[str, str]:
     }
 
 
-def said_by(folder: Path, command: str, environment: dict[str, str]) -> str:
-    """Run a process to its end, or until it waits for its servers, and give all that it said.
-
-    While it runs, nobody finds the canary in its arguments either.
-    """
-    out = folder / "said"
-    with out.open("wb") as file:
-        process = subprocess.Popen(
-            [PROGRAM, *command.split()],
-            cwd=folder,
-            env=clean_environment() | environment,
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=file,
-        )
-    assert CANARY.encode() not in Path(f"/proc/{process.pid}/cmdline").read_bytes()
-    give_up_at = time.monotonic() + PATIENCE
-    try:
-        while process.poll() is None and "asking again" not in out.read_text(errors="replace"):
-            assert time.monotonic() < give_up_at, f"{command} says nothing"
-            time.sleep(0.05)
-        process.terminate()
-        process.wait(PATIENCE)
-    finally:
-        process.kill()
-        process.wait()
-    return out.read_text(errors="replace")
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
+def test_no_command_shows_it_while_the_servers_are_away(tmp_path: Path) -> None:
     (tmp_path / "jobs.toml").write_text(JOBS)
-    yield tmp_path
-    shutil.rmtree(tmp_path, ignore_errors=True)
-
-
-def test_no_command_shows_it_while_the_servers_are_away(folder: Path) -> None:
     environment = settings(free_port(), CRON_LOG_FORMAT="json")
     for command in COMMANDS:
-        said = Shell(folder)(*command.split(), **environment)
+        said = Shell(tmp_path)(*command.split(), **environment)
         assert said.out + said.err, command
         assert CANARY not in said.out + said.err, f"{command}: {said}"
 
 
-@pytest.mark.parametrize("process", PROCESSES)
-def test_no_process_shows_it_while_the_servers_are_away(folder: Path, process: str) -> None:
-    said = said_by(folder, process, settings(free_port(), CRON_LOG_FORMAT="json"))
+@pytest.mark.parametrize("command", ["scheduler", "worker", "up"])
+def test_no_process_shows_it_while_the_servers_are_away(
+    start: Starter, tmp_path: Path, command: str
+) -> None:
+    jobs = tmp_path / "jobs.toml"
+    jobs.write_text(JOBS)
+    away = settings(free_port(), CRON_LOG_FORMAT="json")
 
-    assert said
-    assert CANARY not in said, said
+    process = start(None if command == "scheduler" else jobs, command=command, **away)
+    assert CANARY.encode() not in Path(f"/proc/{process.process.pid}/cmdline").read_bytes()
+    process.until("asking again|cannot be reached")
+    process.end()
+
+    assert CANARY not in process.log
 
 
-def test_no_task_and_no_file_has_it_while_all_goes_well(folder: Path) -> None:
+def test_no_task_and_no_file_has_it_while_all_goes_well(start: Starter, tmp_path: Path) -> None:
     """The ledger is a file here: nothing of the secrets is needed, and all of them are given.
 
     The task shows every process of the machine, among them those of tests beside this one.
     """
+    (tmp_path / "jobs.toml").write_text(JOBS)
     canary = f"{CANARY}{token_hex(4)}"
-    environment = {
-        "CRON_MESSAGE_KEY": canary * 3,
-        "CRON_LOG_LEVEL": "DEBUG",
-        "AMQP_PASSWORD": canary,
-    }
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [PROGRAM, "up", "--no-web", "--jobs", "jobs.toml"],
-            cwd=folder,
-            env=clean_environment() | environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
-    give_up_at = time.monotonic() + PATIENCE
-    try:
-        while "Task completed successfully" not in (folder / "log").read_text():
-            assert process.poll() is None, (folder / "log").read_text()
-            assert time.monotonic() < give_up_at, (folder / "log").read_text()
-            time.sleep(0.1)
-    finally:
-        process.terminate()
-        process.wait(60)
+    secrets = {"CRON_MESSAGE_KEY": canary * 3, "AMQP_PASSWORD": canary}
 
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    assert "seen" in (folder / "log").read_text()
+    up = start(Path("jobs.toml"), CRON_LOG_LEVEL="DEBUG", **secrets)
+    log = up.until("Task completed successfully")
+    up.end()
+
+    assert "seen" in log
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert [path for path in files if canary.encode() in path.read_bytes()] == []

@@ -1,8 +1,8 @@
 """The commands, as a person or a pipe calls them; no traceback, ever, whatever the streams are."""
 
 import json
-import os
 import re
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -104,7 +104,7 @@ schedule = "0 0 30 2 *"
 #: what is said. A line that begins with $ is for the shell.
 SESSIONS = {
     "runs": """
-        run by-hand --params {"who":"you"} | 0 | Execution 1 (manual- | is on its way
+        run by-hand --params '{"who":"you"}' | 0 | Execution 1 (manual- | is on its way
         executions show 1 | 0 | claimed | {"who": "you"}
         executions show 1 --json | 0 | "state": "claimed" | "who": "you"
         explain 1 | 0 | It was claimed, and the broker has not taken it yet
@@ -215,6 +215,24 @@ SESSIONS = {
         import crontab crontab --kind system -o new.toml | 2 | new.toml is there already
         import crontab crontab --kind system | 0 | crontab:2: left out | 1 job carried over
     """,
+    "mistakes": """
+        run nightli | 2 | did you mean nightly?
+        run nightly --params {no | 2 | --params is not JSON
+        executions show 99 | 2 | there is no execution 99
+        executions list --state runing | 2 | '--state': 'runing' is not one of 'claimed'
+        failed show 7 | 2 | the archive has no row 7
+        failed replay --queue cron_sheduler | 2 | did you mean cron_scheduler?
+        failed replay --all --rate 0 | 2 | --rate: 0 is not 0.01-1,000
+        failed replay --all --stop-at 2x | 2 | --stop-at: '2x' is neither
+        failed replay 7 --rate 5 | 2 | --rate: numbers begin at once
+        replays stop 7 | 2 | there is no replay 7
+        schedules backfill nightly --since never --until 2026-01-01 | 2 | "never" is no time
+        schedules backfill nightly YEAR --rate nan --at-once 0 | 2 | --rate: nan is not 0.01-1,000
+        service install wroker | 2 | 'wroker' is not one of 'up', 'scheduler', 'worker'
+        next '61 2 * * MOO' | 2 | minute: 61 is outside 0-59
+        apply missing.toml | 2 | missing.toml: No such file
+        check . | 2 | Is a directory
+    """,
 }
 
 
@@ -227,12 +245,14 @@ def test_commands_do_what_they_are_for_and_say_so(shell: Shell, name: str) -> No
         if command.startswith("$ "):
             subprocess.run(["sh", "-c", command[2:]], cwd=shell.folder, check=True)
             continue
-        words = command.replace("YEAR", "--since 2025-01-01 --until 2026-01-01").split()
+        words = shlex.split(command.replace("YEAR", "--since 2025-01-01 --until 2026-01-01"))
         settings = dict(word.split("=") for word in words if word.startswith("CRON_"))
 
         said = shell(*words[len(settings) :], **settings)
 
         assert str(said.status) == expected[0], (command, said)
+        assert "Traceback" not in said.err
+        assert "Value error" not in said.err
         for part in expected[1:]:
             assert part.replace("FOLDER", str(shell.folder)) in said.out + said.err, (command, said)
 
@@ -384,13 +404,7 @@ def test_failures_are_watched_as_they_come(shell: Shell, options: tuple[str, ...
     older = {"failed_at": stored(now - timedelta(hours=2)), "failed_reason": "older"}
     add_failures(shell, older, {"failed_at": stored(now)})
     asked = ("failed", "list", "--schedule", "nightly", "--since", "1h", "--watch", *options)
-    with subprocess.Popen(
-        [PROGRAM, *asked],
-        cwd=shell.folder,
-        env=clean_environment(),
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with shell.begin(*asked) as process:
         assert process.stdout is not None
         first = process.stdout.readline()
         add_failures(shell, {"failed_at": stored(now), "failed_reason": "gone"})
@@ -533,14 +547,7 @@ def test_settings_are_shown_with_their_types(empty: Shell) -> None:
 def test_who_waits_for_a_run_knows_its_number_and_that_nobody_takes_it_up(
     shell: Shell, options: tuple[str, ...]
 ) -> None:
-    with subprocess.Popen(
-        ["env", "--default-signal=INT", PROGRAM, "run", "nightly", "--wait", *options],
-        cwd=shell.folder,
-        env=clean_environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with shell.begin("run", "nightly", "--wait", *options) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         told, other = (process.stderr, "out") if options else (process.stdout, "err")
@@ -554,61 +561,6 @@ def test_who_waits_for_a_run_knows_its_number_and_that_nobody_takes_it_up(
     assert "nobody has taken it up yet. Why, says `cronhare doctor`" in silence
     assert (process.returncode, rest[other]) == (130, "")
     assert shell("executions", "show", "1", "--json").json()["execution"]["state"] == "claimed"
-
-
-BACKFILL = ("schedules", "backfill", "nightly", "--since")
-YEAR = ("2025-01-01", "--until", "2026-01-01")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (("run", "nightli"), "did you mean nightly?"),
-        (("run", "nightly", "--params", "{no"), "--params is not JSON"),
-        (("executions", "show", "99"), "there is no execution 99"),
-        (("failed", "show", "7"), "the archive has no row 7"),
-        (("failed", "replay", "--queue", "cron_sheduler"), "did you mean cron_scheduler?"),
-        (("failed", "replay", "--all", "--rate", "0"), "--rate: 0 is not 0.01-1,000"),
-        (("failed", "replay", "--all", "--stop-at", "2x"), "--stop-at: '2x' is neither"),
-        (("failed", "replay", "7", "--rate", "5"), "--rate: numbers begin at once"),
-        (("replays", "stop", "7"), "there is no replay 7"),
-        ((*BACKFILL, "never", "--until", "2026-01-01"), '"never" is no time'),
-        ((*BACKFILL, *YEAR, "--rate", "nan", "--at-once", "0"), "--rate: nan is not 0.01-1,000"),
-        (("run", "nightly", "--params", f'"{"x" * 102_400}"'), "102402 bytes of JSON"),
-        (
-            ("executions", "list", "--state", "runing"),
-            "'--state': 'runing' is not one of 'claimed'",
-        ),
-        (("service", "install", "wroker"), "'wroker' is not one of 'up', 'scheduler', 'worker'"),
-        (("next", "61 2 * * MOO"), "minute: 61 is outside 0-59"),
-        (("apply", "missing.toml"), "missing.toml: No such file"),
-        (("check", "."), "Is a directory"),
-    ],
-)
-def test_wrong_input_is_a_sentence_and_status_2(
-    shell: Shell, arguments: tuple[str, ...], reason: str
-) -> None:
-    said = shell(*arguments)
-
-    assert said.status == 2
-    assert reason in said.err
-    assert "Traceback" not in said.err
-    assert "Value error" not in said.err
-
-
-def test_a_crontab_can_come_through_a_pipe(empty: Shell) -> None:
-    told = subprocess.run(
-        [PROGRAM, "import", "crontab", "-"],
-        cwd=empty.folder,
-        input="0 5 * * * make-report\n",
-        capture_output=True,
-        text=True,
-        timeout=HANGS,
-        check=False,
-    )
-
-    assert told.returncode == 0, told.stderr
-    assert "# stdin, line 1" in told.stdout
 
 
 @pytest.mark.parametrize("command", ["executions list", "doctor"])
@@ -711,13 +663,7 @@ def test_no_signal_that_asks_for_something_ends_a_process_that_begins(empty: She
 
 
 def test_ctrl_c_is_quiet_while_a_command_prints(empty: Shell) -> None:
-    with subprocess.Popen(
-        ["env", "--default-signal=INT", PROGRAM, "next", "* * * * *", "--count", "10000"],
-        cwd=empty.folder,
-        stdout=subprocess.PIPE,  # nobody reads so much from it before the signal: it cannot end
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with empty.begin("next", "* * * * *", "--count", "10000") as process:  # more than a pipe holds
         assert process.stdout is not None
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
@@ -788,14 +734,14 @@ def test_a_terminal_that_knows_no_unicode_is_told_in_ascii(tmp_path: Path) -> No
     said.err.encode("ascii")
 
 
-def test_bytes_that_are_no_text_are_refused_by_their_place(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [os.fsencode(PROGRAM), b"executions", b"list", b"--schedule", b"\xff\x1b[2J"],
-        cwd=tmp_path,
-        env=clean_environment(),
-        capture_output=True,
-        check=False,
-    )
+def test_a_crontab_can_come_through_a_pipe(tmp_path: Path) -> None:
+    said = sh("echo '0 5 * * * make-report' | $cronhare import crontab -", tmp_path)
 
-    assert done.returncode == 2
-    assert done.stderr == rb"cronhare: argument 4 is not UTF-8 text: '\udcff\x1b[2J'" + b"\n"
+    assert (said.status, "# stdin, line 1" in said.out) == (0, True)
+
+
+def test_bytes_that_are_no_text_are_refused_by_their_place(tmp_path: Path) -> None:
+    said = sh("$cronhare executions list --schedule $(printf '\\377\\033[2J')", tmp_path)
+
+    assert said.status == 2
+    assert said.err == r"cronhare: argument 4 is not UTF-8 text: '\udcff\x1b[2J'" + "\n"

@@ -207,22 +207,12 @@ def active(engine: Engine, clock: FrozenClock) -> Activity:
     return activity
 
 
-def test_what_nobody_plans_is_seen_since_when(
+def test_what_nobody_plans_or_claims_is_seen_by_its_name(
     sqlite: Ledger, sqlite_engine: Engine, clock: FrozenClock
 ) -> None:
-    since = clock.now()
-    sqlite.save(draft("report"))
-
-    before = active(sqlite_engine, clock)
+    sqlite.save(draft("new", schedule="30 12 * * *"))
+    assert active(sqlite_engine, clock).unplanned == [Late("new", clock.now())]
     sqlite.plan_edited()
-
-    assert before.unplanned == [Late("report", since)]
-    assert active(sqlite_engine, clock).unplanned == []
-
-
-def test_what_is_due_and_not_claimed_is_seen_by_its_name(
-    sqlite: Ledger, sqlite_engine: Engine, clock: FrozenClock
-) -> None:
     sqlite.claimed("early")
     claimed_at = clock.now()
     sqlite.add("report")
@@ -231,6 +221,7 @@ def test_what_is_due_and_not_claimed_is_seen_by_its_name(
 
     activity = active(sqlite_engine, clock)
 
+    assert activity.unplanned == []
     assert activity.overdue == [Late("report", claimed_at + MINUTE)]
     assert activity.last_claim == LastClaim(claimed_at, "ant")
 
@@ -426,13 +417,24 @@ def test_a_fresh_broker_has_nothing_of_ours_and_gets_nothing(vhost: str) -> None
 
 
 @pytest.mark.parametrize("queue_type", ["quorum", "classic"])
-def test_what_we_declared_fits(vhost: str, queue_type: str) -> None:
+def test_what_we_declared_fits_and_its_messages_and_consumers_are_counted(
+    vhost: str, queue_type: str
+) -> None:
     declare(vhost, queue_type=queue_type)
+    connection = pika.BlockingConnection(pika.URLParameters(vhost))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    for _ in range(3):
+        channel.basic_publish("", "cron_scheduler_failed", b"{}")
+    channel.basic_consume("cron_scheduler", lambda *_: None)
 
-    facts = inspect(vhost, queue_type=queue_type)
+    facts = {thing.name: thing for thing in inspect(vhost, queue_type=queue_type).things}
+    connection.close()
 
-    assert len(facts.things) == len(OURS.exchanges) + len(OURS.queues)
-    assert {thing.fit for thing in facts.things} == {Fit.FITS}
+    assert len(facts) == len(OURS.exchanges) + len(OURS.queues)
+    assert {thing.fit for thing in facts.values()} == {Fit.FITS}
+    assert facts["cron_scheduler_failed"].messages == 3
+    assert facts["cron_scheduler"].consumers == 1
 
 
 def test_each_difference_is_told_by_its_argument(vhost: str) -> None:
@@ -469,27 +471,14 @@ def test_each_difference_is_told_by_its_argument(vhost: str) -> None:
     assert len(found) == 4
 
 
-def test_messages_and_consumers_are_counted(vhost: str) -> None:
-    declare(vhost)
-    connection = pika.BlockingConnection(pika.URLParameters(vhost))
-    channel = connection.channel()
-    channel.confirm_delivery()
-    for _ in range(3):
-        channel.basic_publish("", "cron_scheduler_failed", b"{}")
-    channel.basic_consume("cron_scheduler", lambda *_: None)
-
-    facts = {thing.name: thing for thing in inspect(vhost).things}
-    connection.close()
-
-    assert facts["cron_scheduler_failed"].messages == 3
-    assert facts["cron_scheduler"].consumers == 1
-
-
 def test_an_alarm_is_heard_and_the_examination_ends_all_the_same(
     own_rabbitmq: rabbitmq_service.Server, vhost: str
 ) -> None:
+    declare(vhost)
+
     with rabbitmq_service.alarm(own_rabbitmq):
         facts = inspect(vhost)
+        assert isinstance(RabbitInspection(vhost).probe(timeout=1.0), Unreachable)
 
     assert facts.alarm is not None
     assert "memory" in facts.alarm
@@ -551,13 +540,6 @@ def test_a_probe_tries_every_lane_and_finds_what_was_never_declared(vhost: str) 
     assert before == tuple(LaneReport(lane, LaneState.BROKEN) for lane in range(LANES))
     assert after == tuple(LaneReport(lane, LaneState.OPEN) for lane in range(LANES))
     assert {thing.messages for thing in inspect(vhost).things} == {0}
-
-
-def test_under_an_alarm_a_probe_gives_up(own_rabbitmq: rabbitmq_service.Server, vhost: str) -> None:
-    declare(vhost)
-
-    with rabbitmq_service.alarm(own_rabbitmq):
-        assert isinstance(RabbitInspection(vhost).probe(timeout=1.0), Unreachable)
 
 
 @pytest.fixture

@@ -124,7 +124,7 @@ def on_terminal(folder: Path, file: Path, *prefix: str) -> tuple[Up, int]:
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - no threads
         )
     os.close(slave)
-    return Up(folder, process), master
+    return Up(folder / "log", process), master
 
 
 def test_up_ends_in_good_order_when_its_terminal_is_gone(tmp_path: Path) -> None:

@@ -94,24 +94,32 @@ def test_while_the_ledger_is_away_a_signal_ends_it(begin: Callable[..., Up]) -> 
     assert "secret" not in process.log
 
 
-def test_a_scheduler_says_what_it_is_and_that_it_works(
-    begin: Callable[..., Up], ledger: str, vhost: str
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (
+            "scheduler",
+            [
+                "; queues cron_scheduler",
+                "Scheduling; edits are seen within 5 s",
+                "A probe came through each of 16 lanes",
+            ],
+        ),
+        (
+            "worker",
+            [
+                "; queues cron_scheduler; 1 task of jobs.toml, 1 at a time",
+                "Consuming cron_scheduler",
+            ],
+        ),
+    ],
+)
+def test_it_says_what_it_is_and_that_it_works(
+    begin: Callable[..., Up], ledger: str, vhost: str, command: str, said: list[str]
 ) -> None:
-    process = begin("scheduler", ledger, vhost)
+    process = begin(command, ledger, vhost)
 
-    process.until("; queues cron_scheduler")
-    process.until("Scheduling; edits are seen within 5 s")
-    process.until("A probe came through each of 16 lanes")
-
-    assert process.end() == 0
-
-
-def test_a_worker_says_what_it_is_and_that_it_works(
-    begin: Callable[..., Up], ledger: str, vhost: str
-) -> None:
-    process = begin("worker", ledger, vhost)
-
-    process.until("; queues cron_scheduler; 1 task of jobs.toml, 1 at a time")
-    process.until("Consuming cron_scheduler")
+    for each in said:
+        process.until(each)
 
     assert process.end() == 0

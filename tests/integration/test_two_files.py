@@ -2,29 +2,17 @@
 
 import re
 import signal
-import subprocess
+import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from itertools import product
+from contextlib import closing
 from pathlib import Path
-from uuid import UUID
 
-import attrs
 import pytest
-from sqlalchemy import Engine, text
 
-from cronhare.adapters.sql.dialects import open_engine
-from cronhare.adapters.sql.records.store import SqlRecords
-from cronhare.adapters.sql.schedules import SqlScheduleStore
-from cronhare.adapters.system.clock import SystemClock
-from cronhare.domain.execution import Execution, State
-from cronhare.domain.schedules.keys import manual_key
-from cronhare.ports.records import ExecutionFilter
-from tests.integration.shell import PROGRAM, Shell, clean_environment
+from cronhare.domain.execution import State
+from tests.integration.shell import Shell
 from tests.integration.test_up import Starter, start
-from tests.ports import ids_of
-from tests.services import mariadb as mariadb_service
+from tests.production.plant import SCHEDULER, plant
 from tests.services.finding import wait_until
 from tests.services.mariadb import Server as Mariadb
 from tests.services.rabbitmq import Server as RabbitMQ
@@ -50,95 +38,26 @@ def shell(tmp_path: Path) -> Shell:
     return shell
 
 
-@contextmanager
-def running(shell: Shell, *commands: str, **settings: str) -> Iterator[None]:
-    processes = []
-    for number, command in enumerate(commands):
-        with (shell.folder / f"{number}.log").open("wb") as log:
-            processes.append(
-                subprocess.Popen(
-                    [PROGRAM, *command.split()],
-                    cwd=shell.folder,
-                    env=clean_environment() | settings,
-                    stderr=log,
-                    start_new_session=True,
-                )
-            )
-    try:
-        yield
-    finally:
-        for process in processes:
-            process.send_signal(signal.SIGTERM)
-        for process in processes:
-            try:
-                process.wait(timeout=40)
-            finally:
-                process.kill()
-
-
-@attrs.frozen
-class Ledger:
-    """The ledger of a folder or of a server, as the processes see it."""
-
-    engine: Engine
-
-    def ask_for_runs(self, many: int) -> None:
-        """Ask for runs of both schedules, as `cronhare run` does.
-
-        Of each there are two in a row: workers that take turns meet both.
-        """
-        clock = SystemClock()
-        records = SqlRecords(self.engine, clock)
-        ids = ids_of(SqlScheduleStore(self.engine, clock), list(TABLES))
-        wanted = sorted(product(range(many), ids), key=lambda one: (one[0] // 2, one[1]))
-        for number, name in wanted:
-            key, now = manual_key(UUID(int=number)), clock.now()
-            records.run_now(ids[name], key=key, params=None, now=now, node=name)
-
-    def ended(self, count: int) -> Sequence[Execution]:
-        """Wait until so many executions have ended, and give them."""
-        records = SqlRecords(self.engine, SystemClock())
-        which = ExecutionFilter(states={State.SUCCEEDED, State.FAILED})
-
-        def all_of_them() -> bool:
-            return len(records.executions(which)) == count
-
-        wait_until(all_of_them, seconds=90, what="the end of all runs", every=0.2)
-        return records.executions(which)
-
-
-@contextmanager
-def opened(url: str) -> Iterator[Ledger]:
-    engine = open_engine(url)
-    yield Ledger(engine)
-    engine.dispose()
-
-
-def effects(shell: Shell) -> dict[str, Counter[str]]:
-    """Tell what each command has written, and where."""
-    return {path.name: Counter(path.read_text().split()) for path in shell.folder.glob("*.ran")}
-
-
 def test_of_two_workers_on_one_queue_each_runs_its_own_file_alone(
     shell: Shell, rabbitmq: RabbitMQ, mariadb: Mariadb
 ) -> None:
-    with rabbitmq.vhost() as broker, mariadb_service.database(mariadb) as database:
-        url = database.render_as_string(hide_password=False)
-        settings = {"CRON_BROKER_URL": broker, "CRON_DATABASE_URL": url}
-        shell("db", "upgrade", **settings)
+    jobs = (shell.folder / "jobs.toml").read_text()
+    with plant(shell.folder, rabbitmq, mariadb, jobs) as built:
+        arena = built.arena
+        assert shell("apply", "user.toml", **arena.settings).status == 0
+        for name in ("jobs", "jobs", "user", "user") * 5:  # workers that take turns meet both
+            arena.ask_for_runs(of=[name])
+        built.start(*SCHEDULER)
         for name in TABLES:
-            assert shell("apply", f"{name}.toml", **settings).status == 0
-        workers = [f"worker --jobs {name}.toml" for name in TABLES]
-        with opened(url) as ledger:
-            ledger.ask_for_runs(10)
-            with running(shell, "scheduler", *workers, **settings):
-                rows = ledger.ended(20)
+            built.start("worker", "--jobs", f"{name}.toml")
+        wait_until(lambda: not arena.unfinished(), seconds=180, what="the end of all runs")
+        rows = arena.executions()
+        built.stop()
 
     done = Counter((row.schedule_name, row.state) for row in rows)
     for name in TABLES:
-        succeeded = done[name, State.SUCCEEDED]
-        wrote = effects(shell).get(f"{name}.ran", Counter())
-        assert wrote == (Counter({name: succeeded}) if succeeded else Counter())
+        succeeded, ran = done[name, State.SUCCEEDED], shell.folder / f"{name}.ran"
+        assert (ran.read_text().split() if ran.exists() else []) == [name] * succeeded
         assert succeeded + done[name, State.FAILED] == 10
     assert {state for _, state in done} == {State.SUCCEEDED, State.FAILED}
 
@@ -187,10 +106,9 @@ def test_a_schedule_moves_to_another_file_as_the_refusal_says(shell: Shell) -> N
     shell("apply", "jobs.toml")
     refused = shell("apply", "user.toml")
 
-    with opened(f"sqlite:///{shell.folder}/cronhare.sqlite3") as ledger:
-        [change] = re.findall(r"UPDATE [^.]*'…'", " ".join(refused.err.split()))
-        with ledger.engine.begin() as connection:
-            connection.execute(text(change.replace("…", "jobs")))
+    [change] = re.findall(r"UPDATE [^.]*'…'", " ".join(refused.err.split()))
+    with closing(sqlite3.connect(shell.folder / "cronhare.sqlite3")) as ledger, ledger:
+        ledger.execute(change.replace("…", "jobs"))
 
     assert (refused.status, shell("apply", "user.toml").status) == (2, 0)
     kept = {each["name"]: each["source"] for each in shell("schedules", "--json").json()}
@@ -200,7 +118,6 @@ def test_a_schedule_moves_to_another_file_as_the_refusal_says(shell: Shell) -> N
 __all__ = ["start"]  # a fixture
 
 SHOP = """
-import time
 from cronhare import App, Context, every
 
 app = App("shop")
@@ -209,7 +126,6 @@ app = App("shop")
 @app.task
 def greet(ctx: Context, name: str) -> str:
     print("hello", name, "attempt", ctx.attempt, flush=True)
-    time.sleep({seconds})
     return "greeted"
 
 
@@ -230,7 +146,7 @@ every = "1s"
 def shop(tmp_path: Path) -> Shell:
     """A folder with an app and a jobs file."""
     found = Shell(tmp_path)
-    found.write(SHOP.format(seconds=0), "shop.py")
+    found.write(SHOP, "shop.py")
     found.write(JOBS)
     return found
 
@@ -243,7 +159,7 @@ def test_functions_run_beside_the_commands_of_a_file(start: Starter, shop: Shell
 
     [node] = shop("nodes", "list", "--json").json()
     looked = shop("doctor", "--jobs", "jobs.toml", "--app", "shop:app").out
-    shop.write(SHOP.format(seconds=0).replace("app.task", "app.task(timeout='1m')"), "shop.py")
+    shop.write(SHOP.replace("app.task", "app.task(timeout='1m')"), "shop.py")
     changed = shop("doctor", "--jobs", "jobs.toml", "--app", "shop:app").out
 
     assert (node["source"], node["digest"].count(", ")) == ("jobs.toml, shop", 1)
@@ -253,18 +169,6 @@ def test_functions_run_beside_the_commands_of_a_file(start: Starter, shop: Shell
     assert "has schedules of jobs.toml and shop" not in up.log
     assert up.end(signal.SIGINT) == 0
     assert up.log.rstrip().endswith("[INFO] Shutdown complete")
-
-
-def test_a_kill_loses_no_run_of_a_function(start: Starter, shop: Shell) -> None:
-    shop.write(SHOP.format(seconds=4), "shop.py")
-    up = start(None, "--app", "shop:app")
-    up.until("hello ann attempt 1")
-    up.end(signal.SIGKILL)
-
-    again = start(None, "--app", "shop:app")
-    again.until("Taking up .*hello ann attempt 2", seconds=90)
-
-    assert again.end() == 0
 
 
 def test_a_hangup_reads_the_app_again_and_a_faulty_one_changes_nothing(
@@ -278,7 +182,7 @@ def test_a_hangup_reads_the_app_again_and_a_faulty_one_changes_nothing(
     up.until("Nothing was reloaded.*shop:app cannot be imported.*ZeroDivisionError")
     up.until("ZeroDivisionError.*hello ann attempt 1")
 
-    shop.write(SHOP.format(seconds=0).replace('"hello"', '"goodbye"'), "shop.py")
+    shop.write(SHOP.replace('"hello"', '"goodbye"'), "shop.py")
     up.process.send_signal(signal.SIGHUP)
     up.until("Reloaded shop:app: the same tasks.*goodbye ann attempt 1")
     assert up.end() == 0
@@ -290,7 +194,7 @@ def test_code_that_changes_is_taken_at_once_for_development(start: Starter, shop
     up.until("hello ann attempt 1")
 
     shop.write("GREETING = 'welcome'\n", "texts/words.py")
-    changed = SHOP.format(seconds=0).replace('"hello"', "GREETING")
+    changed = SHOP.replace('"hello"', "GREETING")
     shop.write(f"from texts.words import GREETING\n{changed}", "shop.py")
 
     log = up.until("Code has changed: .*Reloaded shop:app.*welcome ann attempt 1")

@@ -46,12 +46,12 @@ schedule = "0 0 1 1 *"
 
 @attrs.define
 class Up:
-    folder: Path
+    path: Path
     process: subprocess.Popen[bytes]
 
     @property
     def log(self) -> str:
-        return (self.folder / "log").read_text()
+        return self.path.read_text()
 
     def until(self, pattern: str, *, seconds: float = 60) -> str:
         deadline = time.monotonic() + seconds
@@ -82,7 +82,8 @@ class Starter:
     ) -> Up:
         named = [*(() if jobs is None else ("--jobs", str(jobs)))]
         named += [web] if command == "up" else []
-        with (self.folder / "log").open("wb") as log:
+        path = self.folder / f"{command}.log"
+        with path.open("wb") as log:
             process = subprocess.Popen(
                 [PROGRAM, command, *named, *options],
                 cwd=self.folder,
@@ -90,7 +91,7 @@ class Starter:
                 stderr=log,
                 start_new_session=True,
             )
-        up = Up(self.folder, process)
+        up = Up(path, process)
         self.started.append(up)
         return up
 
@@ -199,26 +200,15 @@ def test_a_second_one_on_a_ledger_is_refused_while_the_first_lives(
     (tmp_path / "link").symlink_to("cronhare.sqlite3")
     ledger = {"CRON_DATABASE_URL": "sqlite:///link", "CRON_JOBS": str(jobs)}
 
-    seconds = [
-        subprocess.run(
-            [PROGRAM, command],
-            cwd=tmp_path,
-            env=clean_environment() | ledger | {"CRON_BROKER_URL": broker},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        for command, broker, _ in SECONDS
-    ]
+    shell = Shell(tmp_path)
+    seconds = [shell(command, **ledger, CRON_BROKER_URL=broker) for command, broker, _ in SECONDS]
     first.process.kill()
     first.process.wait()
     third = start(jobs)
     third.until("ended")
 
-    assert [second.returncode for second in seconds] == [2] * len(SECONDS)
     for second, (_, _, told) in zip(seconds, SECONDS, strict=True):
-        assert told in second.stderr
+        assert (second.status, told in second.err) == (2, True)
     assert third.end() == 0
 
 
@@ -227,16 +217,17 @@ def test_what_a_running_task_has_written_is_shown(start: Starter, tmp_path: Path
     number = re.search(r"execution=(\d+)[^\]]*\] begun", up.until(r"\] begun"))
     assert number is not None
 
-    early = executions(tmp_path, "logs", number[1])
-    while "begun" not in (late := executions(tmp_path, "logs", number[1])).stdout:
+    shell = Shell(tmp_path)
+    early = shell("executions", "logs", number[1])
+    while "begun" not in (late := shell("executions", "logs", number[1])).out:
         time.sleep(0.5)
-    [told] = json.loads(executions(tmp_path, "logs", number[1], "--json").stdout)
+    [told] = shell("executions", "logs", number[1], "--json").json()
 
-    assert "Nothing was written" not in early.stdout + early.stderr
-    assert "Attempt 1 still runs at" in early.stderr
-    assert f"execution={number[1]}" in early.stderr
-    assert re.search(r"attempt 1, stdout, up to 20", late.stdout)
-    assert re.search(r"what it had written \d+ s ago is shown", late.stderr)
+    assert "Nothing was written" not in early.out + early.err
+    assert "Attempt 1 still runs at" in early.err
+    assert f"execution={number[1]}" in early.err
+    assert re.search(r"attempt 1, stdout, up to 20", late.out)
+    assert re.search(r"what it had written \d+ s ago is shown", late.err)
     assert told["running"] is True
     assert told["as_of"] is not None
     assert "begun" in told["stdout"]["head"]
@@ -259,41 +250,25 @@ def test_past_instants_run_on_request_once_and_say_when_they_were_due(
         schedule = "0 8 1 * *"
         """
     )
-    up = start(tmp_path / "jobs.toml")
+    up, shell = start(tmp_path / "jobs.toml"), Shell(tmp_path)
     up.until("Running")
     year = ("--since", "2025-01-01", "--until", "2026-01-01", "--rate", "100", "--at-once", "4")
 
-    asked(tmp_path, "schedules", "backfill", "report", *year)
+    assert shell("schedules", "backfill", "report", *year).status == 0
     up.until("Backfill 1 is done: 12 succeeded, 0 failed")
-    watched = asked(tmp_path, "schedules", "backfill", "report", *year, "--follow").stdout
+    watched = shell("schedules", "backfill", "report", *year, "--follow").out
     assert re.search(r"state +done", watched)
     up.until("Backfill 2 is done: 0 succeeded, 0 failed, 12 had a run before")
 
     due = sorted((tmp_path / "due").read_text().split())
     assert [moment[:16] for moment in due] == [f"2025-{n:02}-01T08:00" for n in range(1, 13)]
-    [one, *others] = json.loads(executions(tmp_path, "list", "--json").stdout)
-    assert {each["trigger"] for each in (one, *others)} == {"backfill"}
-    told = asked(tmp_path, "explain", "report", "--at", "2025-05-01T08:00Z").stdout
+    runs = shell("executions", "list", "--json").json()
+    assert {each["trigger"] for each in runs} == {"backfill"}
+    told = shell("explain", "report", "--at", "2025-05-01T08:00Z").out
     assert "It ran and succeeded" in told
     assert "A backfill asked for it." in told
-    assert "(backfill)" in executions(tmp_path, "list").stdout
+    assert "(backfill)" in shell("executions", "list").out
     assert up.end() == 0
-
-
-def executions(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return asked(folder, "executions", *arguments)
-
-
-def asked(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [PROGRAM, *arguments],
-        cwd=folder,
-        env=clean_environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
 
 
 def test_a_second_signal_interrupts_and_the_next_start_begins_again(
@@ -327,31 +302,32 @@ def test_what_a_killed_system_was_running_is_taken_up_at_the_next_start(
     assert again.end() == 0
 
 
-def test_the_output_of_a_run_is_followed_from_another_process(
+def test_a_schedule_is_followed_from_before_its_first_run_to_the_end_of_that(
     start: Starter, tmp_path: Path
 ) -> None:
-    jobs = tmp_path / "jobs.toml"
+    jobs, shell = tmp_path / "jobs.toml", Shell(tmp_path)
     script = "echo begun; until [ -e go ]; do sleep 0.1; done; printf 'e\\\\033[2Jnd'"
     jobs.write_text(
         f'[tasks.talk]\ncommand = ["sh", "-c", "{script}"]\n\n'
-        '[schedules.talk]\ntask = "talk"\non_start = true\n'
+        '[schedules.talk]\ntask = "talk"\nmanual = true\n'
     )
     up = start(jobs)
-    up.until(r"\] begun")
-    following = subprocess.Popen(
-        [PROGRAM, "executions", "logs", "talk", "--follow"],
-        cwd=tmp_path,
-        env=clean_environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    up.until("Running; Ctrl-C ends it")
+    following, given_up = (shell.begin("logs", "talk", "-f") for _ in range(2))
+    told = [each.stderr.readline() for each in (following, given_up) if each.stderr]
+    given_up.send_signal(signal.SIGINT)
+    nothing = given_up.communicate(timeout=60)
+    ran = shell("executions", "list", "--json")
+    assert shell("run", "talk").status == 0
     assert following.stdout is not None
     early = [following.stdout.readline() for _ in range(2)]
     (tmp_path / "go").touch()
     late, aside = following.communicate(timeout=60)
-    lines = executions(tmp_path, "logs", "talk", "-f", "--json").stdout.splitlines()
+    lines = shell("executions", "logs", "talk", "-f", "--json").out.splitlines()
 
+    says = "Schedule talk has not run yet: `cronhare run talk` begins one."
+    assert told == [f"{says} Its first run is waited for; Ctrl-C ends that.\n"] * 2
+    assert (given_up.returncode, nothing, ran.json()) == (130, ("", ""), [])
     assert early[0] == "--- attempt 1, stdout\n"
     # What was there before has no time; what comes is seen at one.
     assert re.fullmatch(r"(\d\d:\d\d:\d\dZ)? +begun\n", early[1]), early
@@ -361,46 +337,6 @@ def test_the_output_of_a_run_is_followed_from_another_process(
     *written, end = map(json.loads, lines)
     assert [one["text"] for one in written] == ["begun", "e\x1b[2Jnd"]
     assert (end["execution"], end["state"]) == (1, "succeeded")
-    assert up.end(signal.SIGINT) == 0
-
-
-def test_who_follows_a_schedule_waits_for_its_first_run_or_ends_it_by_ctrl_c(
-    start: Starter, tmp_path: Path
-) -> None:
-    jobs = tmp_path / "jobs.toml"
-    jobs.write_text(
-        '[tasks.talk]\ncommand = ["echo", "hello"]\n\n'
-        '[schedules.talk]\ntask = "talk"\nmanual = true\n'
-    )
-    up = start(jobs)
-    up.until("Running; Ctrl-C ends it")
-    following, given_up = (
-        subprocess.Popen(
-            [PROGRAM, "logs", "talk", "-f"],
-            cwd=tmp_path,
-            env=clean_environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    )
-    assert following.stderr is not None
-    assert given_up.stderr is not None
-    told = [each.stderr.readline() for each in (following, given_up) if each.stderr]
-    given_up.send_signal(signal.SIGINT)
-    nothing = given_up.communicate(timeout=60)
-    ran = executions(tmp_path, "list", "--json")
-    asked(tmp_path, "run", "talk")
-    written, aside = following.communicate(timeout=60)
-
-    says = "Schedule talk has not run yet: `cronhare run talk` begins one."
-    assert told == [f"{says} Its first run is waited for; Ctrl-C ends that.\n"] * 2
-    assert (given_up.returncode, nothing) == (130, ("", ""))
-    assert json.loads(ran.stdout) == []
-    assert written.endswith("hello\n")
-    assert "it has succeeded" in aside
-    assert following.returncode == 0
     assert up.end(signal.SIGINT) == 0
 
 

@@ -4,7 +4,6 @@ import http.client
 import json
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -22,7 +21,7 @@ from cronhare.adapters.sql.schedules import SqlScheduleStore
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web.asking import AT_A_TIME
-from tests.integration.shell import PROGRAM, Shell, clean_environment
+from tests.integration.shell import Shell
 from tests.integration.test_up import Starter, start
 from tests.integration.web import Site, site
 from tests.production.plant import PATIENCE, SCHEDULER, plant
@@ -57,32 +56,14 @@ def answers(site: Site) -> bool:
         return False
 
 
-@pytest.fixture
-def one_machine(start: Starter, tmp_path: Path) -> Iterator[tuple[Site, "subprocess.Popen[bytes]"]]:
-    """`cronhare up`, and `cronhare web` on its ledger."""
-    jobs = tmp_path / "jobs.toml"
+def test_beside_up_a_report_runs_a_schedule_is_planned_and_signals_are_answered(
+    start: Starter, tmp_path: Path
+) -> None:
+    jobs, site = tmp_path / "jobs.toml", Site(free_port())
     jobs.write_text(JOBS)
     start(jobs).until("Running")
-    site = Site(free_port())
-    with (tmp_path / "web.log").open("wb") as log:
-        web = subprocess.Popen(
-            [PROGRAM, "web", "--jobs", str(jobs)],
-            cwd=tmp_path,
-            env=clean_environment() | {"CRON_WEB_ADDRESS": f"127.0.0.1:{site.port}"},
-            stderr=log,
-        )
-    try:
-        wait_until(lambda: answers(site), seconds=PATIENCE, what="the first answer")
-        yield site, web
-    finally:
-        web.kill()
-        web.wait()
-
-
-def test_beside_up_a_report_runs_a_schedule_is_planned_and_signals_are_answered(
-    one_machine: tuple[Site, "subprocess.Popen[bytes]"], tmp_path: Path
-) -> None:
-    site, web = one_machine
+    web = start(jobs, command="web", CRON_WEB_ADDRESS=f"127.0.0.1:{site.port}")
+    wait_until(lambda: answers(site), seconds=PATIENCE, what="the first answer")
     run = site.post("/reports/generate", REPORT).json()["id"]
     made = site.post("/schedulers", {"schedule": "0 8 * * *", "report_id": 25}).json()["id"]
     shell = Shell(tmp_path)
@@ -97,8 +78,8 @@ def test_beside_up_a_report_runs_a_schedule_is_planned_and_signals_are_answered(
         lambda: site.get(f"/schedulers/{made}").json()["next_due_at"], seconds=PATIENCE, what="plan"
     )
 
-    (tmp_path / "jobs.toml").write_text(JOBS.replace("id = 25", "id = 26"))
-    web.send_signal(signal.SIGHUP)
+    jobs.write_text(JOBS.replace("id = 25", "id = 26"))
+    web.process.send_signal(signal.SIGHUP)
     other = {"schedule": "0 8 * * *", "report_id": 26}
     wait_until(
         lambda: site.post("/schedulers", other, key="k").status == 201,
@@ -107,33 +88,11 @@ def test_beside_up_a_report_runs_a_schedule_is_planned_and_signals_are_answered(
     )
     held = socket.create_connection(("127.0.0.1", site.port))  # nor does who asks nothing delay it
     with held:
-        web.send_signal(signal.SIGTERM)
-        assert web.wait(timeout=20) == 0
-    log = (tmp_path / "web.log").read_text()
-    assert "[INFO] [client=127.0.0.1, duration=" in log
-    assert "POST /reports/generate: 202" in log
-    assert log.rstrip().endswith("Shutdown complete")
-
-
-def test_up_answers_itself_says_where_and_ends_at_once(start: Starter, tmp_path: Path) -> None:
-    (tmp_path / "jobs.toml").write_text(JOBS)
-    site = Site(free_port())
-    address = f"127.0.0.1:{site.port}"
-    up = start(tmp_path / "jobs.toml", web="--web", CRON_WEB_ADDRESS=address)
-
-    up.until(f"Page and API at http://{address}")
-    run = site.post("/reports/generate", REPORT).json()["id"]
-    page = site.get("/").status
-
-    def state() -> str:
-        return str(site.get(f"/executions/{run}").json()["execution"]["state"])
-
-    wait_until(lambda: state() == "succeeded", seconds=PATIENCE, what="the run's end")
-    assert (page, '"instant":true' in site.get(f"/executions/{run}/output").text) == (200, True)
-    began = time.monotonic()
-    assert up.end() == 0
-    assert time.monotonic() - began < 5
-    assert up.log.rstrip().endswith("Shutdown complete")
+        web.process.send_signal(signal.SIGTERM)
+        assert web.process.wait(timeout=20) == 0
+    assert "[INFO] [client=127.0.0.1, duration=" in web.log
+    assert "POST /reports/generate: 202" in web.log
+    assert web.log.rstrip().endswith("Shutdown complete")
 
 
 def test_up_works_on_where_another_has_its_address(start: Starter, tmp_path: Path) -> None:

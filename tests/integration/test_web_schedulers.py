@@ -63,15 +63,6 @@ def test_pages_are_linked_and_keep_what_was_asked_for(web: Site) -> None:
     assert (wrong.status, {"enable", "limit"} <= set(wrong.faults)) == (422, True)
 
 
-def test_it_is_switched_off_and_on(web: Site) -> None:
-    path = f"/schedulers/{create(web)['id']}"
-
-    answers = [web.post(f"{path}/{verb}", {}) for verb in ("disable", "enable")]
-
-    assert [answer.json()["status"] for answer in answers] == [False, True]
-    assert web.get(path).json()["status"] is True
-
-
 def test_what_a_jobs_file_says_of_a_schedule_may_be_said_here(web: Site) -> None:
     made = create(
         web,
@@ -288,9 +279,12 @@ def test_put_refuses_another_name_a_files_schedule_and_a_name_that_none_can_have
     assert web.send_json("PUT", "/schedulers/by-name/a/run", DAILY).faults.keys() == {"name"}
 
 
-def test_it_is_paused_with_a_reason_and_goes_on(web: Site) -> None:
+def test_it_is_switched_off_and_on_and_paused_with_a_reason_and_goes_on(web: Site) -> None:
     made = create(web)
     path = f"/schedulers/{made['id']}"
+    switched = [web.post(f"{path}/{verb}", {}) for verb in ("disable", "enable")]
+    assert [answer.json()["status"] for answer in switched] == [False, True]
+    made["etag"] = switched[-1].headers["etag"]
 
     paused = web.post(f"{path}/pause", {"reason": "maintenance", "until": "2035-01-01T00:00:00"})
 
@@ -314,20 +308,6 @@ def test_runs_to_come_are_told_with_what_the_clock_does_to_them(web: Site) -> No
     assert len(web.get(f"/schedulers/{made['id']}/next").json()) == 10
     assert {each["clock"][0]["kind"] for each in future}
     assert web.get(f"/schedulers/{made['id']}/next?count=1001").status == 422
-
-
-def test_a_run_is_begun_once_for_each_key(web: Site) -> None:
-    made = create(web)
-    path = f"/schedulers/{made['id']}/run"
-
-    one = web.post(path, {"params": {"a": 1}}, key="k")
-    again = web.post(path, {"params": {"a": 1}}, key="k")
-    other = web.post(path, {"params": {"a": 2}}, key="k")
-
-    assert (one.status, again.json()["id"]) == (202, one.json()["id"])
-    assert one.headers["location"] == f"/executions/{one.json()['id']}"
-    assert (one.json()["params"], other.status) == ({"a": 1}, 422)
-    assert web.post(path, {}).json()["params"] == {}
 
 
 def test_past_instants_are_run_once_for_each_key(web: Site) -> None:
@@ -370,18 +350,3 @@ def test_a_schedule_may_name_a_topic_with_a_payload(web: Site) -> None:
     assert (task["worker_id"], task["params"]) == (3, {"shop": 8})
     again = edit(web, {**task, "etag": "*"}, topic="orders.due")
     assert (again.json()["worker_id"], again.json()["payload"]) == (None, {"shop": 8})
-
-
-def test_what_stays_alive_needs_no_times_and_names_no_queue(web: Site) -> None:
-    made = create(web, "pump", schedule=None, stay_alive=True)
-    assert (made["stay_alive"], made["queue"]) == (True, "cron_standalone.pump")
-    queue = {"queue": "a schedule with stay_alive has a queue of its own; it names none"}
-    assert edit(web, made, queue="slow").faults == queue
-    assert web.post("/schedulers", {**DAILY, "stay_alive": True, "queue": "slow"}).faults == queue
-    assert edit(web, made, stay_alive=False).faults.keys() == {"schedule"}
-    timed = edit(web, made, stay_alive=None, schedule="0 8 * * *")
-    assert (timed.json()["stay_alive"], timed.json()["queue"]) == (False, "cron_scheduler")
-    slow = edit(web, tagged(timed), queue="slow")
-    assert [note[:31] for note in slow.json()["notes"]] == ["queue: no worker serves 'slow',"]
-    assert edit(web, tagged(slow), stay_alive=True).faults == queue
-    assert edit(web, tagged(slow), stay_alive=True, queue=None, schedule=None).status == 200

@@ -4,16 +4,13 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from cronhare.adapters.jobs.reader import read_jobs
-from cronhare.domain.execution import State
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.entrypoints.settings.settings import Settings
-from tests.unit.executions import ALLOWED_TRANSITIONS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
@@ -111,13 +108,8 @@ def test_what_a_page_names_is_there() -> None:
     assert len(tests) > 100
     assert [(name_of(page), path) for page, path, _ in named if not exists(path, beside=page)] == []
     assert [test for test in tests if test[2] not in functions_of(ROOT / test[1])] == []
-
-
-def test_a_file_that_a_page_names_without_its_folder_is_somewhere() -> None:
-    named = [(name_of(page), name) for page in PAGES for name in named_files(page)]
-
-    assert named
-    assert [(page, name) for page, name in named if name not in file_names()] == []
+    files = [(name_of(page), name) for page in PAGES for name in named_files(page)]
+    assert [(page, name) for page, name in files if name not in file_names()] == []
 
 
 def test_every_decision_record_that_is_cited_is_there() -> None:
@@ -200,29 +192,3 @@ def test_what_the_readme_shows_of_the_app_is_of_the_example() -> None:
 
     lines = [line.partition("  #")[0].strip() for line in shown.splitlines()]
     assert [line for line in lines if line not in there] == []
-
-
-def test_each_transition_of_an_execution_is_drawn() -> None:
-    drawing = re.search(r"(?s)\n## States\n.*?```\n(.*?)```", text_of(ROOT / "docs" / "design.md"))
-    assert drawing
-    above, below = drawing[1].split("\n\n", maxsplit=1)
-    listed = {
-        (State(before), State(after))
-        for befores, after in re.findall(r"(?m)^([a-z, -]+?) ─+► ([a-z-]+)", below)
-        for before in befores.split(", ")
-    }
-    chain = [State(name) for name in re.findall(r"[a-z-]+", above.splitlines()[0])]
-    pictured = {*pairwise(chain), *_branches_of_running(above)}
-    allowed = {
-        (before, after) for before, afters in ALLOWED_TRANSITIONS.items() for after in afters
-    }
-
-    assert listed | pictured == allowed
-
-
-def _branches_of_running(picture: str) -> Iterator[tuple[State, State]]:
-    """Read `├──► failed ───► claimed`, and what hangs below `running` both ways."""
-    for end, again in re.findall(r"[├└]──► ([a-z-]+) ─+► ([a-z-]+)", picture):
-        yield from [(State.RUNNING, State(end)), (State(end), State(again))]
-    below = State(picture.splitlines()[-1].strip())
-    yield from [(State.RUNNING, below), (below, State.RUNNING)]

@@ -9,7 +9,6 @@ from cronhare.domain.addresses import WebAddress
 from cronhare.domain.retries.policy import Backoff, RetryPolicy
 from cronhare.domain.schedules.catalog import NoListener, ref_of_topic
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.task import Task, TaskPolicy, TaskRef, assigned_number
 from cronhare.domain.schedules.work import HttpCall
 
@@ -96,42 +95,6 @@ def test_commands_run_where_and_with_what_the_defaults_say_unless_they_say_other
     assert usual.env == {"TZ": "UTC", "LANG": "C", "TOKEN": "none"}
     assert (own.cwd, own.env) == (PurePath("/srv"), {"TZ": "UTC", "LANG": "de"})
     assert own.pass_env == ("TOKEN",)
-
-
-def test_every_field_of_a_schedule_is_carried_over(read: Read) -> None:
-    draft = one(
-        read,
-        """
-        schedule = "*/5 * * * *"
-        status = false
-        description = "so often"
-        misfire = { policy = "all", window = "3d", cap = 7 }
-        overlap = "skip"
-        timeout = "90s"
-        jitter = "10s"
-        starts_at = 2026-01-01T00:00:00Z
-        ends_at = 2026-12-31
-        queue = "cron_scheduler.slow"
-        params = [1, "two", { three = 3.5 }, true]
-        """.replace("2026-12-31", "2026-12-31T23:00:00+01:00"),
-    )
-
-    assert draft == ScheduleDraft(
-        name="s",
-        task=TaskRef("worker", 1),
-        task_name="t",
-        schedule="*/5 * * * *",
-        status=False,
-        description="so often",
-        misfire=Misfire(policy=MisfirePolicy.ALL, window=timedelta(days=3), cap=7),
-        overlap=OverlapPolicy.SKIP,
-        timeout=timedelta(seconds=90),
-        jitter=timedelta(seconds=10),
-        starts_at=datetime(2026, 1, 1, tzinfo=UTC),
-        ends_at=datetime(2026, 12, 31, 22, 0, tzinfo=UTC),
-        queue="cron_scheduler.slow",
-        params='[1,"two",{"three":3.5},true]',
-    )
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from cronhare.ports.events import NotDelivered
 from cronhare.ports.runner import Invocation
 from cronhare.ports.system import HttpAnswer, HttpFailed, HttpRefused, HttpRequest
 from tests.scripted_runner import ScriptedRunner
+from tests.unit.adapters.test_our_tasks import Http
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 HOOK = ByWebhook(address=WebAddress.parse("https://hooks.example.org/x"), secret=b"s" * 24)
@@ -45,20 +46,6 @@ EVENT = OutboxRow(
     payload='{"id":"failed:1:5","data":{}}',
     tries=2,
 )
-
-
-@attrs.define
-class Http:
-    """Answers each request alike."""
-
-    answer: HttpAnswer | Exception
-    asked: list[HttpRequest] = attrs.field(factory=list)
-
-    async def send(self, request: HttpRequest) -> HttpAnswer:
-        self.asked.append(request)
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
 
 
 async def notify(

@@ -1,8 +1,6 @@
 """`cronhare init` and `cronhare service install`."""
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -101,31 +99,6 @@ def test_up_finds_its_ledger_and_its_jobs_where_its_unit_says(
     read = Settings.read()
     assert str(read.ledger) == "sqlite:////var/lib/cronhare/cronhare.sqlite3"
     assert read.jobs == Path("/etc/cronhare/jobs.toml")
-
-
-@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd here")
-def test_systemd_understands_each_unit(tmp_path: Path) -> None:
-    for processes in EACH:
-        install_in(tmp_path, *processes)
-    install(None, root=tmp_path / "free", program=Path("/usr/bin/env"), like_cron=True)
-    shutil.copy(
-        tmp_path / "free/etc/systemd/system/cronhare.service",
-        tmp_path / "etc/systemd/system/cronhare-free.service",
-    )
-    names = [
-        shutil.copy(unit, tmp_path / unit.name.replace("@", "@1"))
-        for unit in (tmp_path / "etc/systemd/system").iterdir()
-    ]
-
-    done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", *map(str, names)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert [line for line in done.stderr.splitlines() if str(tmp_path) in line] == []
-    assert done.returncode == 0, done.stderr
 
 
 def test_what_a_person_edits_stays_and_a_unit_that_differs_is_written_by_force_alone(

@@ -15,11 +15,22 @@ from cronhare.entrypoints.logs import JsonFormatter, TextFormatter, configure, w
 NOON = 1_765_540_800.0  # 2025-12-12T12:00:00Z
 
 
-def line(level: int, text: str, *, at: float = NOON, colours: bool = False, **extra: object) -> str:
+def line(
+    level: int,
+    text: str,
+    *,
+    at: float = NOON,
+    colours: bool = False,
+    node: str = "",
+    **extra: object,
+) -> str:
     record = logging.LogRecord("cronhare.x", level, "file", 1, text, (), None)
     record.created = at
     record.__dict__.update(extra)
-    return TextFormatter(colours=colours).format(record)
+    formatter = TextFormatter(colours=colours)
+    if node:
+        formatter.node = node
+    return formatter.format(record)
 
 
 TASK = {"type": "report", "id": 25, "scheduler_id": 16}
@@ -31,6 +42,12 @@ BRACKETED = "[type=report, id=25, scheduler_id=16"
     [
         (logging.INFO, "Processing task", {"context": TASK}, f"[INFO] {BRACKETED}] "),
         (logging.WARNING, "Scheduling retry 1/3", {"context": TASK}, f"[WARN] {BRACKETED}] "),
+        (
+            logging.INFO,
+            "Processing task",
+            {"context": TASK | {"execution": 99}, "node": "ant-7"},
+            f"[INFO] {BRACKETED}, execution=99, node=ant-7] ",
+        ),
         (
             logging.INFO,
             "hello",
@@ -46,19 +63,6 @@ def test_a_line_reads_as_the_original_wrote_it(
     level: int, text: str, extra: dict[str, Any], read: str
 ) -> None:
     assert line(level, text, **extra) == f"2025-12-12T12:00:00.000Z {read}{text}"
-
-
-def test_a_line_about_an_execution_joins_it_to_the_ledger_and_to_a_node() -> None:
-    formatter = TextFormatter()
-    formatter.node = "ant-7"
-    record = logging.LogRecord("cronhare.x", logging.INFO, "file", 1, "Processing task", (), None)
-    record.created = NOON
-    record.__dict__["context"] = {**TASK, "execution": 99, "attempt": 2, "schedule": "nightly"}
-
-    assert formatter.format(record) == (
-        "2025-12-12T12:00:00.000Z [INFO] [type=report, id=25, scheduler_id=16, execution=99, "
-        "attempt=2, schedule=nightly, node=ant-7] Processing task"
-    )
 
 
 FORGED = "2025-12-12T12:00:00.000Z [SUCCESS] [type=report, id=25, scheduler_id=16] Task completed"

@@ -10,7 +10,7 @@ import pytest
 
 from cronhare.entrypoints.cli import output, times
 from cronhare.entrypoints.cli.errors import Refusal
-from cronhare.entrypoints.cli.output import Styled, print_line, print_rows, table, working
+from cronhare.entrypoints.cli.output import Styled, print_line, print_rows, table
 from cronhare.entrypoints.cli.times import (
     display_zone,
     moment,
@@ -206,19 +206,3 @@ def test_a_span_is_read_and_an_empty_answer_told_in_the_zone_that_people_are_sho
     assert since == datetime(2026, 3, 28, 22, tzinfo=UTC)
     assert none_since("Nothing.", since, until) == "None since 2026-03-28 18:00-04."
     assert none_since("Nothing.", None) == "Nothing."
-
-
-def test_work_is_shown_on_a_terminal_once_it_takes_long(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with working("Applying"):
-        pass
-    assert capsys.readouterr().err == ""
-
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setattr(output, "UNNOTICED", 0)
-    with working("Applying [1 of 2] \x9b\u202e"):
-        time.sleep(0.2)
-    shown = capsys.readouterr()
-    assert r"Applying [1 of 2] \x9b\u202e" in shown.err
-    assert shown.out == ""

@@ -108,12 +108,15 @@ class Plant:
             )
 
 
+@pytest.mark.parametrize("of_a_file", [True, False])
 @pytest.mark.parametrize("step", [HOUR, -HOUR, timedelta(seconds=45)], ids=str)
-def test_what_runs_outlives_a_step_of_the_servers_clock(step: timedelta) -> None:
-    plant = Plant()
+def test_what_runs_outlives_a_step_of_its_clock(step: timedelta, *, of_a_file: bool) -> None:
+    plant = Plant(of_a_file=of_a_file)
     plant.go_on(LEASE + SECOND)
 
     plant.set_server(step)
+    if of_a_file:  # the host's: the file knows no other
+        plant.node.ahead += step
     plant.look()  # before anybody has renewed, or asked for the time
     plant.go_on(2 * LEASE)
 
@@ -144,19 +147,6 @@ def test_what_ran_when_all_of_it_slept_is_renewed_before_it_is_given_up(*, of_a_
         plant.house.clock.advance(HOUR)
         plant.look()  # the scheduler wakes up first
         plant.go_on(LEASE / 2)
-
-    assert (plant.state, plant.house.only.attempt) == (State.RUNNING, 1)
-
-
-@pytest.mark.parametrize("step", [HOUR, -HOUR], ids=str)
-def test_a_host_with_a_file_may_be_set(step: timedelta) -> None:
-    plant = Plant(of_a_file=True)
-    plant.go_on(2 * LEASE)
-    plant.set_server(step)  # the host's, for the file knows no other
-    plant.node.ahead += step
-
-    plant.look()
-    plant.go_on(2 * LEASE)
 
     assert (plant.state, plant.house.only.attempt) == (State.RUNNING, 1)
 

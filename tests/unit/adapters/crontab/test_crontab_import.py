@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cronhare.adapters.crontab.carrier import import_crontabs
-from cronhare.adapters.crontab.job import name_command
 from cronhare.adapters.crontab.reader import (
     Crontab,
     CrontabKind,
@@ -307,24 +306,3 @@ def test_whatever_a_file_holds_the_result_reads_back_and_no_line_is_forgotten(
     assert told == active
     assert list(jobs.get("tasks", {})) == [f.job for f in imported.findings if f.job is not None]
     assert all(re.fullmatch(r"[a-z0-9._-]{1,63}", task) for task in jobs.get("tasks", {}))
-
-
-@pytest.mark.parametrize(
-    ("command", "name"),
-    [
-        ("/opt/scripts/backup.sh", "backup"),
-        (
-            "if [ -x /c ] && [ $(date +%d) -le 7 ]; then /usr/share/checkarray --all; fi",
-            "checkarray",
-        ),
-        ("nice -n10 ionice -c3 /usr/bin/updatedb", "updatedb"),
-        ("flock -n /run/lock/sync.lock sync-mail", "sync-mail"),
-        ("/usr/bin/python3 -u /srv/app/tidy.py --old", "tidy"),
-        ("bash -lc 'cd /srv && make all'", "make"),
-        ("echo `which ls` | mail -s hi ada", "echo"),
-        ("sleep 30; curl -s https://example.org/ping >/dev/null 2>&1", "curl"),
-        ("flock -n", "command"),
-    ],
-)
-def test_a_command_is_named_after_the_program_that_does_the_work(command: str, name: str) -> None:
-    assert name_command(command) == name

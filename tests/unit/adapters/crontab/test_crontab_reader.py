@@ -9,7 +9,6 @@ from cronhare.adapters.crontab.reader import (
     Unreadable,
     guess_kind,
     read_crontab,
-    split_command,
 )
 
 
@@ -141,25 +140,3 @@ def test_its_place_or_else_its_text_says_whether_it_has_a_user_column(
     name: str, text: str, kind: CrontabKind
 ) -> None:
     assert guess_kind(name, text) is kind
-
-
-@pytest.mark.parametrize(
-    ("text", "command", "stdin"),
-    [
-        ("echo plain", "echo plain", None),
-        (r"date +\%d", "date +%d", None),
-        (r"date +\%Y-\%m >> log", "date +%Y-%m >> log", None),
-        ("cat%one%two", "cat", "one\ntwo\n"),
-        ("cat%one%", "cat", "one\n"),
-        ("cat%%", "cat", "\n"),
-        ("cat%", "cat", ""),
-        (r"cat%100\% sure", "cat", "100% sure\n"),
-        (r"cat%a\b\\c", "cat", "a\\b\\\\c\n"),
-        (r"echo a\nb", r"echo a\nb", None),
-        (r"echo a\\b", r"echo a\b", None),
-        (r"echo \\%x", "echo \\", "x\n"),
-        ("echo \\", "echo \\", None),
-    ],
-)
-def test_the_first_percent_ends_the_command(text: str, command: str, stdin: str | None) -> None:
-    assert split_command(text) == (command, stdin)
