@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -167,44 +168,34 @@ async def test_what_does_not_fit_is_a_permanent_failure_that_says_what_does(
 # How it ends
 
 
-async def test_a_failure_has_its_class_and_a_stack_that_begins_in_the_task(
+async def test_a_failure_has_its_class_and_its_stack_and_a_snooze_is_an_ending_of_its_own(
     runner: PythonRunner, call: Call
 ) -> None:
-    failed = await runner.run(call("fails", message="away"))
-    refused = await runner.run(call("refuses"))
+    failed = (await runner.run(call("fails", message="away"))).outcome.error
+    refused = (await runner.run(call("refuses"))).outcome.error
+    later = (await runner.run(call("later"))).outcome
 
-    error = failed.outcome.error
-    assert error is not None
-    assert (error.error_class, error.code) == (ErrorClass.TRANSIENT, "ECONNREFUSED")
-    assert "contract_app.py" in (error.stack or "").splitlines()[1]
-    assert error.types[0] == "ConnectionRefusedError"
-    assert refused.outcome.error is not None
-    assert refused.outcome.error.error_class is ErrorClass.PERMANENT
-
-
-async def test_a_snooze_is_an_ending_of_its_own(runner: PythonRunner, call: Call) -> None:
-    outcome = (await runner.run(call("later"))).outcome
-
-    assert outcome.ending is Ending.SNOOZED
-    assert outcome.error is not None
-    assert outcome.error.retry_after is not None
-    assert outcome.error.retry_after.total_seconds() == 90
+    assert failed is not None
+    assert (failed.error_class, failed.code) == (ErrorClass.TRANSIENT, "ECONNREFUSED")
+    assert "contract_app.py" in (failed.stack or "").splitlines()[1]
+    assert failed.types[0] == "ConnectionRefusedError"
+    assert refused is not None
+    assert refused.error_class is ErrorClass.PERMANENT
+    assert later.ending is Ending.SNOOZED
+    assert later.error is not None
+    assert later.error.retry_after == timedelta(seconds=90)
 
 
 @pytest.mark.parametrize("by_os", [False, True])
-async def test_an_exit_keeps_its_meaning(runner: PythonRunner, call: Call, by_os: bool) -> None:
+async def test_an_end_keeps_its_meaning(runner: PythonRunner, call: Call, by_os: bool) -> None:
     good = await runner.run(call("exits", code=0, by_os=by_os))
     bad = await runner.run(call("exits", code=3, by_os=by_os))
+    died = await runner.run(call("dies", signum=signal.SIGSEGV))
 
     assert good.outcome.ending is Ending.SUCCEEDED
     assert (bad.outcome.ending, bad.outcome.exit_code) == (Ending.FAILED, 3)
     assert bad.stdout.head == "last words"
-
-
-async def test_a_killed_child_is_a_crash(runner: PythonRunner, call: Call) -> None:
-    ran = await runner.run(call("dies", signum=signal.SIGSEGV))
-
-    assert (ran.outcome.ending, ran.outcome.signal) == (Ending.CRASHED, signal.SIGSEGV)
+    assert (died.outcome.ending, died.outcome.signal) == (Ending.CRASHED, signal.SIGSEGV)
 
 
 async def test_threads_are_waited_for_and_exit_handlers_run(
@@ -234,14 +225,18 @@ async def test_progress_starts_the_timeout_anew(
     ("reason", "ending"),
     [(StopReason.CANCELLED, Ending.CANCELLED), (StopReason.INTERRUPTED, Ending.INTERRUPTED)],
 )
-async def test_what_is_stopped_may_clean_up(
+async def test_what_it_writes_is_read_while_it_runs_and_what_is_stopped_may_clean_up(
     runner: PythonRunner, call: Call, tmp_path: Path, reason: StopReason, ending: Ending
 ) -> None:
     ready = tmp_path / "ready"
     stopped = call("hangs", ready=str(ready))
     running = asyncio.create_task(runner.run(stopped))
-    await until_file(ready)
 
+    def has_begun() -> bool:
+        written = runner.written(stopped.execution_id)
+        return ready.exists() and written is not None and written.stdout.head == "begun\n"
+
+    assert await eventually(has_begun)
     assert runner.stop(stopped.execution_id, reason)
     ran = await running
 
@@ -249,6 +244,7 @@ async def test_what_is_stopped_may_clean_up(
     assert await until_file(Path(f"{ready}.end")) == "cancelled: True"
     assert ran.stdout.head == "begun\n"
     assert "in hangs" in ran.stderr.head  # where it was
+    assert runner.written(stopped.execution_id) is None
 
 
 async def test_an_async_function_is_cancelled_at_its_timeout(
@@ -276,22 +272,6 @@ async def test_what_ignores_sigterm_is_killed_after_its_grace(
 
 
 # What it does to the others
-
-
-async def test_what_it_has_written_is_read_while_it_runs(
-    runner: PythonRunner, call: Call, tmp_path: Path
-) -> None:
-    writes = call("hangs", ready=str(tmp_path / "ready"))
-    running = asyncio.create_task(runner.run(writes))
-
-    def has_begun() -> bool:
-        written = runner.written(writes.execution_id)
-        return written is not None and written.stdout.head == "begun\n"
-
-    assert await eventually(has_begun)
-    runner.stop(writes.execution_id, StopReason.LEASE_LOST)
-    await running
-    assert runner.written(writes.execution_id) is None
 
 
 async def test_no_run_finds_what_another_has_changed(

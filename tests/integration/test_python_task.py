@@ -116,31 +116,34 @@ async def test_a_task_that_is_not_ready_yet_snoozes(runner: ProcessRunner, wait:
     assert ran.outcome == snoozed(timedelta(seconds=30))
 
 
-async def test_a_rate_limit_carries_its_wait(runner: ProcessRunner) -> None:
-    body = "def main(params):\n    raise task.RateLimited(retry_after=1.5)\n\ntask.run(main)"
+@pytest.mark.parametrize(
+    ("raised", "fields"),
+    [
+        (
+            "task.RateLimited(retry_after=1.5)",
+            {
+                "error_class": ErrorClass.RATE_LIMITED,
+                "retry_after": timedelta(seconds=1.5),
+                "types": ("RateLimited",),
+            },
+        ),
+        (
+            "type('Busy', (ConnectionError,), {'retry_after': 'Fri, 12 Dec 2025 08:00:00 GMT'})",
+            {
+                "retry_at": datetime(2025, 12, 12, 8, tzinfo=UTC),
+                "types": ("Busy", "ConnectionError", "OSError"),
+            },
+        ),
+    ],
+)
+async def test_an_exception_may_carry_its_wait(
+    runner: ProcessRunner, raised: str, fields: dict[str, object]
+) -> None:
+    body = f"def main(params):\n    raise {raised}\n\ntask.run(main)"
 
     error = error_of(await runner.run(invocation("python", "-c", script(body))))
 
-    assert error.error_class is ErrorClass.RATE_LIMITED
-    assert error.retry_after == timedelta(seconds=1.5)
-    assert error.types == ("RateLimited",)
-
-
-async def test_an_exception_may_carry_a_date_of_http_as_its_wait(runner: ProcessRunner) -> None:
-    body = """
-class Busy(ConnectionError):
-    retry_after = "Fri, 12 Dec 2025 08:00:00 GMT"
-
-def main(params):
-    raise Busy("no")
-
-task.run(main)
-"""
-
-    error = error_of(await runner.run(invocation("python", "-c", script(body))))
-
-    assert error.retry_at == datetime(2025, 12, 12, 8, tzinfo=UTC)
-    assert (error.message, error.types) == ("Busy: no", ("Busy", "ConnectionError", "OSError"))
+    assert {name: getattr(error, name) for name in fields} == fields
 
 
 @pytest.mark.parametrize(
@@ -206,24 +209,6 @@ def test_the_module_costs_a_task_next_to_nothing() -> None:
     assert ran.stdout == "set()\n"
 
 
-async def test_a_coroutine_is_run(runner: ProcessRunner) -> None:
-    body = """
-        import asyncio
-
-        async def main(params):
-            await asyncio.sleep(0)
-            task.progress(0.5, "half")
-            return params["region"]
-
-        task.run(main)
-    """
-
-    ran = await runner.run(invocation("python", "-c", script(body), params={"region": "eu"}))
-
-    assert ran.outcome.ending is Ending.SUCCEEDED
-    assert (ran.report.result, ran.report.progress_text) == ('"eu"', "half")
-
-
 @pytest.mark.parametrize(
     ("body", "kind"),
     [
@@ -242,27 +227,29 @@ async def test_what_nothing_would_run_fails_for_good(
     assert error.message.startswith(f"the task returned a {kind}, which nothing runs")
 
 
-async def test_what_a_task_returns_is_its_result(runner: ProcessRunner) -> None:
+async def test_what_a_coroutine_returns_is_its_result(runner: ProcessRunner) -> None:
     body = """
+        import asyncio
         from dataclasses import dataclass
         from datetime import datetime, UTC
 
         @dataclass
         class Refreshed:
-            users: int
+            region: str
             at: datetime
 
-        def main(params):
+        async def main(params):
+            await asyncio.sleep(0)
             task.progress(0.5, "half")
-            return Refreshed(2, datetime(2026, 1, 1, tzinfo=UTC))
+            return Refreshed(params["region"], datetime(2026, 1, 1, tzinfo=UTC))
 
         task.run(main)
     """
 
-    ran = await runner.run(invocation("python", "-c", script(body)))
+    ran = await runner.run(invocation("python", "-c", script(body), params={"region": "eu"}))
 
     assert ran.outcome.ending is Ending.SUCCEEDED
-    assert json.loads(ran.report.result or "") == {"users": 2, "at": "2026-01-01T00:00:00Z"}
+    assert json.loads(ran.report.result or "") == {"region": "eu", "at": "2026-01-01T00:00:00Z"}
     assert (ran.report.progress, ran.report.progress_text) == (0.5, "half")
 
 
@@ -298,24 +285,17 @@ _TYPED = """
 async def test_params_are_converted_to_the_class_that_a_task_asks_for(
     runner: ProcessRunner,
 ) -> None:
-    fit = invocation("python", "-c", script(_TYPED), params={"users": [1, 2]})
-    unfit = invocation("python", "-c", script(_TYPED), params={"users": ["root"]})
+    asked = ({"users": [1, 2]}, {"users": ["root"]}, {"users": [], "dryy": True})
+    typed = [invocation("python", "-c", script(_TYPED), params=params) for params in asked]
 
-    ran, refused = await asyncio.gather(runner.run(fit), runner.run(unfit))
+    ran, *refused = await asyncio.gather(*map(runner.run, typed))
 
     assert ran.report.result == "[3,false]"
-    error = error_of(refused)
-    assert (error.error_class, error.code) == (ErrorClass.PERMANENT, "PARAMS_INVALID")
-    assert "`$.users[0]`" in error.message
-
-
-async def test_a_name_that_is_probably_a_slip_is_refused(runner: ProcessRunner) -> None:
-    slip = invocation("python", "-c", script(_TYPED), params={"users": [], "dryy": True})
-
-    error = error_of(await runner.run(slip))
-
-    assert (error.error_class, error.code) == (ErrorClass.PERMANENT, "PARAMS_INVALID")
-    assert error.message == "params: 'dryy' is not known; did you mean dry? Params has users, dry"
+    unfit, slip = map(error_of, refused)
+    for error in (unfit, slip):
+        assert (error.error_class, error.code) == (ErrorClass.PERMANENT, "PARAMS_INVALID")
+    assert "`$.users[0]`" in unfit.message
+    assert slip.message == "params: 'dryy' is not known; did you mean dry? Params has users, dry"
 
 
 async def test_other_names_are_for_events_reports_and_a_class_that_is_open_to_them(

@@ -57,13 +57,14 @@ def message(ran: AttemptResult) -> str:
 # One after the other
 
 
+@pytest.mark.parametrize("used", [pooled("who"), coroutine("told", a=1)], ids=["pool", "async"])
 async def test_a_child_is_used_again_until_it_has_done_its_number_of_runs(
-    runner: PythonRunner,
+    runner: PythonRunner, used: Invocation
 ) -> None:
-    pids = [result(await runner.run(limited(pooled("who"), per_child=3)))["pid"] for _ in range(4)]
+    pids = [result(await runner.run(limited(used, per_child=2)))["pid"] for _ in range(3)]
 
-    assert len(set(pids[:3])) == 1
-    assert pids[3] != pids[0]
+    assert pids[0] == pids[1] != pids[2]
+    assert await eventually(lambda: not alive(pids[0]))
 
 
 async def test_a_thousand_leaks_of_five_megabytes_keep_memory_flat(runner: PythonRunner) -> None:
@@ -89,35 +90,18 @@ async def test_a_child_that_a_run_leaves_something_in_runs_no_other(
     assert caplog.messages.count(next(m for m in caplog.messages if "Task leaves" in m)) == 1
 
 
-async def test_a_variable_and_a_process_are_gone_before_the_next_run(runner: PythonRunner) -> None:
-    first = await runner.run(pooled("leaves", what="a variable"))
-    second = await runner.run(pooled("leaves", what="a process"))
-    after = result(await runner.run(pooled("who")))
-
-    assert (first.left_running, second.left_running) == (0, 1)
-    assert result(first) == result(second) == after["pid"]
-    assert after["env"] is None
-
-
-async def test_a_fork_that_goes_on_as_the_task_reports_nothing(runner: PythonRunner) -> None:
-    ran = [await runner.run(pooled("leaves", what="a fork")) for _ in range(3)]
-
-    assert {each.outcome.ending for each in ran} == {Ending.SUCCEEDED}
-    assert result(await runner.run(pooled("who")))
-
-
-async def test_what_a_thread_of_an_earlier_run_ends_has_not_succeeded(
+async def test_a_variable_a_process_and_a_fork_are_gone_before_the_next_run(
     runner: PythonRunner,
 ) -> None:
-    first = result(await runner.run(pooled("ends_its_process_later", after=1)))
-    asked = pooled("naps", seconds=2)
+    kinds = ("a variable", "a process", "a fork")
 
-    ran = await runner.run(asked)
-    again = await runner.run(asked)
+    ran = [await runner.run(pooled("leaves", what=what)) for what in kinds]
+    after = result(await runner.run(pooled("who")))
 
-    assert (ran.outcome.ending, ran.pid) == (Ending.INTERRUPTED, None)
-    assert "a thread of an earlier run" in message(ran)
-    assert result(again) != first
+    assert [each.left_running for each in ran[:2]] == [0, 1]
+    assert result(ran[0]) == result(ran[1])
+    assert ran[2].outcome.ending is Ending.SUCCEEDED
+    assert after["env"] is None
 
 
 async def stopped_child(runner: PythonRunner) -> int:
@@ -128,16 +112,6 @@ async def stopped_child(runner: PythonRunner) -> int:
     os.kill(idle, signal.SIGSTOP)
     await eventually(lambda: " T " in Path(f"/proc/{idle}/stat").read_text())
     return idle
-
-
-async def test_a_run_that_its_child_has_not_begun_is_run_by_another(runner: PythonRunner) -> None:
-    idle = await stopped_child(runner)
-    running = asyncio.create_task(runner.run(pooled("naps", seconds=0)))
-    await asyncio.sleep(0.1)
-
-    os.kill(idle, signal.SIGKILL)
-
-    assert result(await running) != idle
 
 
 async def test_a_run_that_is_cancelled_before_its_child_begins_it_never_begins(
@@ -321,12 +295,20 @@ async def test_when_a_child_dies_each_of_its_runs_is_run_alone_next(runner: Pyth
     assert again[0].pid != again[1].pid
 
 
-@pytest.mark.parametrize("what", ["0", "3", "blocks"])
+@pytest.mark.parametrize(
+    ("leaves", "asked"),
+    [
+        (pooled("ends_its_process_later", after=1), pooled("naps", seconds=2)),
+        (coroutine("leaves_a_task", what="0"), coroutine("waits", seconds=2)),
+        (coroutine("leaves_a_task", what="3"), coroutine("waits", seconds=2)),
+        (coroutine("leaves_a_task", what="blocks"), coroutine("waits", seconds=2)),
+    ],
+    ids=["thread", "exit 0", "exit 3", "blocks"],
+)
 async def test_what_an_earlier_run_left_is_no_end_of_the_run_that_is_there_now(
-    runner: PythonRunner, what: str
+    runner: PythonRunner, leaves: Invocation, asked: Invocation
 ) -> None:
-    result(await runner.run(coroutine("leaves_a_task", what=what)))
-    asked = coroutine("waits", seconds=2)
+    result(await runner.run(leaves))
 
     ran = await runner.run(asked)
     again = await runner.run(asked)
@@ -351,30 +333,18 @@ async def test_one_whose_neighbours_block_time_and_again_is_run_alone_at_last(
     assert "a run beside it held up the loop" in message(ran[0])
 
 
-async def test_endless_output_of_one_leaves_the_others_their_loop(runner: PythonRunner) -> None:
-    logging.getLogger("cronhare.task").setLevel(logging.WARNING)
-    try:
-        flood, neighbour = await asyncio.gather(
-            runner.run(coroutine("floods", count=20_000)),
-            runner.run(coroutine("waits", seconds=0.5, timeout=20)),
-        )
-    finally:
-        logging.getLogger("cronhare.task").setLevel(logging.NOTSET)
+async def test_endless_output_of_one_leaves_the_others_their_loop(
+    runner: PythonRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("cronhare.task"), "level", logging.WARNING)
+
+    flood, neighbour = await asyncio.gather(
+        runner.run(coroutine("floods", count=20_000)),
+        runner.run(coroutine("waits", seconds=0.5, timeout=20)),
+    )
 
     assert flood.stdout.bytes == 20_000 * 1_000
     assert neighbour.outcome.ending is Ending.SUCCEEDED
-
-
-async def test_the_child_of_coroutines_is_renewed_once_its_runs_are_over(
-    runner: PythonRunner,
-) -> None:
-    pids = [
-        result(await runner.run(limited(coroutine("told", a=1), per_child=2)))["pid"]
-        for _ in range(3)
-    ]
-
-    assert pids[0] == pids[1] != pids[2]
-    assert await eventually(lambda: not alive(pids[0]))
 
 
 async def test_ten_thousand_coroutines_wait_in_little_memory(

@@ -49,45 +49,37 @@ def said(invocation: Invocation) -> str:
     return text.rstrip(";") if verb == "printf" else ""
 
 
-@pytest.fixture
-async def forking_runner(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[TaskRunnerPort]:
-    async for runner in started_by("fork", monkeypatch):
-        yield runner
-
-
-@pytest.fixture
-async def vforking_runner(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[TaskRunnerPort]:
-    async for runner in started_by("vfork", monkeypatch):
-        yield runner
-
-
-@pytest.fixture
-def scripted_runner() -> TaskRunnerPort:
-    return ScriptedRunner(told)
-
-
-@pytest.fixture
-def scripted_holding_runner() -> TaskRunnerPort:
-    return ScriptedRunner(told, holds=True, says=said)
-
-
-_PROCESSES = [
-    pytest.param(name, marks=pytest.mark.integration)
-    for name in ("forking_runner", "vforking_runner")
+RUNNERS = [
+    "scripted",
+    *(pytest.param(name, marks=pytest.mark.integration) for name in ("fork", "vfork")),
 ]
 
 
-@pytest.fixture(params=["scripted_runner", *_PROCESSES])
-def runner(request: pytest.FixtureRequest) -> TaskRunnerPort:
-    runner: TaskRunnerPort = request.getfixturevalue(request.param)
-    return runner
+async def built(
+    name: str, monkeypatch: pytest.MonkeyPatch, *, holds: bool
+) -> AsyncIterator[TaskRunnerPort]:
+    if name == "scripted":
+        yield ScriptedRunner(told, holds=holds, says=said)
+        return
+    async for runner in started_by(name, monkeypatch):
+        yield runner
 
 
-@pytest.fixture(params=["scripted_holding_runner", *_PROCESSES])
-def endless(request: pytest.FixtureRequest) -> TaskRunnerPort:
+@pytest.fixture(params=RUNNERS)
+async def runner(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[TaskRunnerPort]:
+    async for runner in built(request.param, monkeypatch, holds=False):
+        yield runner
+
+
+@pytest.fixture(params=RUNNERS)
+async def endless(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[TaskRunnerPort]:
     """A runner whose attempts run until they are stopped."""
-    runner: TaskRunnerPort = request.getfixturevalue(request.param)
-    return runner
+    async for runner in built(request.param, monkeypatch, holds=True):
+        yield runner
 
 
 async def begin(runner: TaskRunnerPort, invocation: Invocation) -> asyncio.Task[AttemptResult]:
@@ -114,21 +106,15 @@ async def test_an_attempt_that_ends_by_itself_ends_as_its_task_chose(
     assert (outcome.error is None) == (outcome.ending is Ending.SUCCEEDED)
 
 
-async def test_many_run_at_once_and_each_has_its_own_end(runner: TaskRunnerPort) -> None:
+async def test_many_run_at_once_and_each_has_its_own_end_and_then_cannot_be_stopped(
+    runner: TaskRunnerPort,
+) -> None:
     plays = [exits(code) for code in range(20)]
 
     ran = await asyncio.gather(*map(runner.run, plays))
 
     assert [r.outcome.exit_code for r in ran] == list(range(20))
-
-
-async def test_what_has_ended_cannot_be_stopped(runner: TaskRunnerPort) -> None:
-    over = exits(0)
-    await runner.run(over)
-
-    known = runner.stop(over.execution_id, StopReason.CANCELLED)
-
-    assert not known
+    assert not any(runner.stop(each.execution_id, StopReason.CANCELLED) for each in plays)
 
 
 @pytest.mark.parametrize(
@@ -154,25 +140,18 @@ async def test_a_stopped_attempt_ends_for_the_reason_given(
     assert ran.outcome.error is not None
 
 
-async def test_stopping_again_changes_nothing(endless: TaskRunnerPort) -> None:
-    hanging = hangs()
-    running = await begin(endless, hanging)
-
-    endless.stop(hanging.execution_id, StopReason.CANCELLED)
-    endless.stop(hanging.execution_id, StopReason.INTERRUPTED)
-    ran = await running
-
-    assert ran.outcome.ending is Ending.CANCELLED
-
-
-async def test_only_the_one_that_is_meant_is_stopped(endless: TaskRunnerPort) -> None:
+async def test_only_the_one_that_is_meant_is_stopped_and_stopping_again_changes_nothing(
+    endless: TaskRunnerPort,
+) -> None:
     one, other = hangs(), hangs()
     running = [await begin(endless, one), await begin(endless, other)]
 
     endless.stop(one.execution_id, StopReason.CANCELLED)
-    await running[0]
+    endless.stop(one.execution_id, StopReason.INTERRUPTED)
+    first = await running[0]
     still_known = endless.stop(other.execution_id, StopReason.INTERRUPTED)
 
+    assert first.outcome.ending is Ending.CANCELLED
     assert still_known
     assert (await running[1]).outcome.ending is Ending.INTERRUPTED
 

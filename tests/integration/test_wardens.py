@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,6 @@ from tests.integration.invocations import (
     shell,
     sleepers,
     unique_sleep,
-    until_asleep,
     until_file,
 )
 from tests.integration.starting import compiled
@@ -36,17 +35,10 @@ pytestmark = pytest.mark.integration
 class Weighed(logging.Handler):
     """Counts what the log of tasks would weigh, with 256 bytes for what stands before a line."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.bytes = 0
+    bytes = 0
 
     def emit(self, record: logging.LogRecord) -> None:
         self.bytes += len(record.getMessage().encode()) + 256
-
-
-@pytest.fixture
-def weighed() -> "Weighed":
-    return Weighed()
 
 
 async def test_what_hangs_after_its_kill_gives_its_place_away(
@@ -101,12 +93,12 @@ async def test_a_runner_closes_though_its_warden_is_stopped(
 
 
 async def test_tasks_that_write_without_end_leave_room_for_the_others(
-    runner: ProcessRunner, weighed: Weighed
+    runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = logging.getLogger("cronhare.task")
-    log.setLevel(logging.INFO)
-    log.propagate = False
-    log.addHandler(weighed)
+    log, weighed = logging.getLogger("cronhare.task"), Weighed()
+    monkeypatch.setattr(log, "level", logging.INFO)
+    monkeypatch.setattr(log, "propagate", False)
+    monkeypatch.setattr(log, "handlers", [weighed])
     floods = [
         shell("exec yes ''", timeout=120),
         shell("yes '' >&2", timeout=120),
@@ -114,20 +106,15 @@ async def test_tasks_that_write_without_end_leave_room_for_the_others(
         shell("""yes '{"finish": 1}' >&3""", timeout=120),
     ]
     began, cpu = time.monotonic(), time.thread_time()
-    try:
-        flooding = asyncio.gather(*map(runner.run, floods))
-        await asyncio.sleep(0.5)
-        innocent = [(await runner.run(invocation("true"))).outcome.ending for _ in range(10)]
-        late = await runner.run(shell("sleep 300", timeout=0.5))
-        ended_before = not flooding.done()
-        await asyncio.sleep(1)
-        for flood in floods:
-            runner.stop(flood.execution_id, StopReason.CANCELLED)
-        rans = await flooding
-    finally:
-        log.removeHandler(weighed)
-        log.setLevel(logging.NOTSET)
-        log.propagate = True
+    flooding = asyncio.gather(*map(runner.run, floods))
+    await asyncio.sleep(0.5)
+    innocent = [(await runner.run(invocation("true"))).outcome.ending for _ in range(10)]
+    late = await runner.run(shell("sleep 300", timeout=0.5))
+    ended_before = not flooding.done()
+    await asyncio.sleep(1)
+    for flood in floods:
+        runner.stop(flood.execution_id, StopReason.CANCELLED)
+    rans = await flooding
     took, cpu = time.monotonic() - began, time.thread_time() - cpu
 
     assert innocent == [Ending.SUCCEEDED] * 10
@@ -153,36 +140,19 @@ asyncio.run(main())
 ROOT = Path(__file__).parents[2]
 
 
-def family(seconds: str, ready: Path) -> str:
-    """A task with every kind of relative; *ready* then tells its pid, warden and params file."""
-    return (
-        f"sleep {seconds} &\n"
-        f"setsid sleep {seconds} &\n"
-        f"(setsid sh -c 'sleep {seconds} & sleep {seconds}' <&- >&- 2>&- &)\n"
-        f"{until_asleep(seconds)}\n"
-        f'echo "$$ $PPID $CRON_PARAMS_FILE" >{ready}.new; mv {ready}.new {ready}\n'
-        f"trap '' TERM; sleep {seconds}"
+def start(script: str) -> "subprocess.Popen[bytes]":
+    """Start a worker that runs a script, in a session of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", WORKER, script], cwd=ROOT, start_new_session=True
     )
 
 
-@pytest.fixture
-def worker() -> Callable[[str], "subprocess.Popen[bytes]"]:
-    def start(script: str) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(
-            [sys.executable, "-c", WORKER, script],
-            cwd=ROOT,
-            start_new_session=True,
-        )
-
-    return start
-
-
 async def test_a_task_dies_with_its_warden_even_if_no_worker_can_see_to_it(
-    worker: Callable[[str], "subprocess.Popen[bytes]"], tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     ready = tmp_path / "ready"
     clears = 'rm -r "${CRON_PARAMS_FILE%/*}"'  # as nobody is left to do it
-    with worker(f'{clears}; echo "$$ $PPID" >{ready}; while :; do sleep 0.1; done') as process:
+    with start(f'{clears}; echo "$$ $PPID" >{ready}; while :; do sleep 0.1; done') as process:
         task, warden = map(int, (await until_file(ready)).split())
 
         process.send_signal(signal.SIGSTOP)
@@ -207,22 +177,21 @@ async def test_a_worker_that_forked_without_exec_leaves_nothing_either(tmp_path:
         "    pathlib.Path(sys.argv[2]).write_text(str(pid))\n"
         "    await running",
     )
-    arguments = [sys.executable, "-c", forks, family(seconds, ready), str(copy)]
+    task = f"sleep {seconds} & echo $PPID >{ready}; trap '' TERM; sleep {seconds}"
+    arguments = [sys.executable, "-c", forks, task, str(copy)]
     with subprocess.Popen(arguments, cwd=ROOT) as process:  # noqa: ASYNC220 - to be killed
-        _, warden, _ = (await until_file(ready)).split()
+        warden = int(await until_file(ready))
 
         process.kill()
 
-    assert await eventually(lambda: not alive(int(warden)))
+    assert await eventually(lambda: not alive(warden))
     assert sleepers(seconds) == set()
     os.kill(int(copy.read_text()), signal.SIGKILL)
 
 
-async def test_a_ctrl_c_at_the_terminal_is_for_the_worker_alone(
-    worker: Callable[[str], "subprocess.Popen[bytes]"], tmp_path: Path
-) -> None:
+async def test_a_ctrl_c_at_the_terminal_is_for_the_worker_alone(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
-    with worker(f'echo "$$ $PPID" >{ready}; sleep 300') as process:
+    with start(f'echo "$$ $PPID" >{ready}; sleep 300') as process:
         task, warden = map(int, (await until_file(ready)).split())
 
         sessions = {os.getsid(pid) for pid in (process.pid, warden, task)}
@@ -312,7 +281,3 @@ def test_a_program_that_is_gone_or_none_any_more_takes_a_fork_which_says_so(
     program.unlink() if becomes is None else program.write_text(becomes)
 
     assert vfork.start(task(str(program)), fds) == 0
-
-
-def test_what_is_not_on_a_disk_of_this_host_takes_a_fork(fds: list[int]) -> None:
-    assert learnt("/proc/self/exe").start(task("/proc/self/exe"), fds) == 0

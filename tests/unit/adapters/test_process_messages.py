@@ -1,6 +1,7 @@
 """What an attempt is given, what it reports on its pipe, and how its end is told."""
 
 import errno
+import json
 import os
 import signal
 import sys
@@ -28,22 +29,11 @@ from cronhare.domain.retries.outcome import (
 )
 from cronhare.domain.schedules.schedule import ScheduleOwner
 from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.ports.runner import Invocation
+from tests.integration.invocations import invocation
 
 PYTHON = str(Path(sys.executable).parent)
 TASK = Task(name="report", ref=TaskRef("report", 25), command=("make-report",))
-INVOCATION = Invocation(
-    execution_id=7,
-    execution_key="cron-2025-12-12-8-0",
-    scheduler_id=16,
-    schedule_name="nightly",
-    attempt=1,
-    deaths=0,
-    due_at=datetime(2025, 12, 12, 8, tzinfo=UTC),
-    fence=7_000_001,
-    task=TASK,
-    params={},
-)
+INVOCATION = attrs.evolve(invocation("-"), task=TASK)
 
 
 def given_to(task: Task, ours: dict[str, str]) -> dict[str, str]:
@@ -72,35 +62,28 @@ def test_only_what_is_listed_is_passed() -> None:
 
 
 def test_a_tasks_own_values_outweigh_what_is_passed_but_not_what_it_is_told() -> None:
-    task = attrs.evolve(TASK, env={"TZ": "UTC", "PATH": "/opt", "CRON_ATTEMPT": "99"})
+    own = attrs.evolve(TASK, env={"TZ": "UTC", "PATH": "/opt", "CRON_ATTEMPT": "99"})
+    asks = attrs.evolve(TASK, pass_env=("PATH",))
 
-    env = given_to(task, {"TZ": "Europe/Berlin"})
+    env = given_to(own, {"TZ": "Europe/Berlin"})
 
     assert (env["TZ"], env["PATH"], env["CRON_ATTEMPT"]) == ("UTC", "/opt", "1")
+    assert given_to(asks, {"PATH": "/bin"})["PATH"] == f"{PYTHON}:/bin"
 
 
-def test_asking_for_path_keeps_our_python_first() -> None:
-    task = attrs.evolve(TASK, pass_env=("PATH",))
+def test_of_an_owner_a_trace_and_an_odd_name_a_task_is_told_what_there_is() -> None:
+    told = attrs.evolve(
+        INVOCATION,
+        owned_by=ScheduleOwner(user_id=7, language_id=0),
+        trace="00-4bf9-00f0-01",
+        schedule_name="a\0\x1b[2Jb",
+    )
 
-    assert given_to(task, {"PATH": "/bin"})["PATH"] == f"{PYTHON}:/bin"
-
-
-def test_of_an_owner_and_a_trace_a_task_is_told_what_there_is() -> None:
-    owner = ScheduleOwner(user_id=7, language_id=0)
-    owned = attrs.evolve(INVOCATION, owned_by=owner, trace="00-4bf9-00f0-01")
-
-    env = environment(owned, passed={}, ours={}, params_file="")
+    env = environment(told, passed={}, ours={}, params_file="")
 
     assert (env["CRON_USER_ID"], env["CRON_LANGUAGE_ID"]) == ("7", "0")
     assert env["TRACEPARENT"] == "00-4bf9-00f0-01"
     assert "CRON_GROUP_ID" not in env
-
-
-def test_a_name_of_control_characters_is_told_as_the_log_has_it() -> None:
-    named = attrs.evolve(INVOCATION, schedule_name="a\0\x1b[2Jb")
-
-    env = environment(named, passed={}, ours={}, params_file="")
-
     assert env["CRON_SCHEDULE"] == r"a\x00\x1b[2Jb"
 
 
@@ -127,6 +110,8 @@ def test_a_snooze_is_a_number_of_seconds(wait: str) -> None:
 
 
 TWO_MINUTES = {"error_class": ErrorClass.RATE_LIMITED, "retry_after": timedelta(minutes=2)}
+NO_WAIT = {"error_class": ErrorClass.UNKNOWN, "retry_after": None}
+NONSENSE = ("-1", "1e300", '"5"', "1" + "0" * 400)
 
 
 @pytest.mark.parametrize(
@@ -142,9 +127,14 @@ TWO_MINUTES = {"error_class": ErrorClass.RATE_LIMITED, "retry_after": timedelta(
             '{"retry_after": "Fri, 12 Dec 2025 08:00:00 GMT"}',
             {"retry_at": datetime(2025, 12, 12, 8, tzinfo=UTC)},
         ),
+        *((f'{{"retry_after_ms": {wait}}}', NO_WAIT) for wait in NONSENSE),
+        ('{"type": "KeyError"}', {"types": ("KeyError",)}),
+        ('{"type": ["KeyError", "LookupError"]}', {"types": ("KeyError", "LookupError")}),
+        ('{"type": {"name": "KeyError"}}', {"types": ()}),
+        (f'{{"type": {json.dumps(["E"] * 100)}}}', {"types": ("E",) * 8}),
     ],
 )
-def test_an_error_is_a_sentence_or_tells_its_class_code_stack_and_wait(
+def test_an_error_is_a_sentence_or_tells_its_class_code_stack_wait_and_type(
     said: str, fields: dict[str, object]
 ) -> None:
     told = error(said)
@@ -153,41 +143,21 @@ def test_an_error_is_a_sentence_or_tells_its_class_code_stack_and_wait(
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ('"KeyError"', ("KeyError",)),
-        ('["KeyError", "LookupError"]', ("KeyError", "LookupError")),
-        ('{"name": "KeyError"}', ()),
-        (str(["E"] * 100).replace("'", '"'), ("E",) * 8),
-    ],
-)
-def test_a_failure_names_its_exception_and_the_bases(given: str, expected: tuple[str]) -> None:
-    assert error(f'{{"message": "no", "type": {given}}}').types == expected
-
-
-@pytest.mark.parametrize("wait", ["-1", "1e300", '"5"', "1" + "0" * 400])
-def test_a_wait_that_makes_no_sense_is_none(wait: str) -> None:
-    nonsense = error(f'{{"message": "slow down", "retry_after_ms": {wait}}}')
-
-    assert nonsense.retry_after is None
-    assert nonsense.error_class is ErrorClass.UNKNOWN
-
-
-@pytest.mark.parametrize(
     "line",
     [
-        b"",
-        b"nonsense",
-        b"{}",
-        b'{"failed": false}',
-        b'{"progress": "half"}',
-        b'{"progress": 1' + b"0" * 400 + b"}",
-        b"[" * 10_000,
+        Line(b'{"progress": 0.5}', cut=True),
+        Line(b""),
+        Line(b"nonsense"),
+        Line(b"{}"),
+        Line(b'{"failed": false}'),
+        Line(b'{"progress": "half"}'),
+        Line(b'{"progress": 1' + b"0" * 400 + b"}"),
+        Line(b"[" * 10_000),
     ],
 )
-def test_what_is_no_message_is_broken(line: bytes) -> None:
+def test_what_is_no_message_or_too_long_is_broken(line: Line) -> None:
     with pytest.raises(BrokenMessage):
-        read_message(Line(line))
+        read_message(line)
 
 
 def test_what_a_failure_says_is_cut_to_what_can_be_kept() -> None:
@@ -197,11 +167,6 @@ def test_what_a_failure_says_is_cut_to_what_can_be_kept() -> None:
     assert len(said.code or "") <= LONGEST_CODE + 50
     assert len(said.stack or "") <= LONGEST_STACK + 50
     assert (said.stack or "")[-1] == "!"
-
-
-def test_a_message_that_is_too_long_is_broken() -> None:
-    with pytest.raises(BrokenMessage, match="longer than 65 KiB"):
-        read_message(Line(b'{"progress": 0.5}', cut=True))
 
 
 @given(st.binary())
@@ -277,11 +242,3 @@ def test_whether_a_start_may_be_tried_again_depends_on_what_was_wrong(
     assert outcome.error is not None
     assert outcome.error.error_class is error_class
     assert outcome.error.code == errno.errorcode[number]
-
-
-def test_a_commands_last_line_stands_beside_its_exit_code() -> None:
-    outcome = of_exit(EXIT_3, Message(), stderr_tail="reading\ntar: \x1b[2Jgone\r\n \n")
-
-    assert (outcome.ending, outcome.exit_code) == (Ending.FAILED, 3)
-    assert outcome.error is not None
-    assert outcome.error.message == "exited with code 3: tar: \\x1b[2Jgone"

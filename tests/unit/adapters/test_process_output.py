@@ -1,6 +1,7 @@
 """What is kept of a task's output, how it is cut into lines, and what its words cost the log."""
 
 import logging
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,9 @@ from cronhare.adapters.process.output import (
     loggable,
 )
 from cronhare.ports.runner import Captured
+from tests.frozen_clock import FrozenClock
 from tests.integration.invocations import invocation
+from tests.unit.executions import NOON
 
 BABBLE = invocation("yes")
 
@@ -90,26 +93,15 @@ def test_a_cut_line_says_so_and_tears_no_character() -> None:
     assert loggable(line) == "x" * (LOG_LINE_LIMIT - 1) + " … [line cut at 4 KiB]"
 
 
-class Seconds:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+@pytest.fixture
+def clock() -> FrozenClock:
+    return FrozenClock(NOON)
 
 
 @pytest.fixture
-def seconds() -> Seconds:
-    return Seconds()
-
-
-@pytest.fixture
-def journal(seconds: Seconds, caplog: pytest.LogCaptureFixture) -> AttemptLog:
+def journal(clock: FrozenClock, caplog: pytest.LogCaptureFixture) -> AttemptLog:
     caplog.set_level(logging.INFO, logger="cronhare.task")
-    return AttemptLog(BABBLE, seconds)
-
-
-def words(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records]
+    return AttemptLog(BABBLE, clock.monotonic)
 
 
 #: More than ten times what is logged of a burst, in each second.
@@ -117,31 +109,21 @@ LINES = 1024
 
 
 def test_a_task_that_writes_without_end_costs_a_burst_and_then_so_much_a_second(
-    journal: AttemptLog, seconds: Seconds, caplog: pytest.LogCaptureFixture
+    journal: AttemptLog, clock: FrozenClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    output = Output(journal)
+    streams = Output(journal), Output(journal)  # they share what it may cost
 
-    for _ in range(600):  # a minute
-        output.feed(b"\n" * LINES)
-        seconds.now += 0.1
-    output.end()
+    for n in range(600):  # a minute
+        streams[n % 2].feed(b"\n" * LINES)
+        clock.advance(timedelta(seconds=0.1))
+    for each in streams:
+        each.end()
 
     assert len(caplog.records) * 256 <= BURST + 62 * PER_SECOND
-    left_out = [int(each.split()[0]) for each in words(caplog) if "lines not logged" in each]
+    said = [record.getMessage() for record in caplog.records]
+    left_out = [int(each.split()[0]) for each in said if "lines not logged" in each]
     assert len(left_out) <= 62
-    logged = len(caplog.records) - len(left_out)
-    assert sum(left_out) + logged == 600 * LINES
-
-
-def test_both_streams_of_an_attempt_share_its_budget(
-    journal: AttemptLog, caplog: pytest.LogCaptureFixture
-) -> None:
-    out, err = Output(journal), Output(journal)
-
-    out.feed(b"\n" * 10_000)
-    err.feed(b"told\n")
-
-    assert "told" not in words(caplog)
+    assert sum(left_out) + len(said) - len(left_out) == 600 * LINES
 
 
 def test_a_task_that_breaks_too_many_messages_is_not_listened_to_any_more(

@@ -186,20 +186,6 @@ def test_what_is_enqueued_waits_until_time_passes(cronhare: Cronhare, app: App) 
     assert [run.result for run in cronhare.runs("shop:send")] == [7, 8]
 
 
-def test_a_delayed_run_begins_when_its_message_arrives(cronhare: Cronhare, app: App) -> None:
-    begun = []
-
-    @app.task
-    def send() -> None:
-        begun.append(f"{cronhare.now:%H:%M:%S.%f}")
-
-    cronhare.start(MORNING, app=app)
-    send.bind().enqueue(delay=timedelta(seconds=1.05))
-    cronhare.advance("1m")
-
-    assert begun == ["07:00:01.100000"]  # delays are in tenths of a second
-
-
 def test_to_wait_for_a_result_lets_time_pass_without_jitter(cronhare: Cronhare, app: App) -> None:
     @app.task(retry=Retry(3, first="1h", jitter="full"))
     def ask() -> str:

@@ -138,15 +138,12 @@ def test_a_run_with_params_that_do_not_fit_fails_for_good_and_names_them(
     assert found.value.code == "PARAMS_INVALID"
 
 
-def test_a_parameter_that_no_name_gives_is_refused_where_the_task_is_written() -> None:
+def test_a_parameter_that_no_run_could_be_given_is_refused_where_the_task_is_written() -> None:
+    def second(region: str, ctx: Context) -> None: ...
+
     for function in (lambda *args: None, lambda **kwargs: None, lambda x, /: None):  # noqa: ARG005
         with pytest.raises(TypeError, match="cannot be given by its name, as JSON needs"):
             App("shop").task(name="x")(function)
-
-
-def test_a_context_is_the_first_parameter_or_none() -> None:
-    def second(region: str, ctx: Context) -> None: ...
-
     with pytest.raises(TypeError, match="task second: a Context is the first parameter, or none"):
         App("shop").task(second)
 
