@@ -3,7 +3,6 @@
 from contextlib import suppress
 from typing import Any
 
-import attrs
 from pika import BlockingConnection
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
@@ -17,12 +16,6 @@ from cronhare.ports.broker import Delivery, Message
 HEARTBEAT = 600
 
 
-@attrs.frozen(eq=False)
-class _Tag:
-    channel: BlockingChannel
-    number: int
-
-
 class ReadablePikaBroker(PikaBroker):
     """Reads on a connection of its own, which publishes nothing. Satisfies `ReadableBroker`."""
 
@@ -31,7 +24,6 @@ class ReadablePikaBroker(PikaBroker):
         self._reading_from = Address.parse(f"{url}?heartbeat={HEARTBEAT}")
         self._reader: BlockingConnection | None = None
         self._channels: dict[str, BlockingChannel] = {}
-        self._held: set[_Tag] = set()
 
     def receive(self, queue: str) -> Delivery | None:
         try:
@@ -40,8 +32,7 @@ class ReadablePikaBroker(PikaBroker):
             return None
         if method is None or properties is None:
             return None
-        tag = _Tag(self._channels[queue], method.delivery_tag)
-        self._held.add(tag)
+        tag = self._channels[queue], method.delivery_tag
         headers = properties.headers or {}
         message = Message(
             body=body or b"",
@@ -51,26 +42,18 @@ class ReadablePikaBroker(PikaBroker):
         return Delivery(message=message, queue=queue, redelivered=method.redelivered, tag=tag)
 
     def ack(self, delivery: Delivery) -> None:
-        if tag := self._taken(delivery):
-            tag.channel.basic_ack(tag.number)
+        tag: Any = delivery.tag
+        tag[0].basic_ack(tag[1])
 
     def nack(self, delivery: Delivery, *, requeue: bool = False) -> None:
-        if tag := self._taken(delivery):
-            tag.channel.basic_nack(tag.number, requeue=requeue)
+        tag: Any = delivery.tag
+        tag[0].basic_nack(tag[1], requeue=requeue)
 
     def close(self) -> None:
         super().close()
         if self._reader is not None:
             with suppress(*PIKA_ERRORS):
                 self._reader.close()
-
-    def _taken(self, delivery: Delivery) -> _Tag | None:
-        """Give what a delivery is settled with, once."""
-        tag = delivery.tag
-        if not isinstance(tag, _Tag) or tag not in self._held:
-            return None
-        self._held.discard(tag)
-        return tag
 
     def _channel(self, queue: str) -> BlockingChannel:
         """One for each queue: one that is missing costs the channel, and what it holds."""

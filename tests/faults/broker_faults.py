@@ -8,7 +8,7 @@ from cronhare.domain.execution import State
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.faults.house import PATIENCE, House, stop_politely
 from tests.faults.jobs import LATE
-from tests.faults.occupying import holding, occupy, wait_until_all_consume
+from tests.faults.occupying import holding, occupy, recover
 from tests.faults.saying import hearing
 from tests.integration.amqp import channel
 from tests.services.finding import wait_until
@@ -30,9 +30,7 @@ def killed(house: House) -> None:
             time.sleep(house.die.uniform(0, 2))
         finally:
             house.servers.rabbitmq.start()
-    house.recover()
-    wait_until_all_consume(house)
-    house.check_that_all_live()
+    recover(house)
 
 
 def restarted(house: House) -> None:
@@ -40,9 +38,7 @@ def restarted(house: House) -> None:
     with hearing(house.arena.logs, "broker.lost"):
         house.servers.rabbitmq.stop()
         house.servers.rabbitmq.start()
-    house.recover()
-    wait_until_all_consume(house)
-    house.check_that_all_live()
+    recover(house)
 
 
 def queue_deleted(house: House) -> None:
@@ -56,9 +52,7 @@ def queue_deleted(house: House) -> None:
         wait_until(lambda: depth(plain) > BACKLOG, seconds=PATIENCE, what="a backlog")
         deleted = plain.queue_delete(MAIN_QUEUE).method.message_count
     assert deleted, "the queue was empty when it was deleted"
-    house.recover()
-    wait_until_all_consume(house)
-    house.check_that_all_live()
+    recover(house)
 
 
 def depth(plain: BlockingChannel) -> int:
@@ -74,8 +68,7 @@ def alarmed(house: House) -> None:
         rows = [row for row in house.arena.executions() if row.schedule_name in names]
         waiting = sum(row.state is State.CLAIMED for row in rows)
     assert waiting > BUSY / 2, f"the alarm held back only {waiting} of {len(rows)} executions"
-    house.recover()
-    house.check_that_all_live()
+    recover(house)
 
 
 def impatient(house: House) -> None:
@@ -112,9 +105,7 @@ def node_killed(house: House) -> None:
                 house.recover()  # on the nodes that are left
             finally:
                 node.start()
-    house.recover()
-    wait_until_all_consume(house)
-    house.check_that_all_live()
+    recover(house)
 
 
 SCENARIOS = {

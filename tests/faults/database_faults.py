@@ -3,6 +3,7 @@
 import time
 
 from tests.faults.house import House
+from tests.faults.occupying import recover
 from tests.services.databases import end_sessions
 from tests.services.galera import Cluster
 
@@ -17,16 +18,14 @@ def killed(house: House) -> None:
         time.sleep(house.die.uniform(1, 4))
     finally:
         house.servers.database.start()
-    house.recover()
-    house.check_that_all_live()
+    recover(house)
 
 
 def restarted(house: House) -> None:
     house.load()
     house.servers.database.stop()
     house.servers.database.start()
-    house.recover()
-    house.check_that_all_live()
+    recover(house)
 
 
 def sessions_killed(house: House) -> None:
@@ -35,8 +34,7 @@ def sessions_killed(house: House) -> None:
     for _ in range(KILLINGS):
         time.sleep(house.die.uniform(0.05, 0.5))
         end_sessions(house.servers.database)
-    house.recover()
-    house.check_that_all_live()
+    recover(house)
 
 
 def node_killed(house: House) -> None:
@@ -54,8 +52,7 @@ def node_killed(house: House) -> None:
         house.recover()  # on the nodes that are left
     finally:
         node.start()
-    house.recover()
-    house.check_that_all_live()
+    recover(house)
 
 
 SCENARIOS = {

@@ -8,7 +8,7 @@ from sqlalchemy import make_url
 
 from tests.faults.house import PATIENCE, House, Process, stop_politely
 from tests.faults.jobs import LATE
-from tests.faults.occupying import given_up, holding, occupy, still_run, wait_until_all_consume
+from tests.faults.occupying import given_up, holding, occupy, recover, still_run
 from tests.faults.saying import hearing, said
 from tests.services.finding import wait_until
 from tests.services.proxy import Link, proxy_in_thread
@@ -25,9 +25,7 @@ def broker_frozen(house: House) -> None:
             link.freeze()
             house.arena.make_due(BUSY)
         wait_until_all_has_ended_without(link, house)
-        house.recover()
-        wait_until_all_consume(house)
-        house.check_that_all_live()
+        recover(house)
 
 
 def database_frozen(house: House) -> None:
@@ -39,8 +37,7 @@ def database_frozen(house: House) -> None:
             house.arena.make_due(BUSY)
             wait_until(lambda: are_taken_over(house, begun), seconds=PATIENCE, what="taking over")
         wait_until_all_has_ended_without(link, house)
-        house.recover()
-        house.check_that_all_live()
+        recover(house)
 
 
 def are_taken_over(house: House, begun: Collection[int]) -> bool:
@@ -79,9 +76,7 @@ def broker_cut(house: House) -> None:
         with holding(house, LATE):
             occupy(house, worker, LATE)
             cut_until_lost(link, house)
-        house.recover()
-        wait_until_all_consume(house)
-        house.check_that_all_live()
+        recover(house)
 
 
 def cut_until_lost(link: Link, house: House) -> None:

@@ -97,3 +97,10 @@ def wait_until_gone(house: House, ids: Collection[int]) -> None:
         every=0.1,
         what="the end of a worker's tasks",
     )
+
+
+def recover(house: House) -> None:
+    """See work done again, by everybody: nobody has ended meanwhile, and each worker consumes."""
+    house.recover()
+    wait_until_all_consume(house)
+    house.check_that_all_live()

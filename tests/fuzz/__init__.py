@@ -10,7 +10,7 @@ settings and arguments are their author's, and tables that only we write have no
 one module of this package, which holds one `BOUNDARY`, and is found by that:
 
     def _brackets(works: Works) -> Answer:
-        works.publish(b"[" * 5_000)
+        works.plant.publish(b"[" * 5_000)
         works.wait_for_line("message.parked", naming="not a task message")
         return Answer.REFUSED
 

@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from cronhare.domain.topology import MAIN_QUEUE
 from tests.fuzz.corpus import Mishandled, Place
-from tests.integration import amqp
 from tests.production.plant import Plant, plant
 from tests.services.finding import wait_until
 
@@ -83,12 +81,8 @@ class Works:
 
     def innocent(self) -> None:
         """See `Site.innocent`: a due instant and a message run, and nothing else is amiss."""
-        due, message = self.make_innocent_due(), self.publish_innocent()
-        for what, condition in (("schedule", due), ("message", message)):
-            try:
-                wait_until(lambda: self.has_succeeded(condition), seconds=PATIENCE, what="success")  # noqa: B023
-            except TimeoutError:
-                raise Mishandled(f"an innocent {what} waits: {self._last()}") from None
+        for condition in (self.make_innocent_due(), self.publish_innocent()):
+            self.wait_for_state(condition, "succeeded")
         self._look()
 
     def make_innocent_due(self) -> str:
@@ -105,7 +99,7 @@ class Works:
     def publish_innocent(self) -> str:
         """Publish an innocent message; gives the condition that finds its run."""
         mark = str(uuid4())
-        self.publish(self.body(mark=mark))
+        self.plant.publish(self.body(mark=mark))
         return f"params LIKE '%{mark}%'"
 
     def body(self, task: int = 1, **params: object) -> bytes:
@@ -118,43 +112,31 @@ class Works:
         }
         return json.dumps(message).encode()
 
-    def publish(self, body: bytes) -> None:
-        """Publish anything into the main queue."""
-        with amqp.channel(self.plant.broker_url) as plain:
-            plain.basic_publish("", MAIN_QUEUE, body)
-
     def run_script(self, script: str) -> str:
         """Have a task run a shell script; gives the condition that finds its run."""
         mark = str(uuid4())
-        self.publish(self.body(2, script=script, mark=mark))
+        self.plant.publish(self.body(2, script=script, mark=mark))
         return f"params LIKE '%{mark}%'"
-
-    def has_succeeded(self, condition: str) -> bool:
-        """Tell whether the run that a condition finds has succeeded."""
-        return self.states(condition) == ["succeeded"]
 
     def states(self, condition: str) -> list[str]:
         """Read the states of the runs that a condition finds."""
         rows = self.plant.query(f"SELECT state FROM SchedulerExecution WHERE {condition}")
         return [state for (state,) in rows]
 
-    def wait_for_state(self, condition: str, *states: str) -> str:
+    def wait_for_state(self, condition: str, *states: str) -> None:
         """Wait until the one run that a condition finds is in one of these states.
 
         Raises:
             Mishandled: it is not, in time.
         """
+        wanted = [[state] for state in states]
         try:
             wait_until(
-                lambda: bool(set(self.states(condition)) & set(states)),
-                seconds=PATIENCE,
-                every=0.1,
-                what="it",
+                lambda: self.states(condition) in wanted, seconds=PATIENCE, every=0.1, what="it"
             )
         except TimeoutError:
             found = self.states(condition)
             raise Mishandled(f"it is {found}, not one of {states}: {self._last()}") from None
-        return self.states(condition)[0]
 
     def lines(self) -> list[dict[str, Any]]:
         """Read the log lines of everybody, since the last look."""

@@ -23,16 +23,13 @@ class OriginalWorker:
     """Takes one message at a time, and fails at each.
 
     *counts* is what it read from `x-death`, message by message; *nacked* says how often which body
-    was nacked, *back_after* after how many seconds one of those was seen again; *given_up* are the
-    bodies that it failed for good.
+    was nacked; *given_up* are the bodies that it failed for good.
     """
 
     url: str
     counts: list[int] = attrs.field(factory=list)
     nacked: Counter[bytes] = attrs.field(factory=Counter)
-    back_after: list[float] = attrs.field(factory=list)
     given_up: list[bytes] = attrs.field(factory=list)
-    _nacked_at: dict[bytes, float] = attrs.field(factory=dict)
 
     def work(self, *, many: int | None = None, stop: threading.Event | None = None) -> None:
         """Handle so many messages, or all that come until somebody wants it to *stop*."""
@@ -50,13 +47,10 @@ class OriginalWorker:
     def _fail(
         self, channel: BlockingChannel, tag: int, properties: pika.BasicProperties, body: bytes
     ) -> None:
-        if body in self._nacked_at:
-            self.back_after.append(time.monotonic() - self._nacked_at.pop(body))
         count = retry_count(properties)
         self.counts.append(count)
         if count < MAX_RETRIES:
             self.nacked[body] += 1
-            self._nacked_at[body] = time.monotonic()
             channel.basic_nack(tag, requeue=False)
             return
         self.given_up.append(body)

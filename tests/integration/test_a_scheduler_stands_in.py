@@ -1,15 +1,15 @@
-"""With the last worker gone a scheduler tells of alerts: once of the beginning, once of the end."""
+"""Who tells of events where a server or a colleague is away: each once, of beginning and end."""
 
 import asyncio
-import signal
 import sqlite3
-import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import attrs
 import msgspec
 import pytest
 
@@ -18,9 +18,10 @@ from cronhare.domain.events.targets import EventKind, Subscriptions
 from cronhare.entrypoints.processes.scheduler import alert_loop
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.working import WorkingContainer
-from tests.integration.shell import Shell, clean_environment
-from tests.services.finding import wait_until
-from tests.services.rabbitmq import Server as RabbitMQ
+from tests.faults.arena import Arena
+from tests.faults.house import PATIENCE, Process, kill_nine, stop_politely
+from tests.integration.test_alerts_of_two_processes import FAILED
+from tests.services.finding import free_port, wait_until
 from tests.services.webhooks import listening
 from tests.trial_event import trial
 from tests.unit.application.test_events import target
@@ -65,54 +66,90 @@ command = ["touch", "ran"]
 """
 
 
+@attrs.frozen
+class Scene:
+    """Processes on one ledger in a file, which is read beside them; and what a server heard."""
+
+    arena: Arena
+    ledger: sqlite3.Connection
+    heard: list[tuple[str, bytes]]
+
+    def asked(self, question: str) -> list[Any]:
+        return self.ledger.execute(question).fetchall()
+
+    def wait_for_node(self, condition: str) -> None:
+        question = f"SELECT 1 FROM SchedulerNode WHERE {condition}"
+        wait_until(lambda: bool(self.asked(question)), seconds=PATIENCE, what=condition)
+
+    def wait_until_told(self, times: int = 1) -> None:
+        wait_until(lambda: len(self.heard) >= times, seconds=PATIENCE, what=f"{times} events")
+
+
+@contextmanager
+def scene(folder: Path, jobs: str, broker_url: str) -> Iterator[Scene]:
+    settings = {"CRON_BROKER_URL": broker_url, "CRON_HTTP_ALLOWED_HOSTS": "127.0.0.1"}
+    heard = list[tuple[str, bytes]]()
+    with listening(heard) as port, closing(Arena(folder, 0, **settings)) as arena:
+        (folder / "jobs.toml").write_text(jobs.replace("{port}", str(port)))
+        path = folder / "ledger.sqlite3"
+        with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as ledger:
+            yield Scene(arena, ledger, heard)
+
+
 def test_a_scheduler_tells_once_of_the_last_worker_that_was_killed_and_once_of_the_end(
-    rabbitmq: RabbitMQ, tmp_path: Path
+    vhost: str, tmp_path: Path
 ) -> None:
-    shell = Shell(tmp_path)
-    assert shell("db", "upgrade").status == 0
-    path = tmp_path / "cronhare.sqlite3"
-    processes, heard = list[subprocess.Popen[bytes]](), list[tuple[str, bytes]]()
-    # One connection for all of it: the last one that closes removes the log beside the file.
-    ledger = sqlite3.connect(path, timeout=30, isolation_level=None)
-    with closing(ledger), rabbitmq.vhost() as broker_url, listening(heard) as port:
-        shell.write(JOBS.replace("{port}", str(port)))
-        settings = {"CRON_BROKER_URL": broker_url, "CRON_HTTP_ALLOWED_HOSTS": "127.0.0.1"}
+    with scene(tmp_path, JOBS, vhost) as seen:
 
-        def begin(*words: str) -> subprocess.Popen[bytes]:
-            command = [sys.executable, "-c", PROCESS, *words]
-            environment = clean_environment() | settings
-            processes.append(subprocess.Popen(command, cwd=tmp_path, env=environment))
-            return processes[-1]
+        def begin(role: str) -> Process:
+            command = sys.executable, "-c", PROCESS, role, "--jobs", "jobs.toml"
+            return seen.arena.start_program(*command)
 
-        def asked(question: str) -> list[Any]:
-            return ledger.execute(question).fetchall()
+        scheduler, worker = begin("scheduler"), begin("worker")
+        for role in ("scheduler", "worker"):
+            seen.wait_for_node(f"role = '{role}'")
+        kill_nine(worker)
+        seen.wait_until_told()
+        seen.asked("DELETE FROM SchedulerNode WHERE role = 'worker'")
+        seen.wait_until_told(2)
+        stop_politely([scheduler])
+        rows = seen.asked("SELECT target, event, state FROM EventDelivery ORDER BY id")
 
-        def is_there(role: str) -> bool:
-            return bool(asked(f"SELECT 1 FROM SchedulerNode WHERE role = '{role}'"))
-
-        try:
-            begin("scheduler", "--jobs", "jobs.toml")
-            worker = begin("worker", "--jobs", "jobs.toml")
-            wait_until(lambda: is_there("scheduler"), seconds=60, what="the scheduler")
-            wait_until(lambda: is_there("worker"), seconds=60, what="the worker")
-            worker.send_signal(signal.SIGKILL)
-            worker.wait()
-            wait_until(lambda: bool(heard), seconds=60, what="the alert")
-            asked("DELETE FROM SchedulerNode WHERE role = 'worker'")
-            wait_until(lambda: len(heard) > 1, seconds=90, what="its end")
-        finally:
-            for process in processes:
-                process.send_signal(signal.SIGTERM)
-            ends = [process.wait(timeout=60) for process in processes]
-
-        rows = asked("SELECT target, event, state FROM EventDelivery ORDER BY id")
-
-    assert ends == [0, -signal.SIGKILL]
-    alert, over = [msgspec.json.decode(body) for _, body in heard]
+    alert, over = [msgspec.json.decode(body) for _, body in seen.heard]
     assert [alert["type"], over["type"]] == ["alert", "alert.cleared"]
     assert f"-{worker.pid}-" in alert["data"]["subject"]
     assert ("own", "alert", "waiting") in rows  # its program is on the workers' hosts
     assert not (tmp_path / "ran").exists()
+
+
+FAILURES = """
+[tasks.books]
+id = 1
+command = ["true"]
+
+[schedules.nightly]
+task = "books"
+schedule = "0 0 1 1 *"
+
+[notify.ops]
+events = ["failed"]
+webhook = "http://127.0.0.1:{port}/hook"
+
+[defaults]
+notify = ["ops"]
+"""
+
+
+def test_a_worker_that_waits_for_its_broker_tells_events_and_heeds_a_drain(tmp_path: Path) -> None:
+    nobody = f"amqp://guest:guest@127.0.0.1:{free_port()}/"
+    with scene(tmp_path, FAILURES, nobody) as seen:
+        seen.ledger.execute(FAILED, (1, 1, 2, "manual-1"))
+        worker = seen.arena.start("worker", "--jobs", "jobs.toml")
+        seen.wait_until_told()
+        seen.wait_for_node("consumed_at = started_at AND seen_at > started_at")  # nothing yet
+        seen.asked("UPDATE SchedulerNode SET drain_asked_at = seen_at")
+        seen.wait_for_node("consuming = 0")
+        stop_politely([worker])
 
 
 def test_who_stands_in_gives_up_what_no_worker_was_there_to_tell(on_sqlite: Settings) -> None:

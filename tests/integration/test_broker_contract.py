@@ -1,7 +1,7 @@
 """What every `BrokerPort` promises. An adapter joins by one more parameter of `bench`."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from time import sleep
 
@@ -38,12 +38,10 @@ LATENESS = 0.3
 class Bench:
     """A broker with no messages and the topology for two task queues, and its time.
 
-    *reconnect* gives a connection to the same broker after the first was closed. *elapse* lets
-    at least that much of the broker's time pass, and whatever falls due in it happen.
+    *elapse* lets at least that much of the broker's time pass, and whatever falls due in it happen.
     """
 
     broker: ReadableBroker
-    reconnect: Callable[[], ReadableBroker]
     elapse: Callable[[timedelta], None]
 
     def publish(self, body: bytes, to: Destination | None = None) -> Published:
@@ -64,42 +62,6 @@ class Bench:
         ]
 
 
-@pytest.fixture
-def memory_bench() -> Iterator[Bench]:
-    clock = FrozenClock(datetime(2026, 3, 28, 12, 0, 0, 700_000, tzinfo=UTC))
-    broker = TrialBroker(clock, retry_delay=RETRY_DELAY, queues=[MAIN_QUEUE, REPORTS])
-    yield Bench(broker, lambda: broker, clock.advance)
-    broker.close()
-
-
-@contextmanager
-def rabbitmq_bench(server: Server, queue_type: str) -> Iterator[Bench]:
-    with server.vhost() as url, ExitStack() as at_the_end:
-
-        def connect() -> ReadableBroker:
-            broker = ReadablePikaBroker(
-                url, retry_delay=RETRY_DELAY, queues=[MAIN_QUEUE, REPORTS], queue_type=queue_type
-            )
-            at_the_end.callback(broker.close)
-            return broker
-
-        broker = connect()
-        broker.declare([])
-        yield Bench(broker, connect, lambda duration: sleep(duration.total_seconds() + LATENESS))
-
-
-@pytest.fixture
-def quorum_bench(rabbitmq: Server) -> Iterator[Bench]:
-    with rabbitmq_bench(rabbitmq, "quorum") as bench:
-        yield bench
-
-
-@pytest.fixture
-def classic_bench(rabbitmq: Server) -> Iterator[Bench]:
-    with rabbitmq_bench(rabbitmq, "classic") as bench:
-        yield bench
-
-
 @pytest.fixture(
     params=[
         "memory",
@@ -107,9 +69,17 @@ def classic_bench(rabbitmq: Server) -> Iterator[Bench]:
         pytest.param("classic", marks=pytest.mark.integration),
     ]
 )
-def bench(request: pytest.FixtureRequest) -> Bench:
-    bench: Bench = request.getfixturevalue(f"{request.param}_bench")
-    return bench
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    queues = [MAIN_QUEUE, REPORTS]
+    if request.param == "memory":
+        clock = FrozenClock(datetime(2026, 3, 28, 12, 0, 0, 700_000, tzinfo=UTC))
+        yield Bench(TrialBroker(clock, retry_delay=RETRY_DELAY, queues=queues), clock.advance)
+        return
+    server: Server = request.getfixturevalue("rabbitmq")
+    options = {"retry_delay": RETRY_DELAY, "queues": queues, "queue_type": request.param}
+    with server.vhost() as url, closing(ReadablePikaBroker(url, **options)) as broker:
+        broker.declare([])
+        yield Bench(broker, lambda duration: sleep(duration.total_seconds() + LATENESS))
 
 
 def test_a_published_message_arrives_byte_for_byte_with_its_headers_and_its_id(
@@ -162,26 +132,23 @@ def test_a_queue_can_be_declared_while_the_broker_is_in_use_and_again(bench: Ben
     assert bench.bodies() == [b"before"]
 
 
-@pytest.mark.parametrize("queue", [MAIN_QUEUE, REPORTS])
-def test_a_delayed_message_comes_once_its_delay_is_over(bench: Bench, queue: str) -> None:
-    answer = bench.publish(b"later", ToQueue(queue, timedelta(milliseconds=700)))
+def test_a_delayed_message_comes_once_its_delay_is_over_and_waits_behind_no_longer_one(
+    bench: Bench,
+) -> None:
+    short = timedelta(milliseconds=700)
+    answers = [
+        bench.publish(b"long", ToQueue(delay=timedelta(seconds=2))),
+        bench.publish(b"short", ToQueue(delay=short)),
+        bench.publish(b"report", ToQueue(REPORTS, short)),
+    ]
 
-    early = bench.bodies(queue)
-    bench.elapse(timedelta(milliseconds=700))
+    early = bench.bodies() + bench.bodies(REPORTS)
+    bench.elapse(short)
+    first = bench.bodies() + bench.bodies(REPORTS)
+    bench.elapse(timedelta(milliseconds=1300))
 
-    assert (answer, early) == (Published.CONFIRMED, [])
-    assert bench.bodies(queue) == [b"later"]
-
-
-def test_a_short_delay_does_not_wait_behind_a_long_one(bench: Bench) -> None:
-    bench.publish(b"long", ToQueue(delay=timedelta(seconds=2)))
-    bench.publish(b"short", ToQueue(delay=timedelta(milliseconds=300)))
-
-    bench.elapse(timedelta(milliseconds=300))
-    first = bench.bodies()
-    bench.elapse(timedelta(milliseconds=1700))
-
-    assert (first, bench.bodies()) == ([b"short"], [b"long"])
+    assert (answers, early) == ([Published.CONFIRMED] * 3, [])
+    assert (first, bench.bodies()) == ([b"short", b"report"], [b"long"])
 
 
 def test_a_delayed_message_without_a_queue_is_confirmed_and_ends_in_quarantine(

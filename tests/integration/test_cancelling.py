@@ -12,7 +12,7 @@ from sqlalchemy import text
 from cronhare.domain.execution import Execution, State
 from tests.faults.arena import Arena
 from tests.integration.shell import Shell
-from tests.production.plant import PATIENCE, SCHEDULER, Process, plant
+from tests.production.plant import PATIENCE, SCHEDULER, plant
 from tests.services.finding import wait_until
 from tests.services.mariadb import Server as Mariadb
 from tests.services.rabbitmq import Server as RabbitMQ
@@ -144,14 +144,8 @@ def test_in_the_embedded_system(tmp_path: Path, server: socket.socket) -> None:
     arena = Arena(tmp_path, 0, CRON_HTTP_ALLOWED_HOSTS="127.0.0.1", CRON_CONCURRENCY=str(PLACES))
     (tmp_path / "jobs.toml").write_text(JOBS.format(port=port))
     arena.apply()
-    up: list[Process] = []
-    try:
-        cancel_everywhere(System(arena), lambda: up.append(arena.start()), server, swapped=False)
-    finally:
-        for process in up:
-            process.kill()
-            process.wait()
-        arena.engine.dispose()
+    with closing(arena):
+        cancel_everywhere(System(arena), arena.start, server, swapped=False)
 
 
 def test_in_production(

@@ -70,7 +70,8 @@ def test_the_roles_of_compose_may_work_and_change_no_table(
     roles = (tmp_path / "secrets/roles.sql").read_text().strip().rstrip(";")
     upgrade(open_engine(empty_mysql.render_as_string(hide_password=False)), NOON)
     run(empty_mysql, *roles.replace("cronhare.*", f"{empty_mysql.database}.*").split(";\n"))
-    password = re.findall(r"cronhare_worker:(\w+)@", _secret(tmp_path, "worker-database-url"))[0]
+    told = (tmp_path / "secrets/worker-database-url").read_text()
+    [password] = re.findall(r"cronhare_worker:(\w+)@", told)
     url = empty_mysql.set(username="cronhare_worker", password=password)
     assert accepts(url)
     engine = open_engine(url.render_as_string(hide_password=False))
@@ -81,10 +82,6 @@ def test_the_roles_of_compose_may_work_and_change_no_table(
         run(url, "DROP TABLE Scheduler")
     engine.dispose()
     run(empty_mysql, "DROP USER cronhare_scheduler@'%', cronhare_worker@'%'")
-
-
-def _secret(folder: Path, name: str) -> str:
-    return (folder / "secrets" / name).read_text()
 
 
 def test_the_statements_of_the_operators_page_run(tmp_path: Path) -> None:

@@ -32,31 +32,13 @@ def examples(tmp_path: Path) -> Path:
 
 def run(
     examples: Path, name: str, params: object = None, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(examples / "tasks" / f"{name}.py")],
-        input=json.dumps(params or {}),
-        capture_output=True,
-        text=True,
-        env={"PATH": os.defpath, **environment},
-        timeout=60,
-        check=False,
-    )
-
-
-def run_well(examples: Path, name: str, params: object = None, **environment: str) -> list[str]:
-    ran = run(examples, name, params, **environment)
-    assert (ran.returncode, ran.stderr) == (0, "")
-    return ran.stdout.splitlines()
-
-
-def read_failure(examples: Path, name: str, params: object, **environment: str) -> dict[str, Any]:
-    """Run a task that must fail, and give the error that it reports to its worker."""
+) -> tuple["subprocess.CompletedProcess[str]", list[dict[str, Any]]]:
+    """Run a task, and give what it tells its worker as well."""
     reader, writer = os.pipe()
     with os.fdopen(reader) as ipc:
         ran = subprocess.run(
             [sys.executable, str(examples / "tasks" / f"{name}.py")],
-            input=json.dumps(params),
+            input=json.dumps(params or {}),
             capture_output=True,
             text=True,
             env={"PATH": os.defpath, "CRON_IPC_FD": str(writer), **environment},
@@ -65,7 +47,18 @@ def read_failure(examples: Path, name: str, params: object, **environment: str) 
             check=False,
         )
         os.close(writer)
-        (message,) = map(json.loads, ipc)
+        return ran, [json.loads(line) for line in ipc]
+
+
+def run_well(examples: Path, name: str, params: object = None, **environment: str) -> list[str]:
+    ran, _ = run(examples, name, params, **environment)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    return ran.stdout.splitlines()
+
+
+def read_failure(examples: Path, name: str, params: object) -> dict[str, Any]:
+    """Run a task that must fail, and give the error that it reports to its worker."""
+    ran, [message] = run(examples, name, params)
     assert ran.returncode == 1
     assert message["failed"] is True
     error = message["error"]

@@ -1,17 +1,19 @@
-"""What `cronhare` does alone, where no extra is installed, and what it says where one is needed."""
+"""What a wheel holds, what `cronhare` does without extras, and what it says where one is needed."""
 
+import os
 import re
 import shlex
 import signal
 import subprocess
 import sys
-import time
+import zipfile
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
 from tests.integration.shell import PROGRAM, Said, clean_environment
+from tests.services.finding import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -91,45 +93,64 @@ def needs(extra: str, said: Said) -> bool:
 
 def test_alone_it_runs_the_examples(tmp_path: Path, alone: dict[str, str]) -> None:
     command: list[str | Path] = [PROGRAM, "up", "--jobs", ROOT / "examples" / "jobs.toml"]
-    with (tmp_path / "log").open("wb") as log:
-        up = subprocess.Popen(command, cwd=tmp_path, env=alone, stderr=log, start_new_session=True)
+    log = tmp_path / "log"
+    with log.open("wb") as file:
+        up = subprocess.Popen(command, cwd=tmp_path, env=alone, stderr=file, start_new_session=True)
     try:
-        deadline = time.monotonic() + 60
-        while "Task completed successfully" not in (said := (tmp_path / "log").read_text()):
-            assert time.monotonic() < deadline, said
-            assert up.poll() is None, said
-            time.sleep(0.05)
-        while "No API and no page: it needs the extra web" not in (tmp_path / "log").read_text():
-            assert time.monotonic() < deadline, (tmp_path / "log").read_text()
-            time.sleep(0.05)
+        for words in (
+            "Task completed successfully",
+            "No API and no page: it needs the extra web",
+        ):
+            wait_until(lambda: words in log.read_text(), seconds=60, what=words)  # noqa: B023
         up.send_signal(signal.SIGTERM)
-        assert up.wait(timeout=60) == 0
+        assert up.wait(timeout=60) == 0, log.read_text()
     finally:
         up.kill()
         up.wait()
 
 
-@pytest.mark.parametrize("road", [*ROADS, *PROCESSES])
-def test_a_database_server_needs_its_extra(
-    road: str, tmp_path: Path, alone: dict[str, str]
+#: What a C compiler makes of vfork.c.
+LIBRARY = "cronhare/adapters/process/vfork.so"
+
+
+@pytest.mark.parametrize(
+    ("compiler", "made", "machines"), [("cc", {LIBRARY}, "linux_"), ("false", set(), "any")]
+)
+def test_the_wheel_holds_all_of_src_under_one_name(
+    tmp_path: Path, compiler: str, made: set[str], machines: str
+) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(
+        build, cwd=ROOT, check=True, capture_output=True, env=os.environ | {"CC": compiler}
+    )
+
+    (wheel,) = tmp_path.glob(f"*-py3-none-{machines}*.whl")
+    packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+
+    files = (path for path in (ROOT / "src").rglob("*") if path.is_file())
+    ours = {f"cronhare/{path.relative_to(ROOT / 'src')}" for path in files}
+    sources = {name for name in ours if "__pycache__" not in name and name != LIBRARY}
+    assert packed == sources | made
+
+
+@pytest.mark.parametrize(
+    ("extra", "road"),
+    [
+        *(("mysql", road) for road in (*ROADS, *PROCESSES)),
+        *(("rabbitmq", road) for road in ("run nightly", *ROADS[-3:], *PROCESSES)),
+    ],
+)
+def test_a_server_needs_its_extra(
+    extra: str, road: str, tmp_path: Path, alone: dict[str, str]
 ) -> None:
     (tmp_path / "jobs.toml").write_text(JOBS)
-    broker = {"CRON_BROKER_URL": "amqp://127.0.0.1:1/"} if road in PROCESSES else {}
+    settings = {"CRON_BROKER_URL": "amqp://127.0.0.1:1/"} if road in PROCESSES else {}
+    settings |= MYSQL if extra == "mysql" else RABBITMQ
 
-    said = call(road, tmp_path, alone | MYSQL | broker)
-
-    assert said.status == 2
-    assert needs("mysql", said)
-
-
-@pytest.mark.parametrize("road", ["run nightly", *ROADS[-3:], *PROCESSES])
-def test_a_broker_needs_its_extra(road: str, tmp_path: Path, alone: dict[str, str]) -> None:
-    (tmp_path / "jobs.toml").write_text(JOBS)
-
-    said = call(road, tmp_path, alone | RABBITMQ)
+    said = call(road, tmp_path, alone | settings)
 
     assert said.status == 2
-    assert needs("rabbitmq", said)
+    assert needs(extra, said)
 
 
 def test_the_http_api_needs_its_own(tmp_path: Path, alone: dict[str, str]) -> None:
@@ -155,17 +176,3 @@ def test_what_asks_no_server_needs_no_extra(
     said = call(road, tmp_path, alone | MYSQL | RABBITMQ)
 
     assert (said.status, "needs the extra" in said.err) == (0, False)
-
-
-@pytest.mark.parametrize("module", ["cronhare", "cronhare.task"])
-def test_an_import_loads_no_library(module: str) -> None:
-    code = (
-        f"import sys; before = {{*sys.modules}}; import {module}; print(*{{*sys.modules}} - before)"
-    )
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.split()
-
-    libraries = packages_distributions().keys() - {"cronhare"}
-    assert not libraries & {name.partition(".")[0] for name in loaded}
-    assert len(loaded) < 40

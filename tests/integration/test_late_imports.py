@@ -1,16 +1,15 @@
 """An upgrade replaces the files below a running process: what lives long imports nothing late."""
 
-import os
 import signal
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.integration.shell import Shell, clean_environment
+from tests.faults.arena import Arena
+from tests.faults.house import PATIENCE, Process, stop_politely
+from tests.integration.shell import Shell
 from tests.services.finding import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]  # by `make faults`
@@ -44,63 +43,34 @@ every = "1s"
 """
 
 
-class Started:
-    def __init__(self, popen: subprocess.Popen[bytes], folder: Path, log: Path) -> None:
-        self.popen, self._folder, self._log = popen, folder, log
-
-    def until(self, words: str) -> None:
-        assert self.popen.poll() is None, self._log.read_text()
-        wait_until(lambda: words in self._log.read_text(), seconds=60, what=repr(words))
-
-    @property
-    def late(self) -> set[str]:
-        noted = self._folder / f"late-{self.popen.pid}"
-        return set(noted.read_text().split()) if noted.exists() else set()
-
-    def end(self) -> int:
-        self.popen.send_signal(signal.SIGTERM)
-        return self.popen.wait(timeout=60)
-
-
-@contextmanager
-def started(command: str, folder: Path, **settings: str) -> Iterator[Started]:
-    with (folder / f"{command}.log").open("wb") as log:
-        popen = subprocess.Popen(
-            [sys.executable, "-c", NOTING, command],
-            cwd=folder,
-            env=clean_environment() | {"CRON_JOBS": "jobs.toml", "TZ": "UTC"} | settings,
-            stderr=log,
-        )
-        try:
-            yield Started(popen, folder, folder / f"{command}.log")
-        finally:
-            popen.kill()
-            popen.wait()
+def late(folder: Path, process: Process) -> set[str]:
+    noted = folder / f"late-{process.pid}"
+    return set(noted.read_text().split()) if noted.exists() else set()
 
 
 def test_scheduler_and_worker_import_nothing_after_their_start(tmp_path: Path, vhost: str) -> None:
-    (tmp_path / "jobs.toml").write_text(JOBS)
-    settings = {
-        "CRON_DATABASE_URL": "sqlite:///ledger.sqlite3",
-        "CRON_BROKER_URL": vhost,
-        "CRON_LOG_LEVEL": "DEBUG",
-    }
-    shell = Shell(tmp_path)
-    assert shell("db", "upgrade", **settings).status == 0
-    assert shell("apply", "jobs.toml", **settings).status == 0
-    with ExitStack() as both:
-        scheduler = both.enter_context(started("scheduler", tmp_path, **settings))
-        worker = both.enter_context(started("worker", tmp_path, **settings))
-        scheduler.until("A probe came through each of 16 lanes")
-        worker.until("Task execution failed")
+    with closing(Arena(tmp_path, 0, CRON_BROKER_URL=vhost, CRON_JOBS="jobs.toml")) as arena:
+
+        def until(role: str, words: str) -> None:
+            [log] = arena.logs.glob(f"*-{role}.log")
+            wait_until(lambda: words in log.read_text(), seconds=PATIENCE, what=words)
+
+        (tmp_path / "jobs.toml").write_text(JOBS)
+        arena.apply()
+        both = [
+            arena.start_program(sys.executable, "-c", NOTING, role)
+            for role in ("scheduler", "worker")
+        ]
+        until("scheduler", "A probe came through each of 16 lanes")
+        until("worker", "Task execution failed")
         (tmp_path / "begun").touch()
-        for process in (scheduler, worker):
-            os.kill(process.popen.pid, signal.SIGHUP)
-            os.kill(process.popen.pid, signal.SIGUSR1)
-        assert shell("run", "bad", **settings).status == 0
+        for process in both:
+            process.send_signal(signal.SIGHUP)
+            process.send_signal(signal.SIGUSR1)
+        assert Shell(tmp_path)("run", "bad", **arena.settings).status == 0
 
-        worker.until("Reloaded")
-        worker.until("kept in the archive")
-        assert [scheduler.end(), worker.end()] == [0, 0]
+        until("worker", "Reloaded")
+        until("worker", "kept in the archive")
+        stop_politely(both)
 
-    assert (scheduler.late, worker.late) == (set(), set())
+    assert [late(tmp_path, process) for process in both] == [set(), set()]

@@ -17,7 +17,7 @@ from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE
 from cronhare.ports.records import ExecutionFilter
 from tests.integration import amqp
 from tests.integration.original_worker import MAX_RETRIES, OriginalWorker
-from tests.production.plant import PATIENCE, SCHEDULER, Plant, plant
+from tests.production.plant import PATIENCE, Plant, plant
 from tests.services.finding import wait_until
 from tests.services.mariadb import Server as Mariadb
 from tests.services.mariadb import run
@@ -76,12 +76,6 @@ def body(task: int, params: str = PARAMS) -> bytes:
     return b"{%b}" % fields.encode()
 
 
-def publish(shared: Plant, message: bytes) -> None:
-    """Publish by hand: no headers of ours, no id."""
-    with amqp.channel(shared.broker_url) as plain:
-        plain.basic_publish("", MAIN_QUEUE, message)
-
-
 def wait_for(shared: Plant, state: State, *, many: int = 1) -> None:
     which = ExecutionFilter(states={state}, limit=1_000)
     wait_until(
@@ -98,7 +92,7 @@ def test_a_message_that_was_published_by_hand_runs_once_and_is_in_the_ledger(
     shared.start_worker()
     shared.wait_until_all_work(workers=1)
 
-    publish(shared, body(25))
+    shared.publish(body(25))
     wait_for(shared, State.SUCCEEDED)
     shared.stop()
 
@@ -119,7 +113,7 @@ def test_a_task_of_a_message_by_hand_that_fails_is_retried_and_fails_in_the_orig
     shared.start_worker(CRON_FAILED_MONITOR="off")
     shared.wait_until_all_work(workers=1)
 
-    publish(shared, body(26))
+    shared.publish(body(26))
     wait_for(shared, State.FAILED)
     shared.stop()
 
@@ -139,30 +133,6 @@ def test_a_task_of_a_message_by_hand_that_fails_is_retried_and_fails_in_the_orig
     assert (failed["exchange"], failed["key"], failed["mode"]) == ("cron_dlx", "failed", 2)
 
 
-def test_what_a_worker_of_the_original_nacks_comes_back_and_is_not_retried_from_zero(
-    shared: Plant,
-) -> None:
-    nacks = 2
-    shared.start(*SCHEDULER)  # declares the queues; nobody of ours consumes yet
-    shared.wait_until_declared()
-    theirs = OriginalWorker(shared.broker_url)
-
-    publish(shared, body(26))
-    theirs.work(many=nacks)
-    shared.start_worker(CRON_FAILED_MONITOR="off")
-    wait_for(shared, State.FAILED)
-    shared.stop()
-
-    [execution] = shared.arena.executions()
-    attempts = shared.arena.records.attempts(execution.id)
-    assert theirs.counts == list(range(nacks))
-    assert len(theirs.back_after) == nacks - 1
-    assert all(seconds >= RETRY_DELAY for seconds in theirs.back_after)
-    assert len(attempts) == MAX_RETRIES + 1 - nacks
-    failed = one_failed(shared)
-    assert json.loads(failed["body"])["retry_count"] == MAX_RETRIES
-
-
 def test_workers_of_both_kinds_share_a_queue_and_every_death_is_counted(shared: Plant) -> None:
     many, stop = 12, threading.Event()
     bodies = {n: body(26, f'{{"n": {n}}}') for n in range(many)}
@@ -174,7 +144,7 @@ def test_workers_of_both_kinds_share_a_queue_and_every_death_is_counted(shared: 
     shared.wait_until_all_work(workers=2)
 
     for each in bodies.values():
-        publish(shared, each)
+        shared.publish(each)
     try:
         wait_until(
             lambda: len(shared.arena.records.archive()) == many,
@@ -209,8 +179,8 @@ def test_a_message_that_ends_each_worker_ends_four_and_no_fifth_and_its_neighbou
     shared.wait_until_all_work(workers=1)
     shared.stop()
     shared.processes.remove(first)
-    publish(shared, body(25, '{"poison": true}'))
-    publish(shared, body(25))
+    shared.publish(body(25, '{"poison": true}'))
+    shared.publish(body(25))
 
     for _ in range(4):
         died = shared.arena.start_module(*mortal, CRON_CONCURRENCY="8")
@@ -242,5 +212,4 @@ def one_failed(shared: Plant) -> dict[str, Any]:
         "exchange": method.exchange,
         "key": method.routing_key,
         "mode": properties.delivery_mode,
-        "x-death": (properties.headers or {}).get("x-death"),
     }

@@ -1,8 +1,7 @@
 """What a scheduler process promises: edits by hand, servers that come later, bells."""
 
 import asyncio
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -54,12 +53,14 @@ def test_a_plain_update_is_seen_within_the_refresh_by_a_scheduler_at_work(quiet:
     off = f"UPDATE Scheduler SET status = 0 WHERE id = {id_}"
     on = f"UPDATE Scheduler SET status = 1, schedule = '0 8 * * *' WHERE id = {id_}"
 
-    seconds = [
-        seconds_until_seen(quiet, off, lambda: next_run(quiet) == []),
-        seconds_until_seen(quiet, on, lambda: next_run(quiet) != []),
-    ]
+    for statement, is_planned in ((off, False), (on, True)):
+        run(arena.database, statement)
+        wait_until(
+            lambda: bool(next_run(quiet)) == is_planned,  # noqa: B023 - called at once
+            seconds=PATIENCE,
+            what=f"the notice of {statement}",
+        )
     quiet.stop()
-    print(f"\nseen after {seconds[0]:.2f} and {seconds[1]:.2f} s, the refresh is {REFRESH} s")
 
     [[due]] = next_run(quiet)
     now = arena.claims.now()
@@ -116,14 +117,6 @@ def test_its_command_sends_it_without_a_scheduler_who_does_where_the_broker_is_a
 
 def ask(at_work: Plant, *command: str, **settings: str) -> Said:
     return Shell(at_work.arena.folder)(*command, **{**at_work.arena.settings, **settings})
-
-
-def seconds_until_seen(quiet: Plant, statement: str, is_seen: Callable[[], bool]) -> float:
-    """Change a row as an operator does; tell how long the scheduler took to act on it."""
-    run(quiet.arena.database, statement)
-    began = time.monotonic()
-    wait_until(is_seen, seconds=PATIENCE, what=f"the notice of {statement}")
-    return time.monotonic() - began
 
 
 def next_run(quiet: Plant) -> list[tuple[Any, ...]]:

@@ -192,30 +192,18 @@ def test_a_lane_in_which_messages_wait_is_left_alone(vhost: str) -> None:
         (lane_queue(3), ToQueue(delay=timedelta(seconds=0.8))),
     ],
 )
-def test_a_queue_of_ours_that_is_deleted_beside_a_connection_is_there_for_the_next_message(
+def test_a_deleted_queue_is_there_for_the_next_message_if_it_is_ours(
     vhost: str, monkeypatch: pytest.MonkeyPatch, queue: str, to: Destination
 ) -> None:
     monkeypatch.setattr(topology, "FRESH", 0.0)
-    broker = ReadablePikaBroker(vhost)
-    message = [Envelope(Message(body=b"one"), to)]
-    assert broker.publish(message) == [Published.CONFIRMED]
-    with amqp.channel(vhost) as plain:
-        plain.queue_delete(queue)
+    messages = [Envelope(Message(body=b"one"), each) for each in (to, ToQueue("theirs"))]
+    with closing(broker_at(vhost)) as broker:
+        broker.declare([])
+        assert broker.publish(messages) == [Published.CONFIRMED, Published.RETURNED]
+        with amqp.channel(vhost) as plain:
+            plain.queue_delete(queue)
 
-    first, second = broker.publish(message), broker.publish(message)
-    broker.close()
+        first, second = broker.publish(messages), broker.publish(messages)
 
-    assert (first, second) == ([Published.RETURNED], [Published.CONFIRMED])
-
-
-def test_a_queue_of_others_that_is_missing_is_not_declared(
-    vhost: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(topology, "FRESH", 0.0)
-    broker = ReadablePikaBroker(vhost)
-    stray = [Envelope(Message(body=b"one"), ToQueue("theirs"))]
-
-    answers = [broker.publish(stray) for _ in range(2)]
-    broker.close()
-
-    assert answers == [[Published.RETURNED]] * 2
+    assert first == [Published.RETURNED] * 2
+    assert second == [Published.CONFIRMED, Published.RETURNED]

@@ -4,7 +4,7 @@ import logging
 import socket
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -16,7 +16,7 @@ from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Publishe
 from tests.integration import amqp
 from tests.readable_broker import ReadablePikaBroker
 from tests.services.finding import wait_until
-from tests.services.proxy import proxy_in_thread
+from tests.services.proxy import Link, proxy_in_thread
 from tests.services.rabbitmq import Server, let
 
 pytestmark = pytest.mark.integration
@@ -30,9 +30,21 @@ HANGING, OTHER = "cron_scheduler.hanging", "cron_scheduler.other"
 
 @contextmanager
 def publisher(url: str, *, publish_timeout: float = 5.0) -> Iterator[ReadablePikaBroker]:
-    broker = ReadablePikaBroker(url, publish_timeout=publish_timeout)
-    yield broker
-    broker.close()
+    with closing(ReadablePikaBroker(url, publish_timeout=publish_timeout)) as broker:
+        yield broker
+
+
+@contextmanager
+def behind_a_link(
+    url: str, *, publish_timeout: float = 5.0
+) -> Iterator[tuple[ReadablePikaBroker, Link]]:
+    port = urlsplit(url).port
+    assert port is not None
+    with (
+        proxy_in_thread(port) as (own_port, link),
+        publisher(url.replace(str(port), str(own_port)), publish_timeout=publish_timeout) as broker,
+    ):
+        yield broker, link
 
 
 #: How a message begins on the wire: Basic.Publish, class 60, method 40.
@@ -91,12 +103,7 @@ def test_an_outage_is_noticed_though_nothing_is_published(vhost: str, own_rabbit
 
 
 def test_a_connection_on_which_no_confirm_comes_gives_way_to_another(vhost: str) -> None:
-    port = urlsplit(vhost).port
-    assert port is not None
-    with (
-        proxy_in_thread(port) as (own_port, link),
-        publisher(vhost.replace(f":{port}/", f":{own_port}/"), publish_timeout=2) as broker,
-    ):
+    with behind_a_link(vhost, publish_timeout=2) as (broker, link):
         broker.publish(batch(1))
         before = link.connections
 
@@ -112,12 +119,7 @@ def test_a_connection_on_which_no_confirm_comes_gives_way_to_another(vhost: str)
 
 
 def test_a_road_that_is_cut_by_each_message_is_away_until_one_passes(vhost: str) -> None:
-    port = urlsplit(vhost).port
-    assert port is not None
-    with (
-        proxy_in_thread(port) as (own_port, link),
-        publisher(vhost.replace(f":{port}/", f":{own_port}/")) as broker,
-    ):
+    with behind_a_link(vhost) as (broker, link):
         broker.declare([])
         link.cuts_at = BASIC_PUBLISH
         answers = broker.publish(batch(1))

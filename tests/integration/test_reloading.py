@@ -10,8 +10,6 @@ import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, read_jobs
 from cronhare.adapters.sql.migrations.upgrade import upgrade
-from cronhare.application.administration.jobs_file.applying import change_by_file
-from cronhare.application.administration.jobs_file.difference import Change
 from cronhare.domain.events.targets import Subscriptions
 from cronhare.domain.schedules.task import Task
 from cronhare.entrypoints.cli.starting import targets_for_alerts
@@ -96,12 +94,6 @@ class House:
         stored = self.container.schedules().schedules()
         return [one.name for one in stored if one.draft and one.draft.status]
 
-    def change(self, name: str) -> Change | None:
-        """What the page says that the next apply of the file changes of a schedule."""
-        container = self.container
-        found = change_by_file(container.schedules(), name, container.jobs_files())
-        return None if found is None else found.change
-
     @property
     def tasks(self) -> list[str]:
         return [task.name for task in self.container.catalog()]
@@ -147,31 +139,17 @@ def test_a_reload_that_the_ledger_does_not_answer_is_repeated_until_it_does(
     assert "new: new; gone: old" in caplog.text
 
 
-def test_no_run_meets_a_worker_that_lacks_its_task_while_it_reloads(house: House) -> None:
-    house.write("new")
-
-    house.reload()
-
-    assert house.found_meanwhile == [True, True]
-
-
-def test_a_schedule_on_a_queue_that_nobody_would_serve_is_refused(
-    house: House, caplog: pytest.LogCaptureFixture
-) -> None:
-    house.write("new")
-    with house.file.open("a") as file:
-        file.write('queue = "other"\n')
-
-    house.reload()
-
-    assert (house.on, house.tasks) == (["old"], ["old"])
-    [refused] = [record for record in caplog.records if "Nothing was reloaded" in record.message]
-    assert "schedules.new: queue: other is new" in refused.__dict__["stack"]
-
-
-@pytest.mark.parametrize("text", ["", "# in the middle of being written\n"])
-def test_a_file_that_an_editor_has_only_emptied_is_refused(
-    house: House, caplog: pytest.LogCaptureFixture, text: str
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (JOBS.format(name="new") + 'queue = "other"\n', "schedules.new: queue: other is new"),
+        ("", "if it is meant, end this process"),
+        ("# in the middle of being written\n", "if it is meant, end this process"),
+    ],
+    ids=["a queue of nobody", "emptied", "a comment alone"],
+)
+def test_a_file_that_nobody_would_serve_or_that_an_editor_has_emptied_is_refused(
+    house: House, caplog: pytest.LogCaptureFixture, text: str, why: str
 ) -> None:
     house.file.write_text(text)
 
@@ -179,7 +157,7 @@ def test_a_file_that_an_editor_has_only_emptied_is_refused(
 
     assert (house.on, house.tasks) == (["old"], ["old"])
     [refused] = [line for line in caplog.records if "Nothing was reloaded" in line.message]
-    assert "if it is meant, end this process" in str(vars(refused))
+    assert why in str(vars(refused))
 
 
 TARGETS = """

@@ -11,7 +11,7 @@ import subprocess
 import termios
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -110,7 +110,11 @@ def test_up_ends_what_stays_alive_at_once_and_lets_none_run_beside_it(
     assert up.process.wait(timeout=20) == 0  # the grace is 30 s
 
 
-def on_terminal(folder: Path, file: Path, *prefix: str) -> tuple[Up, int]:
+@contextmanager
+def on_terminal(folder: Path, *prefix: str) -> Iterator[tuple[Up, int]]:
+    """Have `up` run a task that waits, on a terminal of its own."""
+    file = folder / "jobs.toml"
+    file.write_text(jobs(folder, on_start=True))
     master, slave = pty.openpty()
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
@@ -124,40 +128,33 @@ def on_terminal(folder: Path, file: Path, *prefix: str) -> tuple[Up, int]:
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - no threads
         )
     os.close(slave)
-    return Up(folder / "log", process), master
+    up = Up(folder / "log", process)
+    try:
+        up.until(r"\] begun")
+        yield up, master
+    finally:
+        process.kill()
 
 
 def test_up_ends_in_good_order_when_its_terminal_is_gone(tmp_path: Path) -> None:
-    file = tmp_path / "jobs.toml"
-    file.write_text(jobs(tmp_path, on_start=True))
-    up, terminal = on_terminal(tmp_path, file)
-    try:
-        up.until(r"\] begun")
+    with on_terminal(tmp_path) as (up, terminal):
         os.close(terminal)
         up.until("SIGHUP received, shutting down gracefully")
         up.process.send_signal(signal.SIGHUP)  # a shell says so as well
         (tmp_path / "go").touch()
         assert up.process.wait(timeout=60) == 0
-    finally:
-        up.process.kill()
 
     assert "Task completed successfully" in up.log
     assert "again, ending what runs" not in up.log
 
 
 def test_up_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
-    file = tmp_path / "jobs.toml"
-    file.write_text(jobs(tmp_path, on_start=True))
-    up, terminal = on_terminal(tmp_path, file, "nohup")
-    try:
-        up.until(r"\] begun")
+    with on_terminal(tmp_path, "nohup") as (up, terminal):
         up.until("SIGHUP is ignored, as under nohup: what changes needs a restart")
         os.close(terminal)
         (tmp_path / "go").touch()
         up.until("Task completed successfully")
         assert up.end() == 0
-    finally:
-        up.process.kill()
 
 
 @pytest.fixture

@@ -68,15 +68,6 @@ class Plant:
             what=f"the consuming of {workers} workers",
         )
 
-    def wait_until_declared(self) -> None:
-        """Wait until a scheduler has declared the queues, and tried the lanes."""
-        wait_until(
-            lambda: any("each of 16 lanes" in line["message"] for line in self.lines("lanes")),
-            seconds=PATIENCE,
-            every=0.1,
-            what="the declaration",
-        )
-
     def waiting(self) -> int:
         return self._ask(amqp.depth)
 
@@ -107,8 +98,12 @@ class Plant:
         properties = pika.BasicProperties(
             headers=dict(message.headers), message_id=message.id, delivery_mode=2
         )
+        self.publish(message.body, properties)
+
+    def publish(self, body: bytes, properties: pika.BasicProperties | None = None) -> None:
+        """Publish anything into the main queue; without properties as somebody else does."""
         with amqp.channel(self.broker_url) as plain:
-            plain.basic_publish("", MAIN_QUEUE, message.body, properties)
+            plain.basic_publish("", MAIN_QUEUE, body, properties)
 
     def query(self, statement: str) -> list[tuple[Any, ...]]:
         """Ask the database, in an operator's session."""

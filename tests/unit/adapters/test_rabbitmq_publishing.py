@@ -1,6 +1,5 @@
 """Addresses, arguments, what is published and not yet confirmed, and errors as people read them."""
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,7 +11,6 @@ from pika.adapters.utils.connection_workflow import (
 )
 
 from cronhare.adapters.rabbitmq.client import Address, why_unreachable
-from cronhare.adapters.rabbitmq.consumer import translate_errors
 from cronhare.adapters.rabbitmq.publishing import Batch, Road
 from cronhare.adapters.rabbitmq.topology import queue_arguments
 from cronhare.adapters.rabbitmq.wire import LARGEST_BODY, AmqpMessage, encode, read_properties
@@ -25,7 +23,7 @@ from cronhare.domain.topology import (
     ToQueue,
     topology,
 )
-from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Published
+from cronhare.ports.broker import Envelope, Message, Published
 
 QUEUES = {queue.name: queue for queue in topology(retry_delay=timedelta(seconds=30)).queues}
 
@@ -114,85 +112,39 @@ def test_a_body_may_be_as_large_as_the_smallest_limit_of_all_versions() -> None:
         encode(Envelope(Message(body=bytes(LARGEST_BODY + 1)), ToQueue()))
 
 
-CONFIRMED, RETURNED, UNKNOWN = Published.CONFIRMED, Published.RETURNED, Published.UNKNOWN
-
-
-def message(body: bytes = b"", *, key: str = "q") -> AmqpMessage:
-    return AmqpMessage(exchange="", key=key, body=body, properties=b"", id=None)
-
-
-def batch_of(count: int) -> Batch:
-    return Batch([message(b"%d" % n) for n in range(count)])
-
-
-def publish_all(road: Road, batch: Batch) -> None:
-    for index in range(len(batch.messages)):
-        road.publish(batch, index)
-
-
-def test_one_word_of_the_broker_can_confirm_many() -> None:
-    road, batch = Road("q"), batch_of(4)
-    publish_all(road, batch)
-
-    road.confirm(3, multiple=True, outcome=CONFIRMED)
-
-    assert batch.outcomes() == [CONFIRMED, CONFIRMED, CONFIRMED, UNKNOWN]
-
-
 def test_each_of_two_equal_messages_is_returned_once() -> None:
-    road, batch = Road("q"), Batch([message(), message(), message(key="other")])
-    publish_all(road, batch)
+    keys = ("q", "q", "other")
+    batch = Batch(
+        [AmqpMessage(exchange="", key=key, body=b"", properties=b"", id=None) for key in keys]
+    )
+    road = Road("q")
+    for index in range(len(keys)):
+        road.publish(batch, index)
 
     for _ in range(3):  # one more than there are
         road.give_back(exchange="", key="q", id=None, body=b"")
-    road.confirm(3, multiple=True, outcome=CONFIRMED)
+    road.confirm(3, multiple=True, outcome=Published.CONFIRMED)
 
-    assert batch.outcomes() == [RETURNED, RETURNED, CONFIRMED]
-
-
-def test_a_lost_channel_leaves_everything_under_way_unknown_at_once() -> None:
-    road, batch = Road("q"), batch_of(2)
-    publish_all(road, batch)
-    road.confirm(1, multiple=False, outcome=CONFIRMED)
-
-    road.lose(UNKNOWN)
-
-    assert batch.done.done()
-    assert batch.outcomes() == [CONFIRMED, UNKNOWN]
-    assert road.has_room
-
-
-def test_what_nobody_waits_for_any_more_is_not_published() -> None:
-    batch = batch_of(2)
-
-    batch.outcomes()
-
-    assert not batch.wants(0)
+    returned, confirmed = Published.RETURNED, Published.CONFIRMED
+    assert batch.outcomes() == [returned, returned, confirmed]
 
 
 LOGIN = "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN"
 NO_VHOST = "NOT_ALLOWED - vhost nowhere not found"
 NOT_LET_IN = "NOT_ALLOWED - access to vhost 'cron' refused for user 's3cret'"
 
+REFUSED = AMQPConnectorSocketConnectError(ConnectionRefusedError(111, "Connection refused"))
+
 #: As pika tells how the broker ended a connection that was being made.
 CLOSED = "ConnectionClosedByBroker: ({}) {!r}"
-
-
-def refused() -> AMQPConnectorSocketConnectError:
-    return AMQPConnectorSocketConnectError(ConnectionRefusedError(111, "Connection refused"))
 
 
 @pytest.mark.parametrize(
     ("error", "what"),
     [
-        (of_pika.AMQPConnectionError(refused()), "nobody answers (Connection refused): start it"),
         (
-            of_pika.AMQPConnectionError(AMQPConnectionWorkflowFailed([OSError(), refused()])),
+            of_pika.AMQPConnectionError(AMQPConnectionWorkflowFailed([OSError(), REFUSED])),
             "nobody answers (Connection refused): start it",
-        ),
-        (
-            of_pika.ProbableAuthenticationError(CLOSED.format(403, LOGIN)),
-            f"the login is refused ({LOGIN}): see the user and password in CRON_BROKER_URL",
         ),
         (
             of_aio_pika.ProbableAuthenticationError(LOGIN),
@@ -216,15 +168,3 @@ def test_why_no_connection_can_be_made_is_told_with_what_to_do(
     assert what in text
     assert "s3cret" not in text
     assert "Error" not in text
-
-
-@pytest.mark.parametrize("nameless", [Exception, Exception("closed")])
-def test_what_is_asked_of_a_channel_that_was_closed_meanwhile_is_a_broker_that_is_away(
-    nameless: Exception | type[Exception],
-) -> None:
-    async def ask() -> None:
-        with translate_errors("consuming a no more"):
-            raise nameless
-
-    with pytest.raises(BrokerUnavailable, match="consuming a no more: the connection was closed"):
-        asyncio.run(ask())
