@@ -23,11 +23,11 @@ from tests.integration.ledgers import (
 )
 from tests.integration.rules import Holding, Refusing, holding_in, refusing_in
 from tests.memory_ledger import memory_ledgers
+from tests.services import databases
 from tests.services import postgresql as postgresql_service
 from tests.services import rabbitmq as rabbitmq_service
 from tests.services.finding import missing
 from tests.services.mariadb import Server, connect
-from tests.services.mariadb import database as mariadb_database
 from tests.services.mariadb import server as mariadb_server
 
 if TYPE_CHECKING:
@@ -58,10 +58,14 @@ def memory(clock: FrozenClock) -> Ledger:
 def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The migrations take longer than a test: they run once, and each test copies the file."""
     path = tmp_path_factory.mktemp("sqlite") / "migrated.db"
-    engine = open_engine(f"sqlite:///{path}")
+    migrate(f"sqlite:///{path}")
+    return path
+
+
+def migrate(url: str) -> None:
+    engine = open_engine(url)
     upgrade(engine)
     engine.dispose()
-    return path
 
 
 @pytest.fixture
@@ -99,17 +103,15 @@ def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def migrated_mysql(mariadb: Server) -> Iterator[URL]:
     """A database with our schema, which its tests empty."""
-    with mariadb_database(mariadb) as url:
-        engine = open_engine(url.render_as_string(hide_password=False))
-        upgrade(engine)
-        engine.dispose()
+    with databases.database(mariadb) as url:
+        migrate(url.render_as_string(hide_password=False))
         yield url
 
 
 @pytest.fixture
 def empty_mysql(mariadb: Server) -> Iterator[URL]:
     """A database without anything in it."""
-    with mariadb_database(mariadb) as url:
+    with databases.database(mariadb) as url:
         yield url
 
 
@@ -128,17 +130,15 @@ def postgresql_server() -> Iterator[postgresql_service.Server]:
 @pytest.fixture(scope="session")
 def migrated_postgresql(postgresql_server: postgresql_service.Server) -> Iterator[URL]:
     """A database with our schema, which its tests empty."""
-    with postgresql_service.database(postgresql_server) as url:
-        engine = open_engine(url.render_as_string(hide_password=False))
-        upgrade(engine)
-        engine.dispose()
+    with databases.database(postgresql_server) as url:
+        migrate(url.render_as_string(hide_password=False))
         yield url
 
 
 @pytest.fixture
 def empty_postgresql(postgresql_server: postgresql_service.Server) -> Iterator[URL]:
     """A database without anything in it."""
-    with postgresql_service.database(postgresql_server) as url:
+    with databases.database(postgresql_server) as url:
         yield url
 
 

@@ -329,16 +329,16 @@ class Ledger:
         assert advance is not None, "no replay is due"
         return advance
 
-    def advanced_or_not(self, *, chance: float = 0.0) -> Advance | None:
+    def advanced_or_not(self) -> Advance | None:
         return self.replays.advance(
-            now=self.now, node="ant", policy=RetryPolicy(), random_fraction=lambda: chance
+            now=self.now, node="ant", policy=RetryPolicy(), random_fraction=lambda: 0.0
         )
 
-    def overdue(self, *, graces: Graces = GRACES, limit: int = 1_000) -> list[int]:
-        return [row.id for row in self.claims.overdue(now=self.now, graces=graces, limit=limit)]
+    def overdue(self, *, limit: int = 1_000) -> list[int]:
+        return [row.id for row in self.claims.overdue(now=self.now, graces=GRACES, limit=limit)]
 
-    def lapsed(self, *, limit: int = 1_000) -> list[int]:
-        return [row.id for row in self.claims.lapsed(now=self.now, limit=limit)]
+    def lapsed(self) -> list[int]:
+        return [row.id for row in self.claims.lapsed(now=self.now, limit=1_000)]
 
     def run_by(self, *nodes: str, limit: int = 1_000) -> list[int]:
         return [row.id for row in self.claims.run_by(nodes, limit=limit)]

@@ -1,17 +1,9 @@
 """What every ledger promises of alerts."""
 
-from collections.abc import Callable, Collection
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from collections.abc import Collection
+from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-from sqlalchemy import Connection, event, text
-
-from cronhare.adapters.sql.dialects import open_engine
-from cronhare.adapters.sql.events.alerts import SqlAlertStore
-from cronhare.adapters.sql.events.outbox import SqlEventStore
-from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.events.alerts import CLEAR_AFTER, Alert, key_of
 from cronhare.domain.events.judging import ALERTED_AFTER, ScheduleSigns, Signs, SystemSigns
 from cronhare.domain.events.rules import Rule
@@ -20,14 +12,12 @@ from cronhare.domain.retries.retry import Complete
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.events import AlertFilter, AlertPlace
-from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import (
     DAY,
     FAILURE,
     FOR_GOOD,
     IN_30_S,
     MINUTE,
-    NOON,
     SECOND,
     SUCCESS,
     Ledger,
@@ -290,10 +280,7 @@ def test_a_run_that_waits_for_its_retry_does_not_run_and_each_attempt_counts_fro
     ledger.clock.advance(SECOND * 3)
     ledger.finish(again, Complete(), SUCCESS)
     last = of(ledger, again).last
-    ledger.save(draft("flaky", schedule=None, date_time=ledger.now + MINUTE))
-    ledger.plan_edited()
-    ledger.clock.advance(MINUTE)
-    [newer] = ledger.claim_due().claimed
+    newer = ledger.claimed("flaky")
     begun = ledger.started(newer)
     ledger.clock.advance(SECOND * 11)
     ledger.finish(begun, Complete(), SUCCESS)
@@ -309,20 +296,16 @@ def test_a_run_that_waits_for_its_retry_does_not_run_and_each_attempt_counts_fro
 
 def test_what_is_usual_are_the_runs_before_the_last_that_succeeded(ledger: Ledger) -> None:
     for seconds in (1, 2, 3, 11):
-        ledger.save(draft("often", schedule=None, date_time=ledger.now + MINUTE))
-        ledger.plan_edited()
-        ledger.clock.advance(MINUTE)
-        [run] = ledger.claim_due().claimed
+        run = ledger.claimed("often")
         begun = ledger.started(run)
         ledger.clock.advance(SECOND * seconds)
         good = seconds != 2
         ledger.finish(begun, Complete() if good else FOR_GOOD, SUCCESS if good else FAILURE)
-    ids = [run.scheduler_id]
 
-    [found] = ledger.alerts.schedule_signs(ids, usual=ids, now=ledger.now)
-    [unasked] = ledger.alerts.schedule_signs(ids, usual=(), now=ledger.now)
+    found = of(ledger, run)
+    [unasked] = ledger.alerts.schedule_signs([run.scheduler_id], usual=(), now=ledger.now)
     ledger.clock.advance(CLEAR_AFTER + SECOND)
-    [long_ago] = ledger.alerts.schedule_signs(ids, usual=ids, now=ledger.now)
+    long_ago = of(ledger, run)
 
     assert [each.total_seconds() for each in found.usual] == [3, 1]
     assert (found.last and found.last.id) == run.id
@@ -427,51 +410,3 @@ def test_a_page_has_what_holds_then_what_is_over_the_newest_first(ledger: Ledger
         rest = [*every, "failed"][at + 1 :]
         assert page(AlertPlace.of(one), cleared=True) == rest
         assert page(AlertPlace.of(one), 2, cleared=True) == rest[:2]
-
-
-# What alerts and pings ask once a minute finds its rows by an index
-
-
-MANY = (
-    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) INSERT INTO "
-    "SchedulerExecution (scheduler_id, execution_key, executed_at, container_id, due_at, state, "
-    "started_at, finished_at) SELECT 1, 'cron-' || i, t, 'ant', t, 'succeeded', t, t FROM n, "
-    "(SELECT '2020-01-01 00:00:00.000000' AS t)"
-)
-Ask = Callable[[SqlAlertStore, SqlEventStore], object]
-
-
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda alerts, _: alerts.system_signs(now=NOON, served=["cron_scheduler"]),
-        lambda alerts, _: alerts.schedule_signs([1], usual=[1], now=NOON),
-        lambda _, events: events.begun_or_ended([1], since=NOON, after=0, limit=9),
-    ],
-)
-def test_no_statement_goes_through_all_runs(ask: Ask, tmp_path: Path) -> None:
-    engine, clock = open_engine(f"sqlite:///{tmp_path / 'ledger'}"), FrozenClock(NOON)
-    upgrade(engine, NOON - timedelta(days=1))
-    with engine.begin() as connection:
-        connection.execute(text(MANY))
-        connection.execute(text("ANALYZE"))
-    asked = list[tuple[str, object]]()
-
-    @event.listens_for(engine, "before_cursor_execute")
-    def note(_c: Connection, _u: object, said: str, given: object, *_: object) -> None:
-        asked.append((said, given))
-
-    ask(SqlAlertStore(engine, clock), SqlEventStore(engine, clock))
-    event.remove(engine, "before_cursor_execute", note)
-
-    with engine.connect() as connection:
-        plans = [
-            str(step[3])
-            for said, given in asked
-            if "SELECT" in said
-            for step in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {said}", given)  # type: ignore[arg-type]
-        ]
-    engine.dispose()
-    assert plans
-    assert not [each for each in plans if "SCAN SchedulerExecution" in each]
-    assert not [each for each in plans if "PRIMARY KEY (rowid>?)" in each]

@@ -9,7 +9,7 @@ import pytest
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import EVERY_FAILURE
-from cronhare.domain.messages import Nacks, TaskMessage
+from cronhare.domain.messages import TaskMessage
 from cronhare.domain.retries.outcome import Crash, Ending
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.retries.retry import (
@@ -26,7 +26,6 @@ from cronhare.ports.attempts import (
     Finish,
     Recorded,
     Refused,
-    StartAnswer,
     StartRequest,
     Superseded,
 )
@@ -125,23 +124,10 @@ def test_a_wish_that_is_said_twice_at_once_starts_one_attempt(ledger: Ledger) ->
     assert len(ledger.records.attempts(execution.id)) == 1
 
 
-TRIP = timedelta(seconds=30)
-
-
-def start_nacked(ledger: Ledger, execution: Execution, *, queue: str | None = None) -> StartAnswer:
-    """Wish for a start as a message does that claims to have been nacked without end."""
-    nacks = Nacks(by_queue={queue or execution.queue: 1_000_000}, trip=TRIP)
-    request = StartRequest(execution_id=execution.id, attempt=execution.attempt, nacks=nacks)
-    [answer] = ledger.attempts.start([request], now=ledger.now, node="ant", lease=LEASE)
-    return answer
-
-
 def test_the_system_starts_its_own_and_no_message_does(ledger: Ledger) -> None:
     cleanup = ledger.systems_own()
 
-    answer = start_nacked(ledger, cleanup)
-
-    assert isinstance(answer, Refused)
+    assert isinstance(ledger.start(cleanup), Refused)
     assert ledger.seen(cleanup) == cleanup
     request = StartRequest(execution_id=cleanup.id, attempt=1, nacks=None)
     [own] = ledger.attempts.start([request], now=ledger.now, node="ant", lease=LEASE)
@@ -347,7 +333,9 @@ def give_up(ledger: Ledger, found: Execution, verdict: Verdict = IN_30_S) -> Rec
     return answer
 
 
-def test_a_lost_attempt_is_given_up_by_anybody(ledger: Ledger) -> None:
+def test_a_lost_attempt_is_given_up_by_anybody_and_its_end_is_too_late(
+    ledger: Ledger,
+) -> None:
     execution = ledger.running(node="ant")
     ledger.clock.advance(LEASE)
     (found,) = ledger.claims.lapsed(now=ledger.now, limit=9)
@@ -358,6 +346,8 @@ def test_a_lost_attempt_is_given_up_by_anybody(ledger: Ledger) -> None:
     seen = ledger.seen(execution)
     assert (answer, seen.attempt, seen.deaths) == (State.RETRYING, 2, 1)
     assert (attempt.ending, seen.crashed_at) == ("lost", (ledger.now,))
+    assert ledger.finish(execution, Complete(), SUCCESS, node="ant") == Superseded()
+    assert ledger.seen(execution) == seen
 
 
 def test_a_renewal_at_the_very_instant_of_the_first_one_counts_as_well(ledger: Ledger) -> None:
@@ -368,16 +358,6 @@ def test_a_renewal_at_the_very_instant_of_the_first_one_counts_as_well(ledger: L
     answer = give_up(ledger, found)
 
     assert (answer, ledger.seen(execution).state) == (Superseded(), State.RUNNING)
-
-
-def test_a_zombies_result_is_superseded_once_its_attempt_was_given_up(ledger: Ledger) -> None:
-    execution = ledger.running(node="ant")
-    ledger.clock.advance(LEASE)
-    give_up(ledger, execution)
-
-    answer = ledger.finish(execution, Complete(), SUCCESS, node="ant")
-
-    assert (answer, ledger.seen(execution).state) == (Superseded(), State.RETRYING)
 
 
 # Renewing
@@ -458,25 +438,11 @@ def wrote(execution: Execution, text: str) -> Written:
     )
 
 
-def test_the_finish_replaces_what_was_kept_while_the_attempt_ran(ledger: Ledger) -> None:
-    execution = ledger.running()
-    ledger.attempts.keep_written([wrote(execution, "so far")], now=ledger.now, node="ant")
-    ran = attrs.evolve(SUCCESS, stdout=Captured(head="all", bytes=3))
-
-    ledger.finish(execution, Complete(), ran)
-
-    [output] = ledger.records.output(execution.id)
-    assert (output.stdout.head, output.as_of) == ("all", None)
-
-
 def test_of_a_lost_attempt_stays_what_was_kept_while_it_ran(ledger: Ledger) -> None:
     execution = ledger.running()
     ledger.attempts.keep_written([wrote(execution, "so far")], now=ledger.now, node="ant")
-    finish = Finish(
-        execution=ledger.seen(execution), ran=AttemptResult(outcome=LOSS.outcome), verdict=IN_30_S
-    )
 
-    ledger.attempts.give_up([finish], now=ledger.now + LEASE)
+    give_up(ledger, ledger.seen(execution))
 
     [output] = ledger.records.output(execution.id)
     assert (output.stdout.head, output.as_of) == ("so far", ledger.now)

@@ -61,6 +61,7 @@ from tests.integration.ledgers import (
     server_ledger,
 )
 from tests.integration.shell import Said, Shell
+from tests.services import databases
 from tests.services import mariadb as mariadb_service
 from tests.services import rabbitmq as rabbitmq_service
 from tests.services.finding import free_port
@@ -362,7 +363,7 @@ def test_what_waits_for_a_minute_waits_for_somebody(
 def test_tables_without_transactions_and_a_missing_schema_are_seen(
     mariadb: mariadb_service.Server,
 ) -> None:
-    with mariadb_service.database(mariadb) as url:
+    with databases.database(mariadb) as url:
         mariadb_service.run(url, "CREATE TABLE Scheduler (id INT PRIMARY KEY) ENGINE = MyISAM")
         engine = open_engine(url.render_as_string(hide_password=False))
 

@@ -1,8 +1,8 @@
 """What every store of events promises."""
 
 from collections.abc import Collection, Mapping
-from datetime import datetime, timedelta
-from functools import partial
+from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import attrs
@@ -44,9 +44,23 @@ SHOP = "shop"
 LEASE = timedelta(seconds=90)
 
 
-def bad_ends(ledger: Ledger, *, limit: int = 100) -> list[Archived]:
+def watched(ledger: Ledger, name: str, **changes: Any) -> Mapping[int, str]:  # noqa: ANN401
+    """Write a schedule of the file, and another; give the id of the one."""
+    drafts = [draft(name, **changes), draft("other")]
+    ledger.schedules.save(drafts, source=SHOP, now=ledger.now)
+    ledger.plan_edited()
+    return ledger.events.schedule_ids([name, "missing"], source=SHOP)
+
+
+def claimed_of(ledger: Ledger, ids: Collection[int]) -> list[Execution]:
+    """Let a minute pass, and claim what is due then of some schedules."""
+    ledger.clock.advance(MINUTE)
+    return [one for one in ledger.claim_due().claimed if one.scheduler_id in ids]
+
+
+def bad_ends(ledger: Ledger) -> list[Archived]:
     refs = [TaskRef("report", 25)]  # what `draft` names, in rows without a source
-    return [*ledger.events.bad_ends(source=SHOP, refs=refs, now=ledger.now, limit=limit)]
+    return [*ledger.events.bad_ends(source=SHOP, refs=refs, now=ledger.now, limit=100)]
 
 
 def told(ledger: Ledger, ended: Archived, *targets: str) -> list[OutboxRow]:
@@ -54,25 +68,17 @@ def told(ledger: Ledger, ended: Archived, *targets: str) -> list[OutboxRow]:
     return [OutboxRow.of(event, target, source=SHOP, now=ledger.now) for target in targets]
 
 
-def announced(ledger: Ledger, *targets: str, name: str = "report") -> OutboxRow:
-    """Let a run fail, and announce that; gives what the first target is to be told."""
-    ledger.failed(name)
+def announced(ledger: Ledger, *targets: str) -> None:
+    """Let a run fail, and announce that."""
+    ledger.failed()
     [ended] = bad_ends(ledger)
     rows = {ended.id: told(ledger, ended, *targets)}
     assert ledger.events.announce(rows, now=ledger.now, until=None) == 1
-    return next(row for row in ledger.events.rows(limit=9) if row.target == targets[0])
 
 
-def take(
-    ledger: Ledger,
-    target: str,
-    *,
-    node: str = "ant",
-    limit: int = 9,
-    due_by: datetime | None = None,
-) -> list[OutboxRow]:
-    take = partial(ledger.events.take, target, source=SHOP, lease=LEASE, node=node, limit=limit)
-    return [*take(now=ledger.now, due_by=due_by)]
+def take(ledger: Ledger, target: str, **asked: Any) -> list[OutboxRow]:  # noqa: ANN401
+    given = {"now": ledger.now, "lease": LEASE, "node": "ant", "limit": 9, **asked}
+    return [*ledger.events.take(target, source=SHOP, **given)]
 
 
 def success_after(ledger: Ledger, expected: OutboxRow) -> Execution | None:
@@ -105,16 +111,13 @@ def expire(ledger: Ledger, *, kept: timedelta, expected: timedelta = DAY) -> Exp
     )
 
 
-def arrivals(ledger: Ledger, ids: Collection[int], *, after: int = 0, limit: int = 9) -> Page:
-    return ledger.events.arrivals(ids, since=ledger.now - HOUR, after=after, limit=limit)
+def arrivals(ledger: Ledger, ids: Collection[int], **page: int) -> Page:
+    return ledger.events.arrivals(ids, since=ledger.now - HOUR, **{"after": 0, "limit": 9, **page})
 
 
-def begun_late(
-    ledger: Ledger, ids: Collection[int], *, ago: timedelta = DAY, after: int = 0, limit: int = 9
-) -> Page:
-    return ledger.events.begun_late(
-        ids, by=MINUTE, now=ledger.now, since=ledger.now - ago, after=after, limit=limit
-    )
+def begun_late(ledger: Ledger, ids: Collection[int], *, ago: timedelta = DAY, **page: int) -> Page:
+    given = {"after": 0, "limit": 9, **page}
+    return ledger.events.begun_late(ids, by=MINUTE, now=ledger.now, since=ledger.now - ago, **given)
 
 
 def test_a_bad_end_is_announced_once_by_whoever_comes_first(ledger: Ledger) -> None:
@@ -319,12 +322,9 @@ def test_what_is_replayed_is_not_late(ledger: Ledger) -> None:
 
 
 def test_skips_late_starts_and_crashes_are_found(ledger: Ledger) -> None:
-    ledger.schedules.save([draft("slow"), draft("other")], source=SHOP, now=ledger.now)
-    ledger.plan_edited()
-    ids = ledger.events.schedule_ids(["slow", "missing"], source=SHOP)
+    ids = watched(ledger, "slow")
     [slow] = ids
-    ledger.clock.advance(MINUTE)
-    waiting = [one for one in ledger.claim_due().claimed if one.scheduler_id == slow]
+    waiting = claimed_of(ledger, ids)
     ledger.clock.advance(timedelta(minutes=10))
 
     late = begun_late(ledger, ids)
@@ -339,15 +339,10 @@ def test_skips_late_starts_and_crashes_are_found(ledger: Ledger) -> None:
 
 
 def test_arrivals_are_found_page_by_page_whatever_became_of_their_runs(ledger: Ledger) -> None:
-    busy = draft("busy", overlap=OverlapPolicy.SKIP)
-    ledger.schedules.save([busy, draft("other")], source=SHOP, now=ledger.now)
-    ledger.plan_edited()
-    ids = ledger.events.schedule_ids(["busy"], source=SHOP)
-    [busy_id] = ids
+    ids = watched(ledger, "busy", overlap=OverlapPolicy.SKIP)
     claimed = list[Execution]()
     for ends in (True, False, False):  # the last instant is skipped: the run before is not over
-        ledger.clock.advance(MINUTE)
-        runs = [one for one in ledger.claim_due().claimed if one.scheduler_id == busy_id]
+        runs = claimed_of(ledger, ids)
         claimed += runs
         if ends:
             ledger.finished(runs[0], FOR_GOOD)
@@ -367,12 +362,9 @@ def test_arrivals_are_found_page_by_page_whatever_became_of_their_runs(ledger: L
 
 
 def test_only_a_due_instant_arrives(ledger: Ledger) -> None:
-    ledger.schedules.save([draft("report")], source=SHOP, now=ledger.now)
-    ledger.plan_edited()
-    ids = ledger.events.schedule_ids(["report"], source=SHOP)
+    ids = watched(ledger, "report")
     [id_] = ids
-    ledger.clock.advance(MINUTE)
-    [due] = ledger.claim_due().claimed
+    [due] = claimed_of(ledger, ids)
     name = UUID(int=7)
     others = [manual_key(name), start_key(name), "boot-x", alive_key(1)]
     for key in (*others, backfill_key(ledger.now)):
@@ -384,13 +376,10 @@ def test_only_a_due_instant_arrives(ledger: Ledger) -> None:
 def test_a_late_start_that_ended_while_nobody_looked_is_found_and_no_start_in_time(
     ledger: Ledger,
 ) -> None:
-    ledger.schedules.save([draft("slow")], source=SHOP, now=ledger.now)
-    ledger.plan_edited()
-    ids = ledger.events.schedule_ids(["slow"], source=SHOP)
+    ids = watched(ledger, "slow")
     runs = []
     for wait in (SECOND, 3 * MINUTE, SECOND):
-        ledger.clock.advance(MINUTE)
-        [run] = ledger.claim_due().claimed[-1:]
+        [run] = claimed_of(ledger, ids)
         ledger.clock.advance(wait)
         runs.append(ledger.succeeded(run))
     ledger.clock.advance(timedelta(hours=5))
@@ -418,15 +407,7 @@ def test_what_is_due_is_counted_and_taken_by_its_kind(ledger: Ledger) -> None:
         return ledger.events.pending("hook", source=source, due_by=ledger.now, most=most)
 
     before, few, of_others = pending(), pending(2), pending(source="other")
-    taken = ledger.events.take(
-        "hook",
-        source="shop",
-        now=ledger.now,
-        lease=MINUTE,
-        node="ant",
-        limit=2,
-        kind=EventKind.FAILED,
-    )
+    taken = take(ledger, "hook", limit=2, kind=EventKind.FAILED)
 
     assert (before, sum(few.values()), of_others) == ({"failed": 3, "alert": 1}, 2, {})
     assert [one.event_key for one in taken] == ["test:0", "test:1"]
@@ -436,13 +417,9 @@ def test_what_is_due_is_counted_and_taken_by_its_kind(ledger: Ledger) -> None:
 def test_who_was_given_up_is_told_anew_once_a_while_has_passed(ledger: Ledger) -> None:
     event = trial("ops", now=ledger.now, id_="x")
     changed = attrs.evolve(event, data={"value": 138})
-    ledger.events.add(
-        [
-            OutboxRow.of(event, name, source=SHOP, now=ledger.now)
-            for name in ("hook", "mail", "old")
-        ],
-        now=ledger.now,
-    )
+    names = ("hook", "mail", "old")
+    rows = [OutboxRow.of(event, name, source=SHOP, now=ledger.now) for name in names]
+    ledger.events.add(rows, now=ledger.now)
     for name, state in (("hook", OutboxState.GIVEN_UP), ("mail", OutboxState.DELIVERED)):
         [mine] = take(ledger, name)
         assert ledger.events.settle(mine, state, now=ledger.now, error="410 Gone")
@@ -450,7 +427,7 @@ def test_who_was_given_up_is_told_anew_once_a_while_has_passed(ledger: Ledger) -
     expire(ledger, kept=DAY)  # the old one
     ledger.clock.advance(HOUR)
 
-    def anew(_: int = 0, *, targets: Collection[str] = ("hook", "mail", "old")) -> int:
+    def anew(_: int = 0, *, targets: Collection[str] = names) -> int:
         now = ledger.now
         rows = [OutboxRow.of(changed, name, source=SHOP, now=now) for name in targets]
         return ledger.events.tell_anew(rows, before=now - HOUR, now=now)
@@ -472,18 +449,13 @@ def test_who_was_told_is_found_by_how_the_key_of_an_event_begins(ledger: Ledger)
     event = trial("ops", now=ledger.now, id_="x:1")
     given = {"test:x:0a": ("hook", "mail"), "test:x:ff": ("hook",), "test:y:0a": ("hook",)}
     came = {"hook": OutboxState.DELIVERED.value, "mail": OutboxState.GIVEN_UP.value}
-    ledger.events.add(
-        [
-            attrs.evolve(
-                OutboxRow.of(event, name, source="s", now=ledger.now),
-                event_key=key,
-                state=came[name],
-            )
-            for key, names in given.items()
-            for name in names
-        ],
-        now=ledger.now,
-    )
+    rows = {name: OutboxRow.of(event, name, source="s", now=ledger.now) for name in came}
+    wanted = [
+        attrs.evolve(rows[name], event_key=key, state=came[name])
+        for key, names in given.items()
+        for name in names
+    ]
+    ledger.events.add(wanted, now=ledger.now)
 
     found = ledger.events.deliveries(["test:x:"])
 

@@ -1,11 +1,10 @@
 """What every ledger promises of executions that are held back: by a key's limit, or by others."""
 
-from uuid import UUID
+import attrs
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.gates import key_gate, schedule_gate
 from cronhare.domain.retries.retry import Complete
-from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.schedules.schedule import Concurrency, Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.ports.attempts import (
     Busy,
@@ -48,11 +47,6 @@ def due_together(ledger: Ledger, count: int, *, limit: int) -> list[Execution]:
     return ledger.executions()
 
 
-def run_now(ledger: Ledger, scheduler_id: int, number: int, params: str | None = None) -> Execution:
-    key = manual_key(UUID(int=number))
-    return ledger.run_now(scheduler_id, key, params=params)
-
-
 def let_go(ledger: Ledger, *gates: str) -> list[int]:
     """Give the ids of what passes some gates now, or all at which anything waits."""
     asked = gates or ledger.claims.gates(after="", limit=100)
@@ -91,7 +85,7 @@ def test_of_runs_with_one_key_that_are_due_together_no_more_are_claimed_than_may
 
 def test_eight_threads_that_start_at_once_never_exceed_a_limit(ledger: Ledger) -> None:
     id_ = ledger.add(schedule=None, concurrency=limited(3))
-    runs = [run_now(ledger, id_, number) for number in range(24)]
+    runs = [ledger.run_now(id_, f"manual-{number}") for number in range(24)]
 
     def start_some(number: int) -> list[StartAnswer]:
         return ledger.start_all(runs[number::8], node=f"ant-{number}")
@@ -137,7 +131,7 @@ def test_no_later_run_takes_the_place_of_one_that_was_let_go_and_is_on_its_way(
     assert let_go(ledger) == [second.id]
     ledger.clock.advance(MINUTE)
     ledger.claim_due()
-    by_hand = run_now(ledger, first.scheduler_id, 1)
+    by_hand = ledger.run_now(first.scheduler_id, "manual-1")
 
     refused = start(ledger, by_hand)
 
@@ -167,7 +161,7 @@ def test_each_run_is_judged_by_its_own_params_and_the_limit_that_its_schedule_ha
     by_customer = Concurrency(key="customer-{params.id}", limit=1)
     id_ = ledger.add(schedule=None, concurrency=by_customer)
     one, same, other = (
-        run_now(ledger, id_, number, f'{{"id":{customer}}}')
+        ledger.run_now(id_, f"manual-{number}", params=f'{{"id":{customer}}}')
         for number, customer in enumerate((42, 42, 43))
     )
 
@@ -186,11 +180,7 @@ def test_where_one_may_wait_further_runs_are_skipped(ledger: Ledger) -> None:
         ledger.claim_due()
     first, second, third = ledger.executions()
 
-    assert [one.state for one in (first, second, third)] == [
-        State.CLAIMED,
-        State.HELD,
-        State.SKIPPED,
-    ]
+    assert states(ledger) == [State.CLAIMED, State.HELD, State.SKIPPED]
     assert third.last_error == (
         f"overlap: execution {second.id} waits already (overlap policy queue_one)"
     )
@@ -207,7 +197,7 @@ def test_where_all_may_wait_they_run_one_after_the_other_also_those_asked_for_by
     id_ = ledger.add(overlap=OverlapPolicy.QUEUE_ALL, misfire=Misfire(policy=MisfirePolicy.ALL))
     ledger.clock.advance(3 * MINUTE)
     ledger.claim_due()
-    by_hand = run_now(ledger, id_, 1)
+    by_hand = ledger.run_now(id_, "manual-1")
     first, *others = ledger.executions()
 
     assert isinstance(start(ledger, first), Execution)
@@ -276,10 +266,8 @@ def test_a_run_that_a_person_holds_keeps_its_own_place_in_the_line_and_nobody_el
 
 
 def test_a_run_that_no_worker_takes_up_keeps_no_other_queue_from_running(ledger: Ledger) -> None:
-    ledger.add(
-        "orphan", queue="cron_scheduler.gone", concurrency=limited(1), schedule=None,
-        date_time=ledger.now + MINUTE,
-    )  # fmt: skip
+    orphan = draft("orphan", queue="cron_scheduler.gone", concurrency=limited(1))
+    ledger.save(attrs.evolve(orphan, schedule=None, date_time=ledger.now + MINUTE))
     ledger.add("good", concurrency=limited(1))
     ledger.clock.advance(MINUTE)
     ledger.claim_due()

@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from datetime import datetime, timedelta
-from itertools import count
 from pathlib import Path
 from shutil import copyfile
+from typing import Any
+from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
-from sqlalchemy import URL
 
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, Graces, State
 from cronhare.domain.lifecycle.transitions import EARLIEST
@@ -234,28 +234,6 @@ def _instants(execution: Execution) -> list[datetime]:
     return [execution.due_at + n * MINUTE for n in range(length)]
 
 
-@pytest.fixture
-def open_sqlite(migrated_sqlite: Path, tmp_path: Path) -> OpenLedger:
-    numbers = count()
-
-    def opened(clock: FrozenClock) -> AbstractContextManager[Ledger]:
-        path = tmp_path / f"{next(numbers)}.db"
-        copyfile(migrated_sqlite, path)
-        return sqlite_ledger(clock, path)
-
-    return opened
-
-
-@pytest.fixture
-def open_mysql(migrated_mysql: URL) -> OpenLedger:
-    return lambda clock: server_ledger(clock, migrated_mysql)
-
-
-@pytest.fixture
-def open_postgresql(migrated_postgresql: URL) -> OpenLedger:
-    return lambda clock: server_ledger(clock, migrated_postgresql)
-
-
 @pytest.mark.parametrize(
     ("kind", "examples"),
     [
@@ -265,9 +243,14 @@ def open_postgresql(migrated_postgresql: URL) -> OpenLedger:
     ],
 )
 def test_a_ledger_keeps_its_word_whatever_happens(
-    request: pytest.FixtureRequest, kind: str, examples: int
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str, examples: int
 ) -> None:
-    open_ledger: OpenLedger = request.getfixturevalue(f"open_{kind}")
+    migrated: Any = request.getfixturevalue(f"migrated_{kind}")
+
+    def open_ledger(clock: FrozenClock) -> AbstractContextManager[Ledger]:
+        if kind != "sqlite":
+            return server_ledger(clock, migrated)
+        return sqlite_ledger(clock, copyfile(migrated, tmp_path / f"{uuid4()}.db"))
 
     class Opened(LedgerMachine):
         def __init__(self) -> None:

@@ -299,28 +299,19 @@ def test_it_closes_when_its_probe_succeeds_and_opens_again_when_it_fails(
 
 
 @ON_ONE
-def test_a_probe_that_is_cancelled_gives_its_place_to_the_next(ledger: Ledger) -> None:
-    *_, probe, refused, last = opened(ledger, more=3)
-    ledger.clock.advance(PAUSE)
-    end(ledger, probe)
-    before = end(ledger, refused)
-    ledger.records.cancel(probe.id, now=ledger.now)
-
-    after = end(ledger, last)
-
-    assert (verdicts(before), told(after)) == ([BROKEN], [Changed.BREAKER_PROBED])
-
-
-@ON_ONE
-def test_a_probe_that_waits_for_long_gives_its_place_to_the_next_after_a_pause(
-    ledger: Ledger,
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_a_probe_that_is_cancelled_or_waits_for_a_pause_gives_its_place_to_the_next(
+    ledger: Ledger, *, cancelled: bool
 ) -> None:
     *_, probe, refused, last = opened(ledger, more=3)
     ledger.clock.advance(PAUSE)
     end(ledger, probe, verdict=RetryAfter(60 * MINUTE, "retry 1"))
     ledger.clock.advance(PAUSE - SECOND)
     before = end(ledger, refused)
-    ledger.clock.advance(SECOND)
+    if cancelled:
+        ledger.records.cancel(probe.id, now=ledger.now)
+    else:
+        ledger.clock.advance(SECOND)
 
     after = end(ledger, last)
 

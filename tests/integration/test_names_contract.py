@@ -17,7 +17,7 @@ from cronhare.domain.schedules.catalog import NoListener, ref_of_topic
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.records import Unheard
-from tests.integration.ledgers import EVERY_MINUTE, FOR_GOOD, MINUTE, NOON, SECOND, Ledger, draft
+from tests.integration.ledgers import FOR_GOOD, MINUTE, NOON, SECOND, Ledger, draft
 from tests.ports import ids_of
 
 BACKUP = TaskRef("worker", 7)
@@ -53,26 +53,15 @@ def test_a_task_is_known_by_its_schedules(ledger: Ledger) -> None:
     assert not ledger.names.has_task("report 9999999999", ())
 
 
-@pytest.mark.parametrize("named", [True, False])
-def test_a_task_is_known_as_long_as_a_run_is_of_it(ledger: Ledger, *, named: bool) -> None:
-    source, name = ("shop", "backup") if named else (None, None)
-    ledger.schedules.save([draft("a", task_name=name, task=BACKUP)], source=source, now=ledger.now)
-    ledger.plan_edited()
-    ledger.clock.advance(MINUTE)
-    assert ledger.claim_due().claimed
-    ledger.schedules.save([draft("a", task=IMPORT)], source=None, now=ledger.now)
+def test_a_task_is_known_as_long_as_a_run_or_a_failure_is_of_it(ledger: Ledger) -> None:
+    claimed(ledger, task=BACKUP)
+    ledger.failed("failed", task=TaskRef("worker", 8))
+    ledger.save(draft("nightly", task=IMPORT), draft("failed", task=IMPORT))
 
-    assert ledger.names.has_task("backup", [] if named else [BACKUP])
-    assert ledger.names.has_task("worker 7", ())
+    known = [("backup", []), ("worker 7", ()), ("worker 8", ()), ("mails", [TaskRef("worker", 8)])]
+    assert all(ledger.names.has_task(*each) for each in known)
+    assert not ledger.names.has_task("mails", ())
     assert not ledger.names.numbers_of("backup")
-
-
-def test_a_task_is_known_as_long_as_a_failure_is_of_it(ledger: Ledger) -> None:
-    ledger.failed("a", task=BACKUP)
-
-    assert ledger.names.has_task("worker 7", ())
-    assert ledger.names.has_task("backup", [BACKUP])
-    assert not ledger.names.has_task("backup", ())
 
 
 def test_a_queue_is_known_by_schedules_and_by_what_is_left(ledger: Ledger) -> None:
@@ -146,25 +135,17 @@ def adopted(ledger: Ledger, scheduler_id: int, task: TaskRef) -> Execution:
     return answer
 
 
-def test_an_execution_keeps_whose_task_it_runs(ledger: Ledger) -> None:
+def test_a_run_by_time_or_by_hand_and_its_failure_keep_whose_task_it_is(ledger: Ledger) -> None:
     execution = claimed(ledger)
+    by_hand = ledger.run_now(execution.scheduler_id, "manual-1")
 
-    assert (execution.source, execution.task_name) == ("shop", "backup")
     assert ledger.seen(execution) == execution
-    assert ledger.started(execution).task_name == "backup"
-
-
-def test_what_was_skipped_a_manual_run_and_a_failure_are_named_too(ledger: Ledger) -> None:
-    scheduler_id = add(ledger, **EVERY_MINUTE)
-    by_hand = ledger.run_now(scheduler_id, "manual-1")
-
+    started = ledger.started(execution)
     ledger.finished(by_hand, FOR_GOOD)
-
     (archived,) = ledger.records.archive()
-    assert (by_hand.source, by_hand.task_name) == ("shop", "backup")
-    assert (archived.source, archived.task_name) == ("shop", "backup")
     (again,) = ledger.records.replay([archived.id], now=ledger.now)
-    assert (again.source, again.task_name) == ("shop", "backup")
+    of: list[Execution | Archived] = [execution, started, by_hand, archived, again]
+    assert {(each.source, each.task_name) for each in of} == {("shop", "backup")}
 
 
 @pytest.mark.parametrize(

@@ -43,9 +43,9 @@ BEE = NodeReport(
 )
 
 
-def report(ledger: Ledger, *reports: NodeReport) -> None:
-    for each in reports:
-        ledger.nodes.report(each, kept_for=HOUR)
+def report(ledger: Ledger, *reports: NodeReport) -> list[bool]:
+    """Report nodes, and say of each whether it is to be drained."""
+    return [ledger.nodes.report(each, kept_for=HOUR) for each in reports]
 
 
 def listed(ledger: Ledger) -> list[NodeReport]:
@@ -90,28 +90,18 @@ def test_those_that_were_seen_last_are_listed_and_all_are_counted(ledger: Ledger
     assert (found.known, found.unread, found.broken) == (3, 1, 0)
 
 
-def told(ledger: Ledger, *reports: NodeReport) -> list[bool]:
-    """Report nodes, and say of each whether it is to be drained."""
-    return [ledger.nodes.report(each, kept_for=HOUR) for each in reports]
-
-
 def test_a_node_is_told_with_its_reports_that_it_is_to_be_drained(ledger: Ledger) -> None:
-    assert told(ledger, ANT, ANT, BEE) == [False, False, False]
+    assert not ledger.nodes.drain(ANT.name, asked_at=NOON)  # it is not there
+    assert report(ledger, ANT, ANT, BEE) == [False, False, False]
 
     assert ledger.nodes.drain(ANT.name, asked_at=NOON)
     assert ledger.nodes.drain(ANT.name, asked_at=NOON + MINUTE)  # it is since the first time
-    assert told(ledger, ANT, ANT, BEE) == [True, True, False]
+    assert report(ledger, ANT, ANT, BEE) == [True, True, False]
     assert listed(ledger) == [attrs.evolve(ANT, drain_asked_at=NOON), BEE]
 
     assert ledger.nodes.drain(ANT.name, asked_at=None)
-    assert told(ledger, ANT) == [False]
+    assert report(ledger, ANT) == [False]
     assert listed(ledger) == [ANT, BEE]
-
-
-def test_a_node_that_is_not_there_cannot_be_drained(ledger: Ledger) -> None:
-    assert not ledger.nodes.drain(ANT.name, asked_at=NOON)
-
-    assert told(ledger, ANT) == [False]
 
 
 def heartbeat_of_ant(
@@ -251,19 +241,12 @@ def test_each_note_tells_when_its_node_was_seen_last(ledger: Ledger) -> None:
     assert seen == {ANT.name: ledger.now + SECOND, "b": None}
 
 
-def test_a_node_that_ends_in_good_order_leaves_no_note(ledger: Ledger) -> None:
-    hold(ledger, "a")
-    hold(ledger, "b")
-
-    ledger.nodes.remove("a")
-
-    assert hold(ledger, "c") == ["b"]
-
-
-def test_of_many_at_once_each_has_its_note(ledger: Ledger) -> None:
+def test_of_many_at_once_each_has_its_note_unless_it_ends_in_good_order(ledger: Ledger) -> None:
     at_once(4, lambda number: hold(ledger, f"node-{number}"))
 
-    assert sorted(hold(ledger, "z")) == [f"node-{number}" for number in range(4)]
+    ledger.nodes.remove("node-0")
+
+    assert sorted(hold(ledger, "z")) == [f"node-{number}" for number in (1, 2, 3)]
 
 
 def test_old_notes_are_forgotten(ledger: Ledger) -> None:

@@ -27,7 +27,7 @@ from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.attempts import Refused
 from cronhare.ports.inspection import LastClaim
 from cronhare.ports.records import ExecutionFilter, QueueLoad, Retention
-from cronhare.ports.runner import AttemptResult, Captured
+from cronhare.ports.runner import Captured
 from tests.integration.ledgers import (
     CRASH,
     DAY,
@@ -47,43 +47,25 @@ from tests.integration.ledgers import (
 # Looking
 
 
-def test_executions_are_listed_up_to_the_limit(ledger: Ledger) -> None:
-    executions = [ledger.claimed(f"job-{n}") for n in range(3)]
-
-    listed = ledger.records.executions(ExecutionFilter(limit=2))
-    older = ledger.records.executions(ExecutionFilter(before=listed[-1].id))
-    assert [*older] == [*ledger.records.executions(ExecutionFilter())][2:]
-
-    assert list(listed) == executions[:0:-1]
-
-
-def test_executions_are_listed_by_schedule_and_by_state(ledger: Ledger) -> None:
+def test_executions_are_listed_by_schedule_state_and_time_a_page_at_a_time(
+    ledger: Ledger,
+) -> None:
     done = ledger.succeeded(ledger.claimed("done"))
     failed = ledger.finished(ledger.claimed("failed"), FOR_GOOD)
     waiting = ledger.claimed("waiting")
 
-    by_schedule = ledger.records.executions(ExecutionFilter(schedule="done"))
-    ended = ledger.records.executions(ExecutionFilter(states={State.SUCCEEDED, State.FAILED}))
-    both = ledger.records.executions(ExecutionFilter(schedule="done", states={State.CLAIMED}))
-    unknown = ledger.records.executions(ExecutionFilter(schedule="unknown"))
-    padded = ledger.records.executions(ExecutionFilter(schedule="done "))
+    def listed(**asked: Any) -> list[Execution]:  # noqa: ANN401
+        return [*ledger.records.executions(ExecutionFilter(**asked))]
 
-    assert waiting not in ended
-    assert (list(by_schedule), list(ended)) == ([done], [failed, done])
-    assert (list(both), list(unknown), list(padded)) == ([], [], [])
-
-
-def test_executions_are_listed_by_when_they_were_claimed(ledger: Ledger) -> None:
-    older, newer = ledger.claimed("older"), ledger.claimed("newer")
-
-    def since(moment: datetime) -> list[int]:
-        return [one.id for one in ledger.records.executions(ExecutionFilter(since=moment))]
-
-    assert since(older.executed_at) == [newer.id, older.id]
-    assert since(older.executed_at + MICROSECOND) == [newer.id]
-    assert since(newer.executed_at + MICROSECOND) == []
-    before = ledger.records.executions(ExecutionFilter(until=newer.executed_at))
-    assert [one.id for one in before] == [older.id]
+    assert listed(limit=2) == [waiting, failed]
+    assert listed(before=failed.id) == [done]
+    assert listed(schedule="done") == [done]
+    assert listed(states={State.SUCCEEDED, State.FAILED}) == [failed, done]
+    assert listed(schedule="done", states={State.CLAIMED}) == []
+    assert listed(schedule="unknown") == listed(schedule="done ") == []
+    assert listed(since=failed.executed_at) == [waiting, failed]
+    assert listed(since=failed.executed_at + MICROSECOND) == [waiting]
+    assert listed(until=failed.executed_at) == [done]
 
 
 def test_executions_are_listed_by_the_name_of_their_task_or_its_number(ledger: Ledger) -> None:
@@ -154,16 +136,8 @@ def test_the_last_run_of_a_schedule_is_the_newest_that_was_not_skipped(ledger: L
 
     assert last == {first.scheduler_id: second, third.scheduler_id: ledger.seen(third)}
     assert ledger.executions(State.SKIPPED), "there was something to pass over"
-
-
-def test_a_run_that_has_not_ended_is_newer_than_those_that_have(ledger: Ledger) -> None:
-    ledger.add("twice", overlap=OverlapPolicy.ALLOW)
-    ledger.clock.advance(MINUTE)
-    [waits] = ledger.claim_due().claimed
-    ledger.clock.advance(MINUTE)
-    [ends] = ledger.claim_due().claimed
-    ledger.succeeded(ends)
-
+    waits = ledger.claimed("twice")  # what has not ended is newer than what has
+    ledger.succeeded(ledger.claimed("twice"))
     assert ledger.records.last_runs([waits.scheduler_id]) == {waits.scheduler_id: waits}
 
 
@@ -429,13 +403,9 @@ def test_a_foreign_failure_stays_archived_once_when_its_execution_is_forgotten(
 def test_what_its_caller_publishes_is_left_to_him_for_a_head_start(ledger: Ledger) -> None:
     archived, now, head_start = ledger.failed(), ledger.now, 3 * SECOND
 
+    other, key = ledger.add("other"), "manual-1"
     run = ledger.records.run_now(
-        ledger.add("other"),
-        key="manual-1",
-        params=None,
-        now=now,
-        node="shell",
-        head_start=head_start,
+        other, key=key, params=None, now=now, node="shell", head_start=head_start
     )
     [replayed] = ledger.records.replay([archived.id], now=now, head_start=head_start)
 
@@ -473,18 +443,10 @@ def test_a_schedule_that_is_not_there_is_not_run_by_hand(ledger: Ledger, number:
 def test_a_manual_run_that_is_asked_for_again_is_the_one_that_is_there(ledger: Ledger) -> None:
     scheduler_id = ledger.add()
 
-    answers = at_once(
-        8,
-        lambda n: ledger.records.run_now(
-            scheduler_id, key="manual-1", params=None, now=ledger.now, node=f"node-{n}"
-        ),
-    )
+    answers = at_once(8, lambda n: ledger.run_now(scheduler_id, "manual-1", node=f"node-{n}"))
 
     assert len({answer.id for answer in answers}) == 1
     assert len(ledger.executions()) == 1
-
-
-# Cancelling
 
 
 def waiting(ledger: Ledger, state: State) -> Execution:
@@ -509,18 +471,10 @@ def test_a_replayed_execution_is_claimed_anew_with_a_fresh_allowance(ledger: Led
     assert (replayed.deaths, replayed.crashed_at) == (0, ())
     assert (replayed.finished_at, replayed.last_error) == (None, None)
     assert (ledger.seen(replayed), ledger.overdue()) == (replayed, [failed.id])
-
-
-def test_a_replay_runs_and_counts_its_crashes_and_deaths_from_zero(ledger: Ledger) -> None:
-    ledger.finished(ledger.claimed(), FOR_GOOD, CRASH)
-    (archived,) = ledger.records.archive()
-    (replayed,) = ledger.records.replay([archived.id], now=ledger.now)
     ledger.clock.advance(SECOND)
-
     seen = ledger.finished(replayed, IN_30_S, CRASH)
-
-    assert (seen.attempt, seen.deaths, seen.crashed_at) == (3, 1, (ledger.now,))
-    assert [attempt.attempt for attempt in ledger.records.attempts(seen.id)] == [1, 2]
+    assert (seen.attempt, seen.deaths, seen.crashed_at) == (4, 1, (ledger.now,))
+    assert [attempt.attempt for attempt in ledger.records.attempts(seen.id)] == [1, 2, 3]
 
 
 def test_a_row_is_replayed_once_and_stays_resolved(ledger: Ledger) -> None:
@@ -574,7 +528,8 @@ def ended(ledger: Ledger, state: State) -> Execution:
     if state is State.CANCELLED:
         ledger.records.cancel(execution.id, now=ledger.now)
         return ledger.seen(execution)
-    return ledger.finished(execution, Complete() if state is State.SUCCEEDED else FOR_GOOD)
+    ran = attrs.evolve(SUCCESS, stdout=Captured(head="hello", bytes=5))
+    return ledger.finished(execution, Complete() if state is State.SUCCEEDED else FOR_GOOD, ran)
 
 
 @pytest.mark.parametrize(
@@ -599,6 +554,8 @@ def test_what_has_ended_is_kept_for_the_retention_of_its_state(
     ledger.records.clean_up(now=ledger.now, retention=RETENTION)
 
     assert (before, ledger.records.execution(execution.id)) == (execution, None)
+    assert not ledger.records.attempts(execution.id)
+    assert not ledger.records.output(execution.id)
 
 
 def resolve_all(ledger: Ledger) -> None:
@@ -606,22 +563,9 @@ def resolve_all(ledger: Ledger) -> None:
     ledger.records.discard(ids, note="seen", now=ledger.now)
 
 
-def test_the_attempts_and_the_output_go_with_their_execution(ledger: Ledger) -> None:
-    ran = AttemptResult(outcome=SUCCESS.outcome, stdout=Captured(head="hello", bytes=5))
-    execution = ledger.finished(ledger.claimed(), Complete(), ran)
-    ledger.clock.advance(8 * DAY)
-
-    count = ledger.records.clean_up(now=ledger.now, retention=Retention())
-
-    assert count == 1
-    assert list(ledger.records.attempts(execution.id)) == []
-    assert list(ledger.records.output(execution.id)) == []
-
-
 def test_of_each_schedule_the_newest_successes_are_kept(ledger: Ledger) -> None:
     def succeed(scheduler_id: int, key: str) -> Execution:
-        run = ledger.run_now(scheduler_id, key, node="shell")
-        return ledger.succeeded(run)
+        return ledger.succeeded(ledger.run_now(scheduler_id, key))
 
     busy, quiet = ledger.add("busy", status=False), ledger.add("quiet", status=False)
     oldest, *newest = [succeed(busy, f"manual-{n}") for n in range(3)]
@@ -634,24 +578,19 @@ def test_of_each_schedule_the_newest_successes_are_kept(ledger: Ledger) -> None:
 
 
 def test_of_each_class_the_newest_runs_are_kept_and_what_awaits_a_person(ledger: Ledger) -> None:
-    def begin(scheduler_id: int, key: str) -> Execution:
-        return ledger.run_now(scheduler_id, key, node="shell")
-
     emails = ClassRetention(class_="emails", done=2, failed=1)
     unlimited = attrs.evolve(emails, class_="webhooks", done=None, failed=0)
     first, second = (ledger.add(name, status=False, retention=emails) for name in "ab")
     other = ledger.add("c", status=False, retention=unlimited)
+    begin = ledger.run_now
     done = [
         ledger.succeeded(begin(id_, f"manual-{n}")) for n in range(3) for id_ in (first, second)
     ]
     others = [ledger.succeeded(begin(other, f"manual-{n}")) for n in range(3)]
     failed = [ledger.finished(begin(first, f"manual-f{n}"), FOR_GOOD) for n in range(4)]
-    seen = [
-        row.id
-        for row in ledger.records.archive()
-        if row.execution_key in {"manual-f0", "manual-f2"}
-    ]
-    ledger.records.discard(seen, note="seen", now=ledger.now)
+    seen = {failed[0].id, failed[2].id}
+    rows = [row.id for row in ledger.records.archive() if row.execution_id in seen]
+    ledger.records.discard(rows, note="seen", now=ledger.now)
 
     young = ledger.records.clean_up(now=ledger.now, retention=Retention())
     ledger.clock.advance(timedelta(hours=1, seconds=1))
@@ -662,12 +601,9 @@ def test_of_each_class_the_newest_runs_are_kept_and_what_awaits_a_person(ledger:
 
 
 def test_a_run_at_boot_is_known_for_a_day_however_many_follow_it(ledger: Ledger) -> None:
-    def succeed(key: str) -> Execution:
-        run = ledger.run_now(scheduler_id, key, node="shell")
-        return ledger.succeeded(run)
-
     scheduler_id = ledger.add("busy", status=False)
-    at_boot, oldest, *newest = [succeed(key) for key in ("boot-a", *"bcd")]
+    runs = [ledger.run_now(scheduler_id, key) for key in ("boot-a", *"bcd")]
+    at_boot, oldest, *newest = map(ledger.succeeded, runs)
     ledger.clock.advance(DAY)
 
     ledger.records.clean_up(now=ledger.now, retention=Retention(completed_rows=2))

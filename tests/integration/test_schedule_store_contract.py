@@ -12,7 +12,6 @@ from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.claims import RunsAlready
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.retries.policy import Backoff, BackoffType, Jitter, RetryPolicy
-from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.keys import standalone_queue
 from cronhare.domain.schedules.schedule import (
     Every,
@@ -130,39 +129,18 @@ def test_schedules_are_saved_and_disabled_at_once(ledger: Ledger) -> None:
     ledger.clock.advance(SECOND)
     wanted = [draft("changed", params='{"v":2}'), draft("new")]
 
-    ledger.schedules.save(
-        wanted,
-        source="garden",
-        now=ledger.now,
-        disabled=["gone"],
-    )
+    ledger.schedules.save(wanted, source="garden", now=ledger.now, disabled=["gone"])
 
-    changed, gone, new = ledger.schedules.schedules()
-    assert [changed.draft, gone.draft, new.draft] == [
-        wanted[0],
-        draft("gone", status=False),
-        wanted[1],
-    ]
-    assert [row.source for row in (changed, gone, new)] == ["garden", "shop", "garden"]
-    assert {row.updated_at for row in (changed, gone, new)} == {NOON + SECOND}
+    rows = ledger.schedules.schedules()
+    assert [row.draft for row in rows] == [wanted[0], draft("gone", status=False), wanted[1]]
+    assert [row.source for row in rows] == ["garden", "shop", "garden"]
+    assert {row.updated_at for row in rows} == {NOON + SECOND}
 
 
 def test_many_writers_of_one_name_make_one_schedule(ledger: Ledger) -> None:
     at_once(8, lambda n: ledger.save(draft(params=f'{{"by":{n}}}')))
 
     assert len(ledger.schedules.schedules()) == 1
-
-
-def test_a_schedule_is_created_with_an_id_and_no_source(ledger: Ledger) -> None:
-    wanted = draft("new", params='{"a":"ü"}', user_id=7)
-
-    id_ = ledger.schedules.create(wanted, now=ledger.now)
-
-    assert id_ is not None
-    stored = ledger.schedules.with_id(id_)
-    assert stored is not None
-    assert (stored.id, stored.draft, stored.source) == (id_, wanted, None)
-    assert (stored.created_at, stored.planned) == (NOON, False)
 
 
 def test_what_a_request_has_made_is_found_by_it_until_it_is_deleted_or_a_files(
@@ -189,23 +167,24 @@ def test_what_a_request_has_made_is_found_by_it_until_it_is_deleted_or_a_files(
 
 
 def test_of_several_who_create_one_name_one_is_answered_an_id(ledger: Ledger) -> None:
-    answers = at_once(4, lambda number: ledger.schedules.create(_numbered(number), now=ledger.now))
+    drafts = [draft("new", description=f"of {number}", user_id=7) for number in range(4)]
+
+    answers = at_once(4, lambda number: ledger.schedules.create(drafts[number], now=ledger.now))
 
     [winner] = [id_ for id_ in answers if id_ is not None]
-    [stored] = ledger.schedules.schedules()
-    assert stored.id == winner
-    assert stored.draft in [_numbered(number) for number in range(4)]
+    stored = found(ledger, winner)
+    assert (stored.id, stored.draft) == (winner, drafts[answers.index(winner)])
+    assert (stored.source, stored.created_at, stored.planned) == (None, NOON, False)
+    assert [each.id for each in ledger.schedules.schedules()] == [winner]
 
 
-def _numbered(number: int) -> ScheduleDraft:
-    return draft("new", description=f"of {number}")
+def test_what_there_is_not_is_neither_found_nor_edited_nor_deleted(ledger: Ledger) -> None:
+    systems_own = ledger.systems_own().scheduler_id
 
-
-def test_no_schedule_has_an_id_that_none_was_given(ledger: Ledger) -> None:
-    own = ledger.systems_own()
-
-    for id_ in (0, -1, 10**30, own.scheduler_id, own.scheduler_id + 1_000):
+    for id_ in (0, -1, 999_999, 2**63 - 1, 2**63, 10**30, systems_own):
         assert ledger.schedules.with_id(id_) is None
+        assert ledger.edits.edit(id_, draft(), seen=None, now=ledger.now) is None
+        assert ledger.edits.delete(id_, seen=None) is None
 
 
 def test_the_neighbours_of_a_name_are_found(ledger: Ledger) -> None:
@@ -276,15 +255,11 @@ def test_of_many_who_have_seen_the_same_one_edits(ledger: Ledger) -> None:
     id_ = ledger.add("contested")
     seen = found(ledger, id_)
 
-    answers = at_once(
-        4,
-        lambda number: ledger.edits.edit(
-            id_,
-            draft("contested", params=f'{{"a":{number}}}'),
-            seen=seen.updated_at,
-            now=ledger.now,
-        ),
-    )
+    def edit(number: int) -> StoredSchedule | Outdated | None:
+        wanted = draft("contested", params=f'{{"a":{number}}}')
+        return ledger.edits.edit(id_, wanted, seen=seen.updated_at, now=ledger.now)
+
+    answers = at_once(4, edit)
 
     now = found(ledger, id_)
     assert answers.count(now) == 1
@@ -311,16 +286,7 @@ def test_what_has_no_run_is_deleted_with_its_plan_and_pause(ledger: Ledger) -> N
     assert found(ledger, again).pause is None
 
 
-def test_what_has_a_run_is_kept(ledger: Ledger) -> None:
-    execution = ledger.claimed("ran")
-
-    answer = ledger.edits.delete(execution.scheduler_id, seen=None)
-
-    assert answer == KeptByRuns(1)
-    assert found(ledger, execution.scheduler_id).name == "ran"
-
-
-def test_history_is_deleted_on_request_while_nothing_of_it_may_run_again(
+def test_what_has_run_is_kept_and_its_history_deleted_on_request_while_nothing_of_it_may_run_again(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schedule_lists, "STEP", 1)  # so that this takes several steps
@@ -329,28 +295,16 @@ def test_history_is_deleted_on_request_while_nothing_of_it_may_run_again(
     other = ledger.succeeded(ledger.claimed("stays"))
     id_ = done.scheduler_id
 
+    kept = ledger.edits.delete(id_, seen=None)
     waits = ledger.edits.delete(id_, seen=None, with_history=True)
     ledger.records.discard([failed.id], note="known", now=ledger.now)
     gone = ledger.edits.delete(id_, seen=None, with_history=True)
 
-    assert waits == KeptByRuns(1)
+    assert (kept, waits) == (KeptByRuns(2), KeptByRuns(1))
     assert (isinstance(gone, StoredSchedule), ledger.schedules.with_id(id_)) == (True, None)
     assert ledger.records.execution(done.id) is None
     assert ledger.records.execution(other.id) == other
     assert [row.id for row in ledger.records.archived([failed.id])] == [failed.id]
-
-
-@pytest.mark.parametrize("id_", [0, -1, 999_999, 2**63 - 1, 2**63])
-def test_what_there_is_not_is_neither_edited_nor_deleted(ledger: Ledger, id_: int) -> None:
-    assert ledger.edits.edit(id_, draft(), seen=None, now=ledger.now) is None
-    assert ledger.edits.delete(id_, seen=None) is None
-
-
-def test_the_systems_own_is_not_there(ledger: Ledger) -> None:
-    cleanup = ledger.systems_own().scheduler_id
-
-    assert ledger.edits.edit(cleanup, draft(), seen=None, now=ledger.now) is None
-    assert ledger.edits.delete(cleanup, seen=None) is None
 
 
 def found(ledger: Ledger, id_: int) -> StoredSchedule:
@@ -425,12 +379,14 @@ def counted(ledger: Ledger) -> dict[str, int]:
     return {each.text: each.number for each in found.groups}
 
 
-def test_schedules_of_one_text_and_zone_are_counted_together(ledger: Ledger) -> None:
+def test_enabled_schedules_of_one_text_and_zone_are_counted_together(ledger: Ledger) -> None:
     ledger.save(
         draft("a", schedule="0 8 * * *"),
         draft("b", schedule="0 8 * * *", params='{"a": 1}'),
         draft("c", schedule="0 8 * * *", timezone="Asia/Tokyo"),
         draft("d", schedule="0 8 * * THU"),
+        draft("off", status=False),
+        draft("by-hand", schedule=None),
     )
 
     assert counted(ledger) == {
@@ -438,13 +394,6 @@ def test_schedules_of_one_text_and_zone_are_counted_together(ledger: Ledger) -> 
         "0 8 * * * Asia/Tokyo": 1,
         "0 8 * * THU UTC": 1,
     }
-
-
-def test_only_enabled_schedules_are_counted_that_time_makes_due(ledger: Ledger) -> None:
-    ledger.save(draft("a"), draft("off"), draft("by-hand", schedule=None))
-    ledger.disable("off")
-
-    assert counted(ledger) == {"* * * * * UTC": 1}
 
 
 def test_a_text_with_an_h_is_read_with_each_name(ledger: Ledger) -> None:
@@ -489,26 +438,22 @@ def test_the_version_changes_with_whatever_is_written(ledger: Ledger) -> None:
 OWN = "cron_standalone.pump"
 
 
-def test_its_runs_go_to_a_queue_of_their_own(ledger: Ledger) -> None:
-    ledger.save(draft("pump", stay_alive=True), draft("innocent"))
-    ledger.plan_edited()
+def test_its_runs_go_to_a_queue_of_their_own_by_hand_and_from_elsewhere_too(
+    ledger: Ledger,
+) -> None:
+    id_ = ledger.add("pump", stay_alive=True)
+    ledger.add("innocent")
+    message = TaskMessage(type="report", id=25, scheduler_id=id_, params_scheduler="{}")
+    by_hand = run_now(ledger, "manual-1")
+    ledger.records.cancel(by_hand.id, now=ledger.now)
     ledger.clock.advance(MINUTE)
 
     queues = {run.schedule_name: run.queue for run in ledger.claim_due().claimed}
-
-    assert queues == {"pump": OWN, "innocent": "cron_scheduler"}
-
-
-def test_so_do_runs_by_hand_and_messages_from_elsewhere(ledger: Ledger) -> None:
-    ledger.save(draft("pump", stay_alive=True))
-    id_ = ids_of(ledger.schedules, ["pump"])["pump"]
-    message = TaskMessage(type="report", id=25, scheduler_id=id_, params_scheduler="{}")
-
-    by_hand = ledger.run_now(id_, "manual-1")
     adopted = ledger.attempts.adopt(
         message, key="manual-2", queue="cron_scheduler", deaths=0, now=ledger.now, node="ant"
     )
 
+    assert queues == {"pump": OWN, "innocent": "cron_scheduler"}
     assert isinstance(adopted, Execution)
     assert (by_hand.queue, adopted.queue) == (OWN, OWN)
     assert ledger.seen(adopted) == adopted

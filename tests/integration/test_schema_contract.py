@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, inspect, text
 
 from cronhare.adapters.sql.dialects import open_engine
@@ -16,7 +15,6 @@ from cronhare.adapters.sql.migrations import upgrade as schema
 from cronhare.adapters.sql.migrations.upgrade import check_schema, upgrade
 from cronhare.adapters.sql.tables.tables import metadata
 from cronhare.domain.execution import Execution
-from cronhare.domain.schedules.planning import Plan, Planned, plan
 from cronhare.ports import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
 from tests.frozen_clock import FrozenClock
@@ -24,24 +22,17 @@ from tests.integration.ledgers import Ledger, Shell, sql_ledger
 
 NOW = datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC)
 
-DATABASES = [
-    "sqlite",
-    pytest.param("mysql", marks=pytest.mark.integration),
-    pytest.param("postgresql", marks=pytest.mark.integration),
-]
-
 #: Gives engines for one database that holds nothing yet.
 Open = Callable[[], Engine]
 
 
-@pytest.fixture(params=DATABASES)
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
-    if request.param == "sqlite":
-        path = tmp_path / "ledger.db"
+@pytest.fixture
+def opened(request: pytest.FixtureRequest, database: str, path: Path) -> Iterator[Open]:
+    if database == "sqlite":
         path.touch()
         url = f"sqlite:///{path}"
     else:
-        given = request.getfixturevalue(f"empty_{request.param}")
+        given = request.getfixturevalue(f"empty_{database}")
         url = given.render_as_string(hide_password=False)
     engines: list[Engine] = []
 
@@ -113,12 +104,6 @@ def test_a_ledger_of_another_schema_is_left_alone(opened: Open, revision: str, a
             ask(engine)
 
 
-def test_the_newest_migration_is_the_one_that_the_program_asks_for() -> None:
-    migrations = ScriptDirectory(str(Path(schema.__file__).parent))
-
-    assert migrations.get_current_head() == schema.HEAD
-
-
 def test_a_value_that_is_none_of_ours_is_refused(database_ledger: Ledger, shell: Shell) -> None:
     database_ledger.failed()
     before = database_ledger.executions()
@@ -185,19 +170,18 @@ def by_hand(path: Path, script: str) -> None:
         connection.executescript(script)
 
 
-def original_execution(key: str, executed_at: str | None, *, id_: int = 1) -> str:
+def original_execution(key: str, executed_at: str | None) -> str:
     moment = "NULL" if executed_at is None else f"'{executed_at}'"
     return (
-        "INSERT INTO SchedulerExecution"
-        " (id, scheduler_id, execution_key, executed_at, container_id)"
-        f" VALUES ({id_}, 16, '{key}', {moment}, 'web-1-4711');"
+        "INSERT INTO SchedulerExecution (scheduler_id, execution_key, executed_at, container_id)"
+        f" VALUES (16, '{key}', {moment}, 'web-1-4711');"
     )
 
 
 def adopted(engine: Engine) -> list[Execution]:
     upgrade(engine, NOW)
     records = sql_ledger(FrozenClock(NOW), engine).records
-    return list(reversed(records.executions(ExecutionFilter(limit=100))))
+    return list(reversed(records.executions(ExecutionFilter(limit=10_000))))
 
 
 def test_an_adopted_schedule_runs_no_instant_from_before_the_adoption(
@@ -205,17 +189,12 @@ def test_an_adopted_schedule_runs_no_instant_from_before_the_adoption(
 ) -> None:
     by_hand(path, ORIGINAL)
     upgrade(engine, NOW)
-    clock = FrozenClock(NOW)
-    claims = sql_ledger(clock, engine).claims
+    ledger = sql_ledger(FrozenClock(NOW + timedelta(hours=2)), engine)
 
-    def planner(planned: Planned) -> Plan:
-        return plan(planned, clock.now())
-
-    clock.advance(timedelta(hours=2))
-    edits = claims.plan_edited(now=clock.now(), since=None, limit=9, node="ant", planner=planner)
+    edits = ledger.plan_edited()
 
     assert (edits.looked, edits.claimed) == (3, ())
-    assert claims.next_due() == NOW.replace(minute=1, second=0)
+    assert ledger.claims.next_due() == NOW.replace(minute=1, second=0)
 
 
 @pytest.mark.parametrize(
@@ -237,34 +216,15 @@ def test_an_execution_without_a_time_is_dated_by_its_key(
     assert (execution.key, execution.due_at) == (key, due_at)
 
 
-def test_keys_that_nothing_kept_unique_are_told_apart(engine: Engine, path: Path) -> None:
-    twins = [
-        original_execution("cron-2025-12-12-8-0", "2025-12-12 08:00:01", id_=id_)
-        for id_ in (1, 2, 3)
-    ]
-    by_hand(path, ORIGINAL + "".join(twins))
+def test_all_of_many_are_adopted_and_keys_that_nothing_kept_unique_told_apart(
+    engine: Engine, path: Path
+) -> None:
+    key, moment = "cron-2025-12-12-8-0", "2025-12-12 08:00:00"
+    many = [original_execution(f"old-{number}", moment) for number in range(2_500)]
+    by_hand(path, ORIGINAL + "".join([original_execution(key, moment)] * 3 + many))
 
-    keys = [execution.key for execution in adopted(engine)]
+    found = adopted(engine)
 
-    key = "cron-2025-12-12-8-0"
-    assert keys == [key, f"{key}#2", f"{key}#3"]
-
-
-def test_many_old_executions_are_all_adopted(engine: Engine, path: Path) -> None:
-    by_hand(path, ORIGINAL)
-    with closing(sqlite3.connect(path)) as connection:
-        rows = [(f"old-{number}", "2025-12-12 08:00:00") for number in range(2_500)]
-        connection.executemany(
-            "INSERT INTO SchedulerExecution (scheduler_id, execution_key, executed_at)"
-            " VALUES (16, ?, ?)",
-            rows,
-        )
-        connection.commit()
-
-    upgrade(engine, NOW)
-
-    with closing(sqlite3.connect(path)) as connection:
-        states = connection.execute(
-            "SELECT state, due_at, count(*) FROM SchedulerExecution GROUP BY 1, 2"
-        ).fetchall()
-    assert states == [("succeeded", "2025-12-12 08:00:00.000000", 2_500)]
+    assert [one.key for one in found[:4]] == [key, f"{key}#2", f"{key}#3", "old-0"]
+    [due_at] = {one.due_at for one in found}
+    assert (len(found), f"{due_at:%Y-%m-%d %H:%M:%S}") == (2_503, moment)

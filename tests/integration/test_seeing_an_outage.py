@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import text
 
 from tests.faults.arena import Arena
-from tests.services import mariadb as mariadb_service
+from tests.services import databases
 from tests.services import rabbitmq as rabbitmq_service
 from tests.services.finding import free_port, missing, wait_until
 from tests.services.mariadb import Server as Mariadb
@@ -86,7 +86,7 @@ def scene(rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path) -> Iterator[Scen
     if not rabbitmq.is_ours:
         missing("RabbitMQ that may be stopped", rabbitmq_service.HURT)
     web, scheduler_probe, web_probe = free_port(), free_port(), free_port()
-    with rabbitmq.vhost() as broker_url, mariadb_service.database(mariadb) as url:
+    with rabbitmq.vhost() as broker_url, databases.database(mariadb) as url:
         arena = Arena(
             tmp_path,
             1,

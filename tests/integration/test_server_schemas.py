@@ -26,6 +26,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
+from cronhare.ports.schedules import StoredSchedule
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import MINUTE, draft, sql_ledger
 from tests.services import postgresql
@@ -49,6 +50,11 @@ def engine(empty_mysql: URL) -> Iterator[Engine]:
     engine.dispose()
 
 
+def stored(engine: Engine) -> dict[str, StoredSchedule]:
+    rows = sql_ledger(FrozenClock(NOW), engine).schedules.schedules()
+    return {row.name: row for row in rows}
+
+
 @pytest.fixture
 def original(empty_mysql: URL) -> URL:
     """A database that holds what a system before ours has left."""
@@ -57,8 +63,8 @@ def original(empty_mysql: URL) -> URL:
     return empty_mysql
 
 
-def differences(engine: Engine) -> list[Any]:
-    """How the tables differ from what the statements expect.
+def lacking(engine: Engine) -> list[Any]:
+    """What the statements expect and is not there. An adopted table may have more.
 
     Foreign keys to schedules, and an index that is a partial one, are for SQLite.
     """
@@ -77,12 +83,7 @@ def differences(engine: Engine) -> list[Any]:
         found: list[Any] = compare_metadata(
             MigrationContext.configure(connection, opts=options), metadata
         )
-    return found
-
-
-def lacking(engine: Engine) -> list[Any]:
-    """What the statements expect and is not there. An adopted table may have more."""
-    return [one for one in differences(engine) if str(one[0]).startswith("add_")]
+    return [one for one in found if str(one[0]).startswith("add_")]
 
 
 @contextmanager
@@ -149,7 +150,7 @@ def test_adopted_schedules_keep_their_columns_and_answer_to_their_ids(
 ) -> None:
     upgrade(engine, NOW)
 
-    every_minute, once, disabled = sql_ledger(FrozenClock(NOW), engine).schedules.schedules()
+    every_minute, once, disabled = stored(engine).values()
     assert every_minute.draft is not None
     assert once.draft is not None
     assert disabled.draft is not None
@@ -242,7 +243,7 @@ def test_times_that_a_table_kept_already_are_kept_up_as_ours_are(
     upgrade(engine, NOW)
     run(original, "UPDATE Scheduler SET status = 1 WHERE id = 18")
 
-    rows = {row.name: row for row in sql_ledger(FrozenClock(NOW), engine).schedules.schedules()}
+    rows = stored(engine)
     assert rows["#16"].updated_at == NOW
     assert abs(rows["#18"].updated_at - datetime.now(UTC)) < MINUTE
 
@@ -256,7 +257,7 @@ def test_a_status_that_was_kept_as_a_bit_means_what_it_meant(engine: Engine, ori
     upgrade(engine, NOW)
     run(original, "INSERT INTO Scheduler (id, schedule, report_id) VALUES (90, '0 8 * * *', 25)")
 
-    drafts = [row.draft for row in sql_ledger(FrozenClock(NOW), engine).schedules.schedules()]
+    drafts = [row.draft for row in stored(engine).values()]
     assert [draft and draft.status for draft in drafts] == [True, True, False, True]
     assert run(original, "SELECT max(stay_alive) FROM Scheduler") == [(0,)]
 

@@ -5,29 +5,24 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 
 import attrs
 import pytest
 from sqlalchemy import Engine, event
 
-from cronhare.adapters.sql.claims.store import SqlClaimStore
 from cronhare.adapters.sql.dialects import open_engine, sqlite
 from cronhare.adapters.sql.dialects.sqlite_file import make_file, occupy
 from cronhare.adapters.sql.migrations.upgrade import check_schema, upgrade
-from cronhare.adapters.sql.records.store import SqlRecords
-from cronhare.adapters.sql.schedules import SqlScheduleStore
 from cronhare.domain.execution import State
-from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.planning import Plan, Planned, plan
-from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports import LedgerOutdated, LedgerUnavailable
 from tests.frozen_clock import FrozenClock
-from tests.integration.ledgers import MINUTE, NOON, draft, sql_ledger
+from tests.integration.ledgers import MINUTE, NOON, Ledger, draft, sql_ledger
+from tests.services.finding import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -50,31 +45,19 @@ class Stage:
     def url(self) -> str:
         return f"sqlite:///{self.folder / 'ledger.db'}"
 
-    def claims(self) -> SqlClaimStore:
-        return SqlClaimStore(open_engine(self.url), FrozenClock(DUE))
-
-    def records(self) -> SqlRecords:
-        return SqlRecords(open_engine(self.url), FrozenClock(DUE))
-
-    def schedules(self) -> SqlScheduleStore:
-        return SqlScheduleStore(open_engine(self.url), FrozenClock(DUE))
+    def ledger(self) -> Ledger:
+        return sql_ledger(FrozenClock(DUE), open_engine(self.url))
 
     def tell(self, sign: str) -> None:
         (self.folder / sign).touch()
 
     def wait_for(self, *signs: str) -> None:
-        wait_until(lambda: all((self.folder / sign).exists() for sign in signs))
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    give_up_at = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < give_up_at
-        time.sleep(0.002)
-
-
-def planner(planned: Planned) -> Plan:
-    return plan(planned, DUE)
+        wait_until(
+            lambda: all((self.folder / sign).exists() for sign in signs),
+            seconds=PATIENCE,
+            what=" ".join(signs),
+            every=0.002,
+        )
 
 
 def claim_with_the_others(stage: Stage, node: str) -> Iterator[str]:
@@ -84,21 +67,21 @@ def claim_with_the_others(stage: Stage, node: str) -> Iterator[str]:
     upgrade(open_engine(stage.url), NOON)
     stage.tell(f"{node}-upgraded")
     stage.wait_for("claim")
-    claims = stage.claims()
-    while claims.plan_edited(now=DUE, since=None, limit=17, node=node, planner=planner).looked:
+    ledger = stage.ledger()
+    while ledger.claims.plan_edited(
+        now=DUE, since=None, limit=17, node=node, planner=ledger.planner
+    ).looked:
         pass
-    while (batch := claims.claim_due(now=DUE, limit=7, node=node, planner=planner)).looked:
-        claims.mark_published(batch.claimed, now=DUE)
+    while (batch := ledger.claim_due(limit=7, node=node)).looked:
+        ledger.claims.mark_published(batch.claimed, now=DUE)
         yield from (f"{one.schedule_name} {one.key}" for one in batch.claimed)
 
 
 def claim_for_ever(stage: Stage, node: str) -> Iterator[str]:
     """Claim manual runs one by one."""
-    records = stage.records()
-    number = 0
-    while True:
-        number += 1
-        yield records.run_now(1, key=f"{number}", params=None, now=DUE, node=node).key
+    ledger = stage.ledger()
+    for number in count():
+        yield ledger.run_now(1, f"{number}", node=node).key
 
 
 def start(
@@ -114,11 +97,8 @@ def test_four_processes_share_a_new_file_and_claim_each_key_once(tmp_path: Path)
     stage.wait_for(*(f"{node}-is-there" for node in NODES))
     stage.tell("upgrade")
     stage.wait_for(*(f"{node}-upgraded" for node in NODES))
-    drafts = [
-        ScheduleDraft(name=f"job-{n}", task=TaskRef("report", n + 1), schedule="* * * * *")
-        for n in range(SCHEDULES)
-    ]
-    stage.schedules().save(drafts, source=None, now=NOON)
+    drafts = [draft(f"job-{n}") for n in range(SCHEDULES)]
+    stage.ledger().schedules.save(drafts, source=None, now=NOON)
 
     stage.tell("claim")
     said = [process.communicate(timeout=PATIENCE)[0] for process in processes]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from secrets import token_hex
 from typing import Any, TypeAlias
 
 import pymysql
@@ -38,12 +39,12 @@ def run(url: URL, *statements: str) -> list[tuple[Any, ...]]:
 
 @contextmanager
 def database(server: Server) -> Iterator[URL]:
-    if on_postgresql(server.url):
-        with postgresql.database(server) as url:
-            yield url
-    else:
-        with mariadb.database(server) as url:
-            yield url
+    name = f"cronhare_test_{token_hex(4)}"
+    run(server.url, f"CREATE DATABASE {name}")
+    try:
+        yield server.url.set(database=name)
+    finally:
+        run(server.url, f"DROP DATABASE {name}{' WITH (FORCE)' * on_postgresql(server.url)}")
 
 
 def end_sessions(server: Server) -> None:

@@ -5,7 +5,6 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
 from typing import Any, Protocol
 
 import attrs
@@ -69,16 +68,6 @@ def run(url: URL, *statements: str) -> list[tuple[Any, ...]]:
         for statement in statements:
             cursor.execute(statement)
         return list(cursor.fetchall())
-
-
-@contextmanager
-def database(server: Server) -> Iterator[URL]:
-    name = f"cronhare_test_{token_hex(4)}"
-    run(server.url, f"CREATE DATABASE {name}")
-    try:
-        yield server.url.set(database=name)
-    finally:
-        run(server.url, f"DROP DATABASE {name}")
 
 
 @contextmanager

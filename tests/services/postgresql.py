@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
 from shutil import chown, copyfile
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
@@ -66,16 +65,6 @@ def run(url: URL, *statements: str) -> list[tuple[Any, ...]]:
         for statement in statements:
             cursor.execute(statement)
         return cursor.fetchall() if cursor.description else []
-
-
-@contextmanager
-def database(server: Server) -> Iterator[URL]:
-    name = f"cronhare_test_{token_hex(4)}"
-    run(server.url, f"CREATE DATABASE {name}")
-    try:
-        yield server.url.set(database=name)
-    finally:
-        run(server.url, f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @contextmanager

@@ -9,15 +9,13 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from cronhare.adapters.sql import database, writing
 from cronhare.adapters.sql.database import repeatable
-from cronhare.adapters.sql.dialect import MOST, Cooldown, Locked, Meaning, TransactionRolledBack
+from cronhare.adapters.sql.dialect import Cooldown, Locked, Meaning, TransactionRolledBack
 from cronhare.adapters.sql.dialects.mysql_sessions import MysqlErrors
 from cronhare.adapters.sql.dialects.postgresql_sessions import PostgresqlErrors
-from cronhare.adapters.sql.writing import SET_APART, Written, write_each
-from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.transitions import changes, set_apart
+from cronhare.adapters.sql.writing import Written, write_each
 from cronhare.domain.retries.policy import REST
 from cronhare.ports import LedgerUnavailable
-from tests.unit.executions import NOON, execution
+from tests.unit.executions import NOON
 
 
 class Flaky:
@@ -153,31 +151,3 @@ def test_a_row_rests_for_a_while_also_by_a_clock_that_is_set_back() -> None:
     assert not lately.at(NOON + REST)
     lately.note(7, NOON)
     assert not lately.at(NOON - REST)
-
-
-def test_without_room_the_one_goes_that_was_noted_first() -> None:
-    lately = Cooldown()
-    for id_ in [0, *range(MOST), 0, MOST]:
-        lately.note(id_, NOON)
-
-    found = lately.at(NOON)
-
-    assert len(found) == MOST
-    assert 1 not in found
-    assert {0, MOST} <= {*found}
-
-
-def test_setting_apart_writes_all_that_it_changes() -> None:
-    running = execution(
-        State.RUNNING,
-        version=7,
-        owner="ant",
-        lease_until=NOON,
-        next_attempt_at=NOON,
-        check_at=NOON,
-        held_by="key a",
-    )
-
-    changed = changes(running, set_apart(running, "broken", now=NOON))
-
-    assert changed.keys() == set(SET_APART)

@@ -25,43 +25,17 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.schedules.task import TaskRef
 from tests.trial_event import trial
-from tests.unit.executions import NOON, execution
+from tests.unit.executions import NOON, archived, execution
 
-FAILED = Archived(
-    id=5,
-    execution_id=7,
-    scheduler_id=16,
-    schedule_name="token",
-    execution_key="cron-2026-3-2-12-0",
-    kind="failed",
-    task_type="report",
-    task_id=25,
-    queue="cron_scheduler",
-    params='{"a":1}',
-    failed_at=NOON,
-    failed_reason="Connection timeout",
-    error=None,
-    attempts=4,
-    retry_count=3,
-    source="jobs.toml",
-    task_name="refresh",
-)
+FAILED = archived(schedule_name="token", source="jobs.toml", task_name="refresh")
 
-CLAIMED = Execution(
+CLAIMED = execution(
     id=7,
     scheduler_id=16,
     schedule_name="charge",
-    key="cron-2026-3-2-12-0",
-    state=State.CLAIMED,
     task=TaskRef("event", 25),
     params='{"order":7}',
-    queue="cron_scheduler",
-    attempt=1,
-    deaths=0,
-    version=1,
-    due_at=NOON,
     executed_at=NOON + timedelta(seconds=1),
-    container_id="ant",
     source="jobs.toml",
     topic="payments.charge-reminder",
 )
@@ -154,19 +128,10 @@ def test_a_poison_pill_is_told_with_its_record() -> None:
 
 def test_an_event_is_bounded_whatever_a_row_holds() -> None:
     hostile = "\ud800\x00\u202e" * 4_000_000
-    spoilt = attrs.evolve(
-        FAILED,
-        schedule_name=hostile,
-        execution_key=hostile,
-        failed_reason=hostile,
-        params=hostile,
-        queue=hostile,
-        task_type=hostile,
-        task_name=hostile,
-        source=hostile,
-    )
+    texts = ("schedule_name", "execution_key", "failed_reason", "params", "queue")
+    spoilt = dict.fromkeys((*texts, "task_type", "task_name", "source"), hostile)
 
-    text = events.bad_end(spoilt).document
+    text = events.bad_end(archived(**spoilt)).document
 
     assert len(text) < LARGEST_EVENT
     assert json.loads(text)["data"]["metadata"]["alert"]["task"]["params_scheduler"] is None

@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
@@ -17,30 +17,11 @@ from cronhare.domain.lifecycle.orders import (
     next_step,
 )
 from cronhare.domain.reading import Invalid
-
-NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+from tests.unit.executions import NOON, archived
 
 
 def row(params: str = "{}", **changes: Any) -> Archived:  # noqa: ANN401
-    """A webhook that failed."""
-    said: dict[str, Any] = {
-        "id": 1,
-        "execution_id": 7,
-        "scheduler_id": 3,
-        "schedule_name": "hook",
-        "execution_key": "manual-1",
-        "kind": "failed",
-        "task_type": "report",
-        "task_id": 25,
-        "queue": "cron_scheduler",
-        "params": params,
-        "failed_at": NOON,
-        "failed_reason": "500",
-        "error": None,
-        "attempts": 4,
-        "retry_count": 3,
-    }
-    return Archived(**said | changes)
+    return archived(params=params, **changes)
 
 
 ACME = row('{"customer": "acme"}')

@@ -58,9 +58,6 @@ def test_only_what_has_not_ended_or_may_be_replayed_is_changed_by_a_cancel(state
     assert after.state is (State.CANCELLED if state in WAITING else state)
 
 
-"""Who may start an attempt, what the start writes, and which nacks of its message count."""
-
-
 SECOND = timedelta(seconds=1)
 UNTIL = NOON + MINUTE
 NO_NACKS = Nacks(by_queue={}, trip=MINUTE)

@@ -31,7 +31,7 @@ from cronhare.domain.schedules.skips import (
     SkipKind,
     skip_kind,
 )
-from cronhare.domain.schedules.task import TaskRef
+from tests.unit.executions import NOON, schedule
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -111,7 +111,6 @@ def test_an_instant_at_the_edge_of_the_calendar_is_in_no_window() -> None:
     assert not parse_window("Mon-Sun").covers(last, ZoneInfo("Asia/Tokyo"))
 
 
-NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 HOLIDAYS = compiled(
     CalendarDraft(
@@ -120,14 +119,6 @@ HOLIDAYS = compiled(
         windows=(("2026-03-02", "Foundation Day"), ("12-25", "Christmas Day")),
     )
 )
-
-
-def schedule(text: str = "0 * * * *", **changes: Any) -> Schedule:  # noqa: ANN401
-    said: dict[str, Any] = {
-        "timing": Recurring(CronExpression.parse(text), ZoneInfo("UTC")),
-        "changed_at": NOON - 30 * DAY,
-    }
-    return Schedule(id=1, name="report", task=TaskRef("report", 1), **said | changes)
 
 
 def decide(

@@ -2,7 +2,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,9 +24,8 @@ from cronhare.domain.schedules.schedule import (
     Recurring,
     Schedule,
 )
-from cronhare.domain.schedules.task import TaskRef
+from tests.unit.executions import NOON, schedule
 
-NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -35,17 +33,6 @@ HOUR = timedelta(hours=1)
 
 def recurring(text: str, zone: str = "UTC") -> Recurring:
     return Recurring(CronExpression.parse(text), ZoneInfo(zone))
-
-
-def schedule(text: str = "* * * * *", **changes: Any) -> Schedule:  # noqa: ANN401
-    plain = Schedule(
-        id=16,
-        name="report",
-        task=TaskRef("report", 25),
-        timing=recurring(text),
-        changed_at=NOON - HOUR,
-    )
-    return msgspec.structs.replace(plain, **changes)
 
 
 def misfire(policy: str, **changes: Any) -> Misfire:  # noqa: ANN401
@@ -76,7 +63,7 @@ def at(minute: float) -> datetime:
 def test_a_claim_within_the_grace_is_on_time_whatever_the_policy(
     policy: MisfirePolicy, late: timedelta
 ) -> None:
-    hourly = schedule("0 * * * *", misfire=misfire(policy))
+    hourly = schedule(misfire=misfire(policy))
 
     decided = due(hourly, at(0), at(0) + late)
 
@@ -118,7 +105,7 @@ def test_what_was_missed_is_caught_up_as_the_policy_says(
     skipped: list[tuple[datetime, datetime, int]],
     why: str,
 ) -> None:
-    hourly = schedule("0 * * * *", misfire=rule)
+    hourly = schedule(misfire=rule)
 
     decided = due(hourly, at(0), now)
 
@@ -141,13 +128,13 @@ def test_what_was_missed_is_caught_up_as_the_policy_says(
 def test_a_run_knows_how_many_missed_instants_it_makes_up_for(
     policy: dict[str, Any], now: datetime, missed: list[int]
 ) -> None:
-    hourly = schedule("0 * * * *", misfire=Misfire(**policy))
+    hourly = schedule(misfire=Misfire(**policy))
 
     assert [run.missed for run in due(hourly, at(0), now).runs] == missed
 
 
 def test_a_run_that_takes_the_place_of_those_before_it_makes_up_for_what_they_would() -> None:
-    hourly = schedule("0 * * * *", misfire=misfire("all"), overlap=OverlapPolicy.CANCEL_PREVIOUS)
+    hourly = schedule(misfire=misfire("all"), overlap=OverlapPolicy.CANCEL_PREVIOUS)
 
     assert [run.missed for run in due(hourly, at(0), at(150)).runs] == [3]
 
@@ -170,14 +157,14 @@ LONG = at(60 * 24 * 30)
 def test_of_a_very_long_row_the_oldest_part_is_skipped_unread(
     rule: Misfire, now: datetime, ran: list[datetime]
 ) -> None:
-    decided = due(schedule(misfire=rule), at(0), now)
+    decided = due(schedule("* * * * *", misfire=rule), at(0), now)
 
     assert (runs(decided), decided.next_due) == (ran, LONG + MINUTE)
     oldest = decided.skips[0]
     assert (oldest.first, oldest.count) == (at(0), MOST_COUNTED)
     assert "at least 10000" in oldest.reason
     end = LONG - timedelta(days=2)
-    ended = due(schedule(ends_at=end, misfire=rule), at(0), now)
+    ended = due(schedule("* * * * *", ends_at=end, misfire=rule), at(0), now)
     assert (ended.runs[-1:] == (), ended.next_due) == (rule.policy is MisfirePolicy.SKIP, None)
 
 
@@ -185,7 +172,7 @@ def test_of_a_very_long_row_the_oldest_part_is_skipped_unread(
 
 
 def test_what_was_due_before_the_edit_and_not_claimed_is_given_up() -> None:
-    decided = due(schedule(changed_at=at(0.5)), at(0), at(0.6), edited=True)
+    decided = due(schedule("* * * * *", changed_at=at(0.5)), at(0), at(0.6), edited=True)
 
     assert (runs(decided), skips(decided)) == ([], [(at(0), at(0), 1)])
     assert decided.skips[0].reason == (
@@ -195,7 +182,7 @@ def test_what_was_due_before_the_edit_and_not_claimed_is_given_up() -> None:
 
 
 def test_what_is_due_after_the_edit_is_still_to_be_claimed() -> None:
-    decided = due(schedule(changed_at=at(0)), at(1), at(5), edited=True)
+    decided = due(schedule("* * * * *", changed_at=at(0)), at(1), at(5), edited=True)
 
     assert decided == Plan(next_due=at(1))
 
@@ -224,7 +211,7 @@ NEARLY_FULL = Unfinished(active=99, waiting=100, count=MOST_WAITING - 1)
 def test_a_run_begins_beside_another_waits_or_is_skipped_as_the_overlap_policy_says(
     policy: str, until: int, others: Unfinished | None, waits: dict[int, bool], why: str
 ) -> None:
-    what = schedule(overlap=OverlapPolicy(policy), misfire=misfire("all"))
+    what = schedule("* * * * *", overlap=OverlapPolicy(policy), misfire=misfire("all"))
 
     decided = due(what, at(0), at(until), unfinished=others)
 

@@ -6,12 +6,10 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import attrs
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.domain.cron import CronExpression
 from cronhare.domain.cron.timeline import EPOCH
 from cronhare.domain.schedules.draft import ScheduleDraft, ScheduleInvalid, compile_schedule
 from cronhare.domain.schedules.keys import (
@@ -29,27 +27,17 @@ from cronhare.domain.schedules.planning import (
 )
 from cronhare.domain.schedules.schedule import (
     LONGEST_INTERVAL,
-    ByHand,
     Every,
     Misfire,
     MisfirePolicy,
     Once,
-    Recurring,
     Schedule,
     fault_of_period,
 )
 from cronhare.domain.schedules.task import TaskRef
+from tests.unit.executions import NOON, schedule
 
-NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
-HOURLY = Recurring(CronExpression.parse("0 * * * *"), ZoneInfo("UTC"))
-
-
-def schedule(timing: Recurring | Once | ByHand = HOURLY, **changes: Any) -> Schedule:  # noqa: ANN401
-    plain = Schedule(
-        id=16, name="report", task=TaskRef("report", 25), timing=timing, changed_at=NOON
-    )
-    return msgspec.structs.replace(plain, **changes)
 
 
 def at(hour: int, minute: int = 0) -> datetime:
@@ -98,15 +86,8 @@ moments = st.timedeltas(timedelta(days=-3650), timedelta(days=80_000)).map(
 )
 
 
-def interval_schedule(seconds: float = 1, **changes: Any) -> Schedule:  # noqa: ANN401
-    plain = Schedule(
-        id=16,
-        name="poll",
-        task=TaskRef("report", 25),
-        timing=Every(seconds * SECOND),
-        changed_at=NOON - WEEK,
-    )
-    return msgspec.structs.replace(plain, **changes)
+def each_second(**changes: Any) -> Schedule:  # noqa: ANN401
+    return schedule(timing=Every(SECOND), changed_at=NOON - WEEK, **changes)
 
 
 def due(what: Schedule, *, late: timedelta, since: datetime = NOON) -> Plan:
@@ -162,7 +143,7 @@ def test_any_other_interval_is_refused_with_what_is_allowed(period: timedelta) -
 
 
 def test_a_stall_of_a_minute_does_not_run_a_second_sixty_times() -> None:
-    decided = due(interval_schedule(), late=timedelta(minutes=1))
+    decided = due(each_second(), late=timedelta(minutes=1))
 
     assert [NOON + timedelta(minutes=1) - run.due for run in decided.runs] == [
         number * SECOND for number in range(15, -1, -1)
@@ -174,7 +155,7 @@ def test_a_stall_of_a_minute_does_not_run_a_second_sixty_times() -> None:
     ("policy", "runs"), [("skip", 16), ("once", 16), ("all", 100)], ids=["skip", "once", "all"]
 )
 def test_of_a_week_of_seconds_each_is_counted_and_few_are_looked_at(policy: str, runs: int) -> None:
-    weekly = interval_schedule(misfire=Misfire(policy=MisfirePolicy(policy)))
+    weekly = each_second(misfire=Misfire(policy=MisfirePolicy(policy)))
 
     decided = due(weekly, late=WEEK)
 
