@@ -8,7 +8,7 @@ import logging
 import random
 import sys
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
@@ -57,6 +57,10 @@ def one(place: str, *arguments: Any, **options: Any) -> providers.Singleton[Any]
 
 def each(place: str, *arguments: Any, **options: Any) -> providers.Factory[Any]:  # noqa: ANN401
     return providers.Factory(Part(place), *arguments, **options)
+
+
+def stores(*ledger: providers.Provider[Any]) -> Callable[[str], providers.Singleton[Any]]:
+    return lambda place: one(f"{_SQL}.{place}", *ledger)
 
 
 def preload(parts: Iterable[providers.Provider[Any]]) -> None:
@@ -134,9 +138,8 @@ class Container(containers.DeclarativeContainer):
     engine: "providers.Singleton[Engine]" = one(
         f"{_SQL}.dialects:open_engine", settings.provided.database_url
     )
-    ledger_time: "providers.Singleton[SqlLedgerTime]" = one(
-        f"{_SQL}.database:SqlLedgerTime", engine, clock
-    )
+    _store = stores(engine, clock)
+    ledger_time: "providers.Singleton[SqlLedgerTime]" = _store("database:SqlLedgerTime")
     #: The ledger's clock.
     now = ledger_time.provided.now
     claims: "providers.Singleton[SqlClaimStore]" = one(
@@ -146,26 +149,15 @@ class Container(containers.DeclarativeContainer):
         judge=each(f"{_ADAPTERS}.system.host:release"),
         late=settings.provided.catch_up,
     )
-    attempts: "providers.Singleton[SqlAttemptStore]" = one(
-        f"{_SQL}.attempts:SqlAttemptStore", engine, clock
-    )
-    schedules: "providers.Singleton[SqlScheduleStore]" = one(
-        f"{_SQL}.schedules:SqlScheduleStore", engine, clock
-    )
-    schedule_edits = one(f"{_SQL}.schedule_lists:SqlScheduleEdits", engine, clock)
-    schedule_lists = one(f"{_SQL}.schedule_lists:SqlScheduleLists", engine, clock)
-    overview_store = one(f"{_SQL}.gauges:SqlOverview", engine, clock)
-    records: "providers.Singleton[SqlRecords]" = one(
-        f"{_SQL}.records.store:SqlRecords", engine, clock
-    )
-    nodes: "providers.Singleton[SqlNodeStore]" = one(f"{_SQL}.nodes:SqlNodeStore", engine, clock)
-    limits: "providers.Singleton[SqlLimitStore]" = one(
-        f"{_SQL}.limits:SqlLimitStore", engine, clock
-    )
-    events: "providers.Singleton[SqlEventStore]" = one(
-        f"{_SQL}.events.outbox:SqlEventStore", engine, clock
-    )
-    replay_store = one(f"{_SQL}.records.replays:SqlReplayStore", engine, clock)
+    attempts: "providers.Singleton[SqlAttemptStore]" = _store("attempts:SqlAttemptStore")
+    schedules: "providers.Singleton[SqlScheduleStore]" = _store("schedules:SqlScheduleStore")
+    schedule_lists = _store("schedule_lists:SqlScheduleLists")
+    overview_store = _store("gauges:SqlOverview")
+    records: "providers.Singleton[SqlRecords]" = _store("records.store:SqlRecords")
+    nodes: "providers.Singleton[SqlNodeStore]" = _store("nodes:SqlNodeStore")
+    limits: "providers.Singleton[SqlLimitStore]" = _store("limits:SqlLimitStore")
+    events: "providers.Singleton[SqlEventStore]" = _store("events.outbox:SqlEventStore")
+    replay_store = _store("records.replays:SqlReplayStore")
 
     ledger_clock = providers.Selector(
         settings.provided.ledger_kind,
@@ -173,7 +165,7 @@ class Container(containers.DeclarativeContainer):
         server=one(f"{_ADAPTERS}.system.clock:LedgerClock", ledger_time.provided.now, clock),
     )
 
-    audit_store = one(f"{_SQL}.access:SqlAuditStore", engine, clock)
+    audit_store = _store("access:SqlAuditStore")
     audit_trail = one(
         f"{_USES}.audit:AuditTrail",
         entries=audit_store,
@@ -181,7 +173,7 @@ class Container(containers.DeclarativeContainer):
         now=now,
     )
     limit_desk = one(f"{_USES}.changing.work:LimitDesk", limits=limits, trail=audit_trail)
-    statistics_store = one(f"{_SQL}.records.statistics:SqlStatistics", engine, clock)
+    statistics_store = _store("records.statistics:SqlStatistics")
     metrics = one(
         f"{_USES}.reading.measures:Metrics",
         statistics=statistics_store,
@@ -241,7 +233,7 @@ class Container(containers.DeclarativeContainer):
     registered: providers.Provider[Any] = catalog.provided
     names = one(
         f"{_USES}.reading.lookup:Names",
-        names=one(f"{_SQL}.records.lists:SqlNames", engine, clock),
+        names=_store("records.lists:SqlNames"),
         schedules=schedules,
         nodes=nodes,
         tasks=registered,
@@ -278,9 +270,7 @@ class Container(containers.DeclarativeContainer):
         apprise=each(f"{_ADAPTERS}.notify.apprise:AppriseSender"),
         now=clock.provided.now,
     )
-    alerts: "providers.Singleton[SqlAlertStore]" = one(
-        f"{_SQL}.events.alerts:SqlAlertStore", engine, clock
-    )
+    alerts: "providers.Singleton[SqlAlertStore]" = _store("events.alerts:SqlAlertStore")
     #: What a person asks for is heard by the workers, or by the `up` that has the ledger's file.
     _sending = MappingProxyType(
         {
@@ -305,7 +295,7 @@ class Container(containers.DeclarativeContainer):
         none=no_bell,
     )
     #: What a program asks for, all day: its bell keeps the connection, and nobody waits for it.
-    enqueue_store = one(f"{_SQL}.enqueue:SqlEnqueueStore", engine, clock)
+    enqueue_store = _store("enqueue:SqlEnqueueStore")
     lasting_bell = providers.Selector(
         settings.provided.bell_kind,
         broker=one(f"{_APPLICATION}.bell:SendingBell", lasts=True, **_sending),
@@ -337,7 +327,7 @@ class Container(containers.DeclarativeContainer):
             now=ledger_clock.provided.now,
         ),
     )
-    access = one(f"{_SQL}.access:SqlAccessStore", engine, clock)
+    access = _store("access:SqlAccessStore")
     admission: "providers.Singleton[Admission]" = one(
         f"{_USES}.changing.access:Admission", access=access, trail=audit_trail
     )
@@ -364,7 +354,7 @@ class Container(containers.DeclarativeContainer):
     )
     schedule_editor: "providers.Singleton[ScheduleEditor]" = one(
         f"{_USES}.changing.schedules:ScheduleEditor",
-        edits=schedule_edits,
+        edits=schedule_lists,
         schedules=schedules,
         views=schedule_views,
         trail=audit_trail,
@@ -431,8 +421,7 @@ class Container(containers.DeclarativeContainer):
     )
     days = one(
         f"{_USES}.reading.days:Days",
-        timings=one(f"{_SQL}.records.statistics:SqlTimingStore", engine, clock),
-        timeline=one(f"{_SQL}.records.lists:SqlTimelineStore", engine, clock),
+        statistics=statistics_store,
         now=now,
     )
     ledger_inspection = one(f"{_SQL}.records.inspection:SqlInspection", engine.provider, clock)

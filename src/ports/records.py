@@ -334,13 +334,6 @@ class RanInWindow:
     since: datetime | None = None
 
 
-class TimelineStorePort(Protocol):
-    """Finds what ran in a window."""
-
-    def ran(self, since: datetime, until: datetime, *, limit: int) -> RanInWindow:
-        """List the attempts that ran in a window, at most *limit*; not what took over a day."""
-
-
 class LimitStorePort(Protocol):
     """Reads and resets limits; a broken row is left out, and told."""
 

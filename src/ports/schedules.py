@@ -143,8 +143,20 @@ class KeptByRuns:
     executions: int
 
 
-class ScheduleEditsPort(Protocol):
-    """Edits and deletes the users' schedules one by one."""
+#: Nobody counts further: people are told that there are more.
+MOST_COUNTED: Final = 10_000
+
+
+class ScheduleListPort(Protocol):
+    """Lists the users' schedules in parts; edits and deletes them one by one."""
+
+    def page(
+        self, which: ScheduleFilter, *, after: str | None = None, limit: int, now: datetime
+    ) -> Sequence[StoredSchedule]:
+        """List schedules by name, then those without one by id; from *after* the name of one."""
+
+    def count(self, which: ScheduleFilter, *, now: datetime) -> int:
+        """Count the schedules that a filter takes; `MOST_COUNTED` + 1 if there are more."""
 
     def edit(
         self, scheduler_id: int, draft: ScheduleDraft, *, seen: datetime | None, now: datetime
@@ -166,22 +178,6 @@ class ScheduleEditsPort(Protocol):
         *with_history* its executions go first, in several transactions; not if one is unfinished or
         its failure unresolved.
         """
-
-
-#: Nobody counts further: people are told that there are more.
-MOST_COUNTED: Final = 10_000
-
-
-class ScheduleListPort(Protocol):
-    """Lists the users' schedules in parts."""
-
-    def page(
-        self, which: ScheduleFilter, *, after: str | None = None, limit: int, now: datetime
-    ) -> Sequence[StoredSchedule]:
-        """List schedules by name, then those without one by id; from *after* the name of one."""
-
-    def count(self, which: ScheduleFilter, *, now: datetime) -> int:
-        """Count the schedules that a filter takes; `MOST_COUNTED` + 1 if there are more."""
 
 
 class NamesPort(Protocol):
@@ -237,13 +233,3 @@ class Timings:
 
     groups: Sequence[SameTiming]
     broken: int = 0
-
-
-class TimingStorePort(Protocol):
-    """Counts schedules by when they are due."""
-
-    def timings(self) -> Timings:
-        """Count the users' enabled schedules with times by when they are due, and by jitter."""
-
-    def version(self) -> str:
-        """Name what the answer rests on: another text once a schedule was written or deleted."""

@@ -9,6 +9,9 @@ import attrs
 
 from cronhare.domain.lifecycle.archive import FailureFilter
 
+from .records import RanInWindow
+from .schedules import Timings
+
 #: The original's weekly report looks back so far, and has so many lines at the most.
 WEEK: Final = timedelta(days=7)
 MOST_GROUPS: Final = 100
@@ -89,7 +92,10 @@ class ScheduleResults:
 
 
 class StatisticsPort(Protocol):
-    """Counts rows; groups come with the newest day first, if by day, then the largest number."""
+    """Counts rows, and finds what runs when.
+
+    Groups come with the newest day first, if by day, then the largest number.
+    """
 
     def failures(
         self, which: FailureFilter, *, by: Sequence[By], limit: int
@@ -110,6 +116,15 @@ class StatisticsPort(Protocol):
         They are due again, or enabled and without times; not the system's own. Each is one look
         into an index.
         """
+
+    def ran(self, since: datetime, until: datetime, *, limit: int) -> RanInWindow:
+        """List the attempts that ran in a window, at most *limit*; not what took over a day."""
+
+    def timings(self) -> Timings:
+        """Count the users' enabled schedules with times by when they are due, and by jitter."""
+
+    def version(self) -> str:
+        """Name what `timings` rests on: another text once a schedule was written or deleted."""
 
     def rows(self) -> Mapping[str, int]:
         """Tell how many executions, failures, events there are at most: the span of their ids."""

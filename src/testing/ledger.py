@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, StaticPool, create_engine
 from sqlalchemy.engine import Dialect as Compiling
 
 from cronhare.adapters.addresses import LedgerFile
-from cronhare.adapters.sql.dialect import with_dialect
+from cronhare.adapters.sql.dialect import dialect_of, with_dialect
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.dialects.sqlite import SqliteDialect
 from cronhare.adapters.sql.dialects.sqlite_file import prepare
@@ -48,7 +48,8 @@ class _Database:
         )
         prepare(raw)
         engine = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool)
-        self._engine = compiled_once(engine)
+        dialect = SqliteDialect(LedgerFile(":memory:"))
+        self._engine = with_dialect(compiled_once(engine), dialect)
         self._connection = _Kept(self._engine)
 
     def begin(self, clock: ClockPort) -> Engine:
@@ -56,7 +57,7 @@ class _Database:
         self._raw.deserialize(template())
         at = f"{clock.now():%Y-%m-%d %H:%M:%S.%f}"
         self._raw.execute("UPDATE Scheduler SET created_at = ?, updated_at = ?", (at, at))
-        engine = with_dialect(self._engine, SqliteDialect(LedgerFile(":memory:")))
+        engine = with_dialect(self._engine, dialect_of(self._engine))
         engine.connect = lambda: self._connection  # type: ignore[method-assign]
         return engine
 

@@ -24,11 +24,11 @@ from cronhare.adapters.sql.events.outbox import SqlEventStore
 from cronhare.adapters.sql.gauges import SqlOverview
 from cronhare.adapters.sql.limits import SqlLimitStore
 from cronhare.adapters.sql.nodes import SqlNodeStore, SqlRedeliveryStore
-from cronhare.adapters.sql.records.lists import SqlNames, SqlTimelineStore
+from cronhare.adapters.sql.records.lists import SqlNames
 from cronhare.adapters.sql.records.replays import SqlReplayStore
-from cronhare.adapters.sql.records.statistics import SqlStatistics, SqlTimingStore
+from cronhare.adapters.sql.records.statistics import SqlStatistics
 from cronhare.adapters.sql.records.store import SqlRecords
-from cronhare.adapters.sql.schedule_lists import SqlScheduleEdits, SqlScheduleLists
+from cronhare.adapters.sql.schedule_lists import SqlScheduleLists
 from cronhare.adapters.sql.schedules import SqlScheduleStore
 from cronhare.adapters.sql.tables.tables import metadata
 from cronhare.application.administration.audit import AuditTrail
@@ -71,15 +71,12 @@ from cronhare.ports.records import (
     LimitStorePort,
     OverviewPort,
     RecordsPort,
-    TimelineStorePort,
 )
 from cronhare.ports.runner import AttemptResult
 from cronhare.ports.schedules import (
     NamesPort,
-    ScheduleEditsPort,
     ScheduleListPort,
     ScheduleStorePort,
-    TimingStorePort,
 )
 from cronhare.ports.statistics import StatisticsPort
 from tests.frozen_clock import FrozenClock
@@ -148,8 +145,8 @@ class Ledger:
         self.claims: ClaimStorePort = SqlClaimStore(engine, clock)
         self.attempts: AttemptStorePort = SqlAttemptStore(engine, clock)
         self.schedules: ScheduleStorePort = SqlScheduleStore(engine, clock)
-        self.edits: ScheduleEditsPort = SqlScheduleEdits(engine, clock)
         self.lists: ScheduleListPort = SqlScheduleLists(engine, clock)
+        self.edits = self.lists
         self.records: RecordsPort = SqlRecords(engine, clock)
         self.nodes: NodeStorePort = SqlNodeStore(engine, clock)
         self.names: NamesPort = SqlNames(engine, clock)
@@ -157,8 +154,7 @@ class Ledger:
         self.replays: ReplayStorePort = SqlReplayStore(engine, clock)
         self.limits: LimitStorePort = SqlLimitStore(engine, clock)
         self.statistics: StatisticsPort = SqlStatistics(engine, clock)
-        self.timings: TimingStorePort = SqlTimingStore(engine, clock)
-        self.timeline: TimelineStorePort = SqlTimelineStore(engine, clock)
+        self.timings = self.timeline = self.statistics
         self.overview: OverviewPort = SqlOverview(engine, clock)
         self.alerts: AlertStorePort = SqlAlertStore(engine, clock)
         self.redeliveries: RedeliveryStorePort = SqlRedeliveryStore(engine, clock)

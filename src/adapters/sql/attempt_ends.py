@@ -30,7 +30,7 @@ from cronhare.ports.attempts import Busy, Finish, Recorded, Superseded
 from cronhare.ports.runner import AttemptResult
 
 from .database import StorePart, repeatable_unless_locked
-from .dialect import Dialect, Locked
+from .dialect import Locked, dialect_of
 from .limits import rule_on_retries
 from .tables.executions import SUCCESS, in_states, keep_outputs, output_values
 from .tables.schedule_columns import LONG_AGO, decoded
@@ -117,13 +117,13 @@ class AttemptEnds(StorePart):
     @repeatable_unless_locked
     def _succeed(self, finishes: Sequence[Finish], now: datetime, node: str) -> bool:
         """Record a batch of plain successes at once, as most are; if not all can be, then none."""
-        dialect = self._database.dialect
         ends = [_success(one.execution.id, one.ran) for one in finishes]
         with suppress(_NotAll, *REFUSED, Locked):
             with self._database.write("recording results") as connection:
-                if dialect.succeed(connection, ends, now=now, node=node) < len(ends):
+                ended = self._database.dialect.succeed(connection, ends, now=now, node=node)
+                if ended < len(ends):
                     raise _NotAll
-                _keep_outputs(connection, dialect, ((one.execution, one.ran) for one in finishes))
+                _keep_outputs(connection, ((one.execution, one.ran) for one in finishes))
             return True
         return False
 
@@ -183,9 +183,8 @@ class AttemptEnds(StorePart):
         may: Callable[[Standing, Finish], bool],
         now: datetime,
     ) -> list[Recorded | Busy]:
-        dialect = self._database.dialect
         ids = {finish.execution.id for finish in finishes}
-        rows = dialect.read(connection, UNLOCKED_STANDING, {"ids": list(ids)})
+        rows = self._database.dialect.read(connection, UNLOCKED_STANDING, {"ids": list(ids)})
         standing = {row.id: row for row in rows}
         busy = locked_elsewhere(connection, ids - standing.keys())
         answers: list[Recorded | Busy] = []
@@ -203,13 +202,13 @@ class AttemptEnds(StorePart):
                 )
         if not ends:
             return answers
-        ruled = rule_on_retries(connection, dialect, list(ends.values()), now=now)
+        ruled = rule_on_retries(connection, list(ends.values()), now=now)
         judged = list(zip(ends.items(), ruled, strict=True))
         ended = [
             _Ended(each.execution, finishes[place].ran, overruled(each.execution, by.verdict))
             for (place, each), by in judged
         ]
-        states, paused = _write_ended(connection, dialect, ended, now)
+        states, paused = _write_ended(connection, ended, now)
         for ((place, each), by), state in zip(judged, states, strict=True):
             changes = (*by.changes, *paused.get(each.execution.id, ()))
             is_as_asked = by.verdict is each.verdict and not changes
@@ -224,14 +223,14 @@ class _Ended(NamedTuple):
 
 
 def _write_ended(
-    connection: Connection, dialect: Dialect, ended: Sequence[_Ended], now: datetime
+    connection: Connection, ended: Sequence[_Ended], now: datetime
 ) -> tuple[list[State], Mapping[int, Sequence[LimitChange]]]:
     """Write executions, attempts, outputs and the archive; give the states of the executions.
 
     And of those with which schedules were paused, by id, what is to be told.
     """
     changed = [(one, end(one, verdict, ran.outcome.ending, now=now)) for one, ran, verdict in ended]
-    write_changes(connection, dialect, changed)
+    write_changes(connection, changed)
     rows = [
         {
             "ended_id": one.id,
@@ -244,8 +243,8 @@ def _write_ended(
         }
         for one, ran, _ in ended
     ]
-    dialect.update_many(connection, _END_ATTEMPT, rows)
-    _keep_outputs(connection, dialect, ((one, ran) for one, ran, _ in ended))
+    dialect_of(connection).update_many(connection, _END_ATTEMPT, rows)
+    _keep_outputs(connection, ((one, ran) for one, ran, _ in ended))
     failed = [
         archive(one, verdict, ran.outcome.error, now, check_at=now)  # its message is yet to be sent
         for one, ran, verdict in ended
@@ -257,13 +256,11 @@ def _write_ended(
     }
 
 
-def _keep_outputs(
-    connection: Connection, dialect: Dialect, ended: Iterable[tuple[Execution, AttemptResult]]
-) -> None:
+def _keep_outputs(connection: Connection, ended: Iterable[tuple[Execution, AttemptResult]]) -> None:
     outputs = [
         output_values(one.id, one.attempt, ran, as_of=None) for one, ran in ended if ran.has_output
     ]
-    keep_outputs(connection, dialect, outputs)
+    keep_outputs(connection, outputs)
 
 
 def _answered_again(

@@ -20,7 +20,7 @@ from cronhare.ports.attempts import Busy, Refused, Renewal, StartAnswer, StartRe
 from .attempt_ends import STANDING, UNLOCKED_STANDING, AttemptEnds, locked_elsewhere
 from .claims.plans import claim_by_hand, find_by_key
 from .database import Store, repeatable, repeatable_unless_locked
-from .dialect import Locked
+from .dialect import Locked, hurry
 from .gates import GatedStarts, MissingGates, make_gates, pass_gates
 from .limits import SpreadStarts
 from .tables.executions import (
@@ -88,15 +88,15 @@ class SqlAttemptStore(Store, AttemptEnds):
         lease: timedelta,
         catch_up: CatchUp | None = None,
     ) -> Sequence[StartAnswer]:
-        dialect = self._database.dialect
-
         @repeatable_unless_locked
         def start_these(
             part: Sequence[StartRequest], without: Collection[str] = ()
         ) -> Written[StartAnswer]:
             with self._database.write("starting attempts") as connection:
                 ids = {request.execution_id for request in part}
-                found = find_executions(connection, _UNLOCKED, ids, read=dialect.read)
+                found = find_executions(
+                    connection, _UNLOCKED, ids, read=self._database.dialect.read
+                )
                 busy = locked_elsewhere(connection, ids - found.keys())
                 answers, allowed, others = _judge(
                     part, found, busy, node=node, now=now, until=now + lease
@@ -105,9 +105,9 @@ class SqlAttemptStore(Store, AttemptEnds):
                 gated = GatedStarts(started=spread.started)
                 if any(gates_of(before) for before, _ in spread.started):  # hardly ever
                     gated = pass_gates(connection, spread.started, without)
-                spread.keep(dialect, busy=gated.busy)
+                spread.keep(busy=gated.busy)
                 kept_back = [*gated.held, *spread.deferred]
-                write_changes(connection, dialect, [*gated.started, *others, *kept_back])
+                write_changes(connection, [*gated.started, *others, *kept_back])
                 if started := [before.id for before, _ in gated.started]:
                     connection.execute(_RECORD, {"ids": started, "now": now})
                 instead: dict[int, StartAnswer] = {**spread.instead, **gated.instead}
@@ -192,7 +192,7 @@ class SqlAttemptStore(Store, AttemptEnds):
                     if (row := seen.get(one.execution_id))
                     and may_finish(row, one.attempt, node=node)
                 ]
-                keep_outputs(connection, self._database.dialect, kept)
+                keep_outputs(connection, kept)
             return Written((), changed=bool(kept))
 
         write_each(written, keep, refused=lambda *_: (), locked=lambda _: ())
@@ -203,9 +203,9 @@ class SqlAttemptStore(Store, AttemptEnds):
         @repeatable_unless_locked
         def find_or_claim() -> Execution:
             with self._database.write("adopting a message") as connection:
+                hurry(connection)  # it is asked again; others wait behind it
                 return find_by_key(connection, message.scheduler_id, key) or claim_by_hand(
                     connection,
-                    self._database.dialect.hurried(),  # it is asked again; others wait behind it
                     message.scheduler_id,
                     key=key,
                     now=now,

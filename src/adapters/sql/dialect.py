@@ -181,11 +181,9 @@ class Dialect(Protocol):
     def insert_executions(self, connection: Connection, wanted: "Sequence[Execution]") -> list[int]:
         """Insert executions whose keys are not taken; their own ids are ignored.
 
-        Answers their new ids, in order; 0 for a key that was taken.
+        Answers their new ids, in order; 0 for a key that was taken. A connection that `hurries`
+        waits for no lock, where that can be.
         """
-
-    def hurried(self) -> "Dialect":
-        """Give a dialect that inserts executions without waiting for locks, where that can be."""
 
     def set_plans(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
         """Insert or replace plans: values of `PLAN_COLUMNS`, by rising ids: else two deadlock."""
@@ -206,9 +204,6 @@ class Dialect(Protocol):
         self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]
     ) -> None:
         """Execute an UPDATE for each row of parameters, or to the same effect."""
-
-    def position(self, text: ColumnElement[str], part: str) -> ColumnElement[int]:
-        """Find a part of a text, counted from 1; 0 if it is not there. LIKE may ignore case."""
 
     # Administration
 
@@ -281,9 +276,18 @@ def with_dialect(engine: Engine, dialect: Dialect) -> Engine:
     return engine.execution_options(**{_OPTION: dialect, _PASSED_OVER: Cooldown()})
 
 
-def dialect_of(engine: Engine) -> Dialect:
-    dialect: Dialect = engine.get_execution_options()[_OPTION]
+def dialect_of(bind: Engine | Connection) -> Dialect:
+    dialect: Dialect = bind.get_execution_options()[_OPTION]
     return dialect
+
+
+def hurry(connection: Connection) -> None:
+    """Let a connection insert executions without waiting for locks, until it is closed."""
+    connection.execution_options(cronhare_hurries=True)
+
+
+def hurries(connection: Connection) -> bool:
+    return "cronhare_hurries" in connection.get_execution_options()
 
 
 def passed_over_of(engine: Engine) -> Cooldown:

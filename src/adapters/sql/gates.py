@@ -364,7 +364,7 @@ class LettingGo(StorePart):
             passing = _Passing(connection, locked, now, passed_over)
             for gate, found in lines.items():
                 passing.pass_gate(gate, found)
-            write_changes(connection, self._database.dialect, passing.changes)
+            write_changes(connection, passing.changes)
         answer = LetGo(
             executions=tuple(passing.let_go), cancelled=tuple(passing.cancelled), busy=locked.busy
         )

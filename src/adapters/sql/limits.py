@@ -24,7 +24,7 @@ from cronhare.domain.retries.limits import Breaker, Budget, BudgetPolicy, as_ask
 from cronhare.ports.attempts import Deferred
 
 from .database import Store, repeatable
-from .dialect import Dialect
+from .dialect import dialect_of
 from .tables.schedule_columns import NUMBER_COLUMNS
 from .tables.tables import FOUND_BY_KEY, breakers, budgets, executions, schedulers
 from .tables.types import BrokenRow, OwnTable, duration, milliseconds, moment_of
@@ -105,16 +105,14 @@ class LimitTable(Generic[L]):
             raise BrokenRow(self.own, row, f"{self._counts}: {error}") from error
         return self._kind(**said)
 
-    def write(
-        self, connection: sa.Connection, dialect: Dialect, after: Sequence[L], before: Sequence[L]
-    ) -> None:
+    def write(self, connection: sa.Connection, after: Sequence[L], before: Sequence[L]) -> None:
         """Write what has changed of limits that are locked, and insert new ones."""
         known = {self._name(limit): limit for limit in before}
         changed = [x for x in after if known.get(self._name(x), x) != x]
         new = [_values(x) for x in after if self._name(x) not in known]
         if changed:
             rows = [{"of_key": self._name(x), **_values(x)} for x in changed]
-            dialect.update_many(connection, self._update, rows)
+            dialect_of(connection).update_many(connection, self._update, rows)
         if new:  # of two that insert the same row the later one is repeated, and finds it
             connection.execute(self._insert, new)
 
@@ -179,7 +177,7 @@ class SqlEvidence:
 
 
 def rule_on_retries(
-    connection: sa.Connection, dialect: Dialect, ends: Sequence[AttemptEnd], *, now: datetime
+    connection: sa.Connection, ends: Sequence[AttemptEnd], *, now: datetime
 ) -> list[Limited]:
     """Rule on the ends of attempts, whose executions are locked, and note what was granted.
 
@@ -192,14 +190,13 @@ def rule_on_retries(
     breakers = BREAKERS.lock(connection, tasks)
     judge = RetryJudge(ends, budgets=budgets, breakers=breakers, evidence=SqlEvidence(connection))
     ruled = [judge.rule(end, now=now) for end in ends]
-    BUDGETS.write(connection, dialect, judge.budgets, budgets)
-    BREAKERS.write(connection, dialect, judge.breakers, breakers)
+    BUDGETS.write(connection, judge.budgets, budgets)
+    BREAKERS.write(connection, judge.breakers, breakers)
     return ruled
 
 
 def spread_late(
     connection: sa.Connection,
-    dialect: Dialect,
     claimed: Sequence[Execution],
     policy: BudgetPolicy | None,
     now: datetime,
@@ -210,7 +207,7 @@ def spread_late(
     locked = BUDGETS.lock(connection, [LATE_RUNS])
     budget = as_asked(LATE_RUNS, next(iter(locked), None), policy, now=now)
     budget, placed = with_places(late, budget, now=now)
-    BUDGETS.write(connection, dialect, [budget], locked)
+    BUDGETS.write(connection, [budget], locked)
     return [placed.get((one.scheduler_id, one.key), one) for one in claimed]
 
 
@@ -245,7 +242,7 @@ class SpreadStarts:
         #: What is answered in the place of a start.
         self.instead = {id_: Deferred(execution=one, at=now) for id_, one in waiting.items()}
 
-    def keep(self, dialect: Dialect, *, busy: Collection[int]) -> None:
+    def keep(self, *, busy: Collection[int]) -> None:
         """Write what was granted; those that are *busy* do not start, and ask again."""
         if not self._held_up or self._catch_up is None:
             return
@@ -255,7 +252,7 @@ class SpreadStarts:
                 key = self._catch_up.key_of(one)
                 after[key] = after[key].without(self._now)
         kept = [after[queue] for queue in sorted(after)]
-        BUDGETS.write(self._connection, dialect, kept, self._locked)
+        BUDGETS.write(self._connection, kept, self._locked)
 
 
 class SqlLimitStore(Store):

@@ -46,8 +46,33 @@ _NAME_OF: Final = sa.select(_ROW.name).where(_ROW.id == sa.bindparam("id"))
 _THESE: Final = STORED.where(_ROW.id.in_(IDS))
 
 
+#: So many executions are deleted in one transaction.
+STEP: Final = 1_000
+
+_THIS: Final = schedulers.c.id == sa.bindparam("scheduler_id")
+_EDITED_ROW: Final[sa.Select[Any]] = (
+    sa.select(schedulers.c.id, schedulers.c.updated_at)
+    .where(_THIS, schedulers.c.system_id.is_(None))
+    .with_for_update()
+)
+_RUNS: Final = (
+    sa.select(sa.func.count())
+    .select_from(executions)
+    .where(executions.c.scheduler_id == sa.bindparam("scheduler_id"))
+)
+#: May still run: it has not ended, or its failure may be replayed.
+_UNSETTLED: Final = _RUNS.where(sa.or_(in_states(UNFINISHED), AWAITS_A_PERSON))
+_SOME_RUNS: Final = (
+    sa.select(executions.c.id)
+    .where(executions.c.scheduler_id == sa.bindparam("scheduler_id"))
+    .limit(sa.bindparam("most"))
+)
+_DELETE_RUNS: Final = delete(executions).where(THESE)
+_DELETE: Final = delete(schedulers).where(_THIS)
+
+
 class SqlScheduleLists(Store):
-    """Satisfies `ScheduleListPort`."""
+    """Satisfies `ScheduleListPort`. An edit is one transaction."""
 
     @repeatable
     def page(
@@ -74,6 +99,53 @@ class SqlScheduleLists(Store):
         some = _IDS.where(*_conditions_of(which, now)).limit(MOST_COUNTED + 1).subquery()
         with self._database.read("counting schedules") as connection:
             return connection.scalar(sa.select(sa.func.count()).select_from(some)) or 0
+
+    @repeatable
+    def edit(
+        self, scheduler_id: int, draft: ScheduleDraft, *, seen: datetime | None, now: datetime
+    ) -> StoredSchedule | Outdated | None:
+        with self._database.write(f"editing schedule {scheduler_id}") as connection:
+            row = _locked(connection, scheduler_id)
+            if row is None:
+                return None
+            if _is_other(row, seen):
+                return Outdated(_read(connection, row.id))
+            values = {name: new for name, new in row_values(draft).items() if name != "name"}
+            changed = sa.update(schedulers).where(schedulers.c.id == row.id)
+            connection.execute(changed.values(**values, updated_at=edited_at(row, now)))
+            return _read(connection, row.id)
+
+    def delete(
+        self, scheduler_id: int, *, seen: datetime | None, with_history: bool = False
+    ) -> StoredSchedule | Outdated | KeptByRuns | None:
+        while (answer := self._delete(scheduler_id, seen, with_history=with_history)) == STEP:
+            pass
+        assert not isinstance(answer, int)
+        return answer
+
+    @repeatable
+    def _delete(
+        self, scheduler_id: int, seen: datetime | None, *, with_history: bool
+    ) -> StoredSchedule | Outdated | KeptByRuns | int | None:
+        """Delete a row, or as many of its runs as one transaction should; answers their number."""
+        with self._database.write(f"deleting schedule {scheduler_id}") as connection:
+            row = _locked(connection, scheduler_id)
+            if row is None:
+                return None
+            before = _read(connection, row.id)
+            if _is_other(row, seen):
+                return Outdated(before)
+            asked = {"scheduler_id": row.id}
+            if runs := connection.scalar(_UNSETTLED if with_history else _RUNS, asked):
+                return KeptByRuns(runs)
+            if with_history:
+                ids = connection.scalars(_SOME_RUNS, asked | {"most": STEP}).all()
+                if ids:
+                    connection.execute(_DELETE_RUNS, {"ids": ids})
+                if len(ids) == STEP:
+                    return STEP
+            connection.execute(_DELETE, asked)
+            return before
 
 
 def _conditions_of(which: ScheduleFilter, now: datetime) -> Iterator[sa.ColumnElement[bool]]:
@@ -219,82 +291,6 @@ def _alone(stored: StoredSchedule) -> ScheduleFacts:
         task_name=draft.task_name,
         topic=draft.topic,
     )
-
-
-#: So many executions are deleted in one transaction.
-STEP: Final = 1_000
-
-_THIS: Final = schedulers.c.id == sa.bindparam("scheduler_id")
-_EDITED_ROW: Final[sa.Select[Any]] = (
-    sa.select(schedulers.c.id, schedulers.c.updated_at)
-    .where(_THIS, schedulers.c.system_id.is_(None))
-    .with_for_update()
-)
-_RUNS: Final = (
-    sa.select(sa.func.count())
-    .select_from(executions)
-    .where(executions.c.scheduler_id == sa.bindparam("scheduler_id"))
-)
-#: May still run: it has not ended, or its failure may be replayed.
-_UNSETTLED: Final = _RUNS.where(sa.or_(in_states(UNFINISHED), AWAITS_A_PERSON))
-_SOME_RUNS: Final = (
-    sa.select(executions.c.id)
-    .where(executions.c.scheduler_id == sa.bindparam("scheduler_id"))
-    .limit(sa.bindparam("most"))
-)
-_DELETE_RUNS: Final = delete(executions).where(THESE)
-_DELETE: Final = delete(schedulers).where(_THIS)
-
-
-class SqlScheduleEdits(Store):
-    """Satisfies `ScheduleEditsPort`. An edit is one transaction."""
-
-    @repeatable
-    def edit(
-        self, scheduler_id: int, draft: ScheduleDraft, *, seen: datetime | None, now: datetime
-    ) -> StoredSchedule | Outdated | None:
-        with self._database.write(f"editing schedule {scheduler_id}") as connection:
-            row = _locked(connection, scheduler_id)
-            if row is None:
-                return None
-            if _is_other(row, seen):
-                return Outdated(_read(connection, row.id))
-            values = {name: new for name, new in row_values(draft).items() if name != "name"}
-            changed = sa.update(schedulers).where(schedulers.c.id == row.id)
-            connection.execute(changed.values(**values, updated_at=edited_at(row, now)))
-            return _read(connection, row.id)
-
-    def delete(
-        self, scheduler_id: int, *, seen: datetime | None, with_history: bool = False
-    ) -> StoredSchedule | Outdated | KeptByRuns | None:
-        while (answer := self._delete(scheduler_id, seen, with_history=with_history)) == STEP:
-            pass
-        assert not isinstance(answer, int)
-        return answer
-
-    @repeatable
-    def _delete(
-        self, scheduler_id: int, seen: datetime | None, *, with_history: bool
-    ) -> StoredSchedule | Outdated | KeptByRuns | int | None:
-        """Delete a row, or as many of its runs as one transaction should; answers their number."""
-        with self._database.write(f"deleting schedule {scheduler_id}") as connection:
-            row = _locked(connection, scheduler_id)
-            if row is None:
-                return None
-            before = _read(connection, row.id)
-            if _is_other(row, seen):
-                return Outdated(before)
-            asked = {"scheduler_id": row.id}
-            if runs := connection.scalar(_UNSETTLED if with_history else _RUNS, asked):
-                return KeptByRuns(runs)
-            if with_history:
-                ids = connection.scalars(_SOME_RUNS, asked | {"most": STEP}).all()
-                if ids:
-                    connection.execute(_DELETE_RUNS, {"ids": ids})
-                if len(ids) == STEP:
-                    return STEP
-            connection.execute(_DELETE, asked)
-            return before
 
 
 def _locked(connection: sa.Connection, scheduler_id: int) -> sa.Row[Any] | None:

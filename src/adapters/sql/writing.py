@@ -26,7 +26,7 @@ from cronhare.domain.retries.retry import Quarantine
 from cronhare.ports import LedgerOutdated, LedgerRefused, LedgerUnavailable
 
 from .database import Database, repeatable
-from .dialect import Dialect, Locked, StatementFailed
+from .dialect import Locked, StatementFailed, dialect_of
 from .tables.executions import BY_IDS, executions_of
 from .tables.schedule_columns import write_retry
 from .tables.tables import by_id, executions, failed_tasks
@@ -41,7 +41,7 @@ Change = tuple[Execution, Execution]
 _GROWING: Final = {"version_by": executions.c.version, "crashes_by": executions.c.crashes}
 
 
-def write_changes(connection: Connection, dialect: Dialect, changed: Iterable[Change]) -> None:
+def write_changes(connection: Connection, changed: Iterable[Change]) -> None:
     """Write what each change changes, and nothing else of a row."""
     by_names: dict[tuple[str, ...], dict[tuple[object, ...], list[int]]] = {}
     for before, after in changed:
@@ -58,7 +58,7 @@ def write_changes(connection: Connection, dialect: Dialect, changed: Iterable[Ch
             for id_ in ids
         ]
         if rest:
-            dialect.update_many(connection, _update_each(names), rest)
+            dialect_of(connection).update_many(connection, _update_each(names), rest)
 
 
 def write_fields(connection: Connection, execution: Execution, *fields: str) -> None:

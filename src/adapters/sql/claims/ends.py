@@ -79,7 +79,7 @@ class AskedEnds(StorePart):
                     for one in found
                     if one.state in WAITING and (one.cancel_requested or has_expired(one, now=now))
                 ]
-                write_changes(connection, self._database.dialect, ended)
+                write_changes(connection, ended)
             return Written([after for _, after in ended], changed=bool(ended))
 
         return write_ids(self._database, ids, end, now, states=WAITING)
@@ -218,7 +218,7 @@ class PublishedMarks(StorePart):
                     for sent in sorted(again, key=_id_of)
                     if (row := seen.get(sent.id)) and is_as_sent(sent, row.state, row.attempt)
                 ]
-                write_changes(connection, self._database.dialect, marked)
+                write_changes(connection, marked)
             return Written((), changed=bool(ids) or any(new is not old for old, new in marked))
 
         write_executions(self._database, executions, mark, now, id_of=_id_of, still=_is_still)
@@ -238,7 +238,7 @@ class PublishedMarks(StorePart):
                     if (row := seen.get(sent.id)) and may_hand_over(sent, row.state, row.attempt)
                 ]
                 handed_over = [(one, hand_over(one, now=now)) for one in waiting]
-                write_changes(connection, self._database.dialect, handed_over)
+                write_changes(connection, handed_over)
             return Written([one for one in part if one.id not in seen], changed=bool(waiting))
 
         left = executions

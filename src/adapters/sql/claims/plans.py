@@ -29,7 +29,7 @@ from cronhare.domain.schedules.schedule import BrokenSchedule, OverlapPolicy, Sc
 from cronhare.domain.schedules.skips import Circumstances, NewestSkip, counts_runs
 from cronhare.ports.claims import Batch
 
-from ..dialect import Dialect, TransactionRolledBack
+from ..dialect import TransactionRolledBack, dialect_of
 from ..gates import gates_to_try, hold_back
 from ..limits import spread_late
 from ..tables.executions import EXECUTION, executions_of, in_states, known_id
@@ -135,7 +135,6 @@ def _has_conditions(schedule: Schedule) -> bool:
 
 def keep_tallies(
     connection: sa.Connection,
-    dialect: Dialect,
     planned: Iterable[tuple[Schedule, Plan]],
     found: Mapping[int, Found],
 ) -> None:
@@ -152,12 +151,11 @@ def keep_tallies(
         if plan.runs and counts_runs(schedule)
     ]
     if rows:
-        dialect.update_many(connection, _COUNT, rows)
+        dialect_of(connection).update_many(connection, _COUNT, rows)
 
 
 def prolong(
     connection: sa.Connection,
-    dialect: Dialect,
     planned: Iterable[tuple[Schedule, Plan]],
     found: Mapping[int, Found],
     *,
@@ -176,7 +174,7 @@ def prolong(
         if one.prolongs is not None
     ]
     if rows:
-        dialect.update_many(connection, _PROLONG, rows)
+        dialect_of(connection).update_many(connection, _PROLONG, rows)
     return sum(row["more"] for row in rows)  # type: ignore[misc]
 
 
@@ -221,7 +219,6 @@ _FORGET = sa.delete(plans).where(plans.c.scheduler_id.in_(IDS))
 
 def apply_plans(
     connection: sa.Connection,
-    dialect: Dialect,
     rows: Sequence[sa.Row[Any]],
     *,
     now: datetime,
@@ -269,11 +266,11 @@ def apply_plans(
             if planned.circumstances is not None:
                 conditional.append((schedule, plan))
     judged = hold_back(connection, wanted, [schedule for _, schedule in known])
-    inserted = _insert(connection, dialect, spread_late(connection, dialect, judged, late, now))
+    inserted = _insert(connection, spread_late(connection, judged, late, now))
     if moved:
-        dialect.set_plans(connection, sorted(moved, key=itemgetter(0)))
-    keep_tallies(connection, dialect, conditional, found)
-    prolonged = prolong(connection, dialect, conditional, found, now=now)
+        dialect_of(connection).set_plans(connection, sorted(moved, key=itemgetter(0)))
+    keep_tallies(connection, conditional, found)
+    prolonged = prolong(connection, conditional, found, now=now)
     return Batch(
         looked=len(rows) - left,
         claimed=tuple(one for one in inserted if one.state is State.CLAIMED),
@@ -337,14 +334,12 @@ def _plan_row(row: sa.Row[Any], cursor: Cursor, judge: str | None = None) -> tup
     )
 
 
-def _insert(
-    connection: sa.Connection, dialect: Dialect, wanted: Sequence[Execution]
-) -> list[Execution]:
+def _insert(connection: sa.Connection, wanted: Sequence[Execution]) -> list[Execution]:
     """Insert in the same order everywhere, so that two replicas cannot deadlock."""
     if not wanted:
         return []
     ordered = sorted(wanted, key=lambda one: (one.scheduler_id, one.due_at, one.key))
-    ids = dialect.insert_executions(connection, ordered)
+    ids = dialect_of(connection).insert_executions(connection, ordered)
     return [
         msgspec.structs.replace(one, id=id_) for one, id_ in zip(ordered, ids, strict=True) if id_
     ]
@@ -370,7 +365,6 @@ def find_by_key(connection: sa.Connection, scheduler_id: int, key: str) -> Execu
 
 def claim_by_hand(
     connection: sa.Connection,
-    dialect: Dialect,
     scheduler_id: int,
     *,
     key: str,
@@ -391,7 +385,7 @@ def claim_by_hand(
             return meanwhile
         assert isinstance(schedule, Schedule), "a stand-in has no queue of its own"
         claims.refuse_beside(find_unfinished(connection, [schedule]).get(scheduler_id))
-    [id_] = dialect.insert_executions(connection, [run])
+    [id_] = dialect_of(connection).insert_executions(connection, [run])
     if not id_:
         raise TransactionRolledBack(f"{key} was claimed by somebody else in this very moment")
     return msgspec.structs.replace(run, id=id_)

@@ -18,7 +18,7 @@ from cronhare.ports.claims import Batch
 from cronhare.ports.system import ClockPort
 
 from ..database import Database, repeatable, repeatable_unless_locked
-from ..dialect import Cooldown, Locked, excluding
+from ..dialect import Cooldown, Locked, excluding, hurry
 from ..gates import LettingGo
 from ..tables.executions import display_name
 from ..tables.schedules import STAMP, select_schedules
@@ -337,11 +337,10 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
         now: datetime,
         node: str,
     ) -> Batch:
-        dialect = self._database.dialect
+        if page.was_locked:  # it waited for one lock, and need not wait for each of its parts
+            hurry(connection)
         batch = apply_plans(
             connection,
-            # It waited for one lock, and need not wait again for each of its parts.
-            dialect.hurried() if page.was_locked else dialect,
             rows,
             now=now,
             node=node,

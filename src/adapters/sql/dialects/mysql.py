@@ -21,7 +21,7 @@ from cronhare.domain.execution import Execution
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.inspection import DatabaseFacts, Link, Requirements
 
-from ..dialect import Columns, TransactionRolledBack, with_dialect
+from ..dialect import Columns, TransactionRolledBack, hurries, with_dialect
 from ..tables.executions import (
     MAY_SUCCEED,
     NEW_COLUMNS,
@@ -366,7 +366,7 @@ class MysqlDialect(ServerDialect):
         transaction is repeated.
         """
         before = connection.scalars(_NEWEST).one()
-        hurry = _HURRY if self.hurries else ""
+        hurry = _HURRY if hurries(connection) else ""
         inserted = sum(
             connection.exec_driver_sql(hurry + statement, parameters).rowcount
             for statement, parameters in inserts([new_values(one) for one in wanted])
@@ -396,9 +396,6 @@ class MysqlDialect(ServerDialect):
 
     def keep_outputs(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         connection.execute(REPLACE, rows)
-
-    def position(self, text: sa.ColumnElement[str], part: str) -> sa.ColumnElement[int]:
-        return sa.func.instr(text, part)
 
     def product(self, connection: sa.Connection) -> tuple[str, Requirements]:
         name = "MariaDB" if cast("Any", connection.dialect).is_mariadb else "MySQL"

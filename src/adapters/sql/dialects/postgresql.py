@@ -17,7 +17,7 @@ from cronhare.domain.addresses import Host
 from cronhare.domain.execution import Execution
 from cronhare.ports.inspection import Link, Requirements
 
-from ..dialect import Columns, with_dialect
+from ..dialect import Columns, hurries, with_dialect
 from ..tables.executions import (
     MAY_SUCCEED,
     NEW_COLUMNS,
@@ -251,7 +251,7 @@ class PostgresqlDialect(ServerDialect):
     def insert_executions(
         self, connection: sa.Connection, wanted: Sequence[Execution]
     ) -> list[int]:
-        if self.hurries:
+        if hurries(connection):
             connection.exec_driver_sql("SET LOCAL lock_timeout = '20ms'")
         rows = rows_of(NEW_COLUMNS, [new_values(one) for one in wanted])
         ids = {}
@@ -262,9 +262,6 @@ class PostgresqlDialect(ServerDialect):
 
     def keep_outputs(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         connection.execute(_KEEP_OUTPUT, list(rows))
-
-    def position(self, text: sa.ColumnElement[str], part: str) -> sa.ColumnElement[int]:
-        return sa.func.strpos(text, part)
 
     def product(self, connection: sa.Connection) -> tuple[str, Requirements]:  # noqa: ARG002
         return "PostgreSQL", REQUIREMENTS["PostgreSQL"]

@@ -1,6 +1,5 @@
 """What all databases on servers share: sessions with one of the hosts, and most of `Dialect`."""
 
-import copy
 import logging
 import random
 from abc import ABC, abstractmethod
@@ -8,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -174,16 +173,10 @@ class ServerDialect(ABC):
 
     def __init__(self, sessions: Sessions) -> None:
         self.sessions = sessions
-        self.hurries = False
 
     @property
     def errors(self) -> ServerErrors:
         return self.sessions.errors
-
-    def hurried(self) -> Self:
-        hurried = copy.copy(self)
-        hurried.hurries = True
-        return hurried
 
     @property
     def place(self) -> str:

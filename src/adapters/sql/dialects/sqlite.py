@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import lru_cache, partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
@@ -223,9 +223,6 @@ class SqliteDialect:
     ) -> Sequence[sa.Row[Any]]:
         return named_rows(connection, statement, parameters)
 
-    def hurried(self) -> Self:
-        return self
-
     def insert_executions(
         self, connection: sa.Connection, wanted: Sequence[Execution]
     ) -> list[int]:
@@ -266,9 +263,6 @@ class SqliteDialect:
             sql, names, constants = _as_text(statement)
             values = [[row.get(name, constants[name]) for name in names] for row in rows]
             connection.exec_driver_sql(sql, [tuple(as_texts(each)) for each in values])
-
-    def position(self, text: sa.ColumnElement[str], part: str) -> sa.ColumnElement[int]:
-        return sa.func.instr(text, part)
 
     def prepare_adoption(self, connection: sa.Connection) -> None:
         """Whatever a column is declared as, it takes our values."""

@@ -33,10 +33,10 @@ from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports import LedgerBusy
 
 from ..database import StorePart, repeatable, repeatable_unless_locked
-from ..dialect import Dialect, Locked
+from ..dialect import Locked
 from ..tables.executions import BY_IDS, exactly, find_executions, known_id
 from ..tables.tables import IDS, failed_tasks, schedulers
-from ..tables.types import moment_of
+from ..tables.types import Position, moment_of
 from ..writing import ARCHIVE, archive_values, read_archived, write_changes
 
 _ROW: Final = failed_tasks.c
@@ -79,7 +79,7 @@ class ArchiveRecords(StorePart):
     def archive(
         self, which: FailureFilter = UNRESOLVED, *, before: int | None = None, limit: int = 100
     ) -> Sequence[Archived]:
-        statement = _ARCHIVE.where(*those_of(which, self._database.dialect)).limit(limit)
+        statement = _ARCHIVE.where(*those_of(which)).limit(limit)
         if before is not None:
             statement = statement.where(_ROW.id < before)
         with self._database.read("listing the archive") as connection:
@@ -94,7 +94,7 @@ class ArchiveRecords(StorePart):
     @repeatable
     def count_failures(self, which: FailureFilter) -> int:
         with self._database.read("counting in the archive") as connection:
-            statement = _COUNT.where(*those_of(which, self._database.dialect))
+            statement = _COUNT.where(*those_of(which))
             return connection.scalar(statement) or 0
 
     def keep_failure(
@@ -103,7 +103,7 @@ class ArchiveRecords(StorePart):
         @repeatable_unless_locked
         def keep() -> Archived | Unproven | None:
             with self._database.write("keeping a reported failure") as connection:
-                return _keep(connection, self._database.dialect, failure, now=now, node=node)
+                return _keep(connection, failure, now=now, node=node)
 
         try:
             return keep()
@@ -129,7 +129,7 @@ class ArchiveRecords(StorePart):
             if replayed:
                 resolve(connection, [id_ for id_, _, _ in replayed], REPLAYED, now)
             changed = [(before, after) for _, before, after in replayed]
-            write_changes(connection, self._database.dialect, changed)
+            write_changes(connection, changed)
             return [after for _, after in changed]
 
     @repeatable
@@ -155,7 +155,7 @@ def resolve(
 
 
 def _keep(
-    connection: Connection, dialect: Dialect, failure: Failure, *, now: datetime, node: str
+    connection: Connection, failure: Failure, *, now: datetime, node: str
 ) -> Archived | Unproven | None:
     from ..claims.plans import claim_by_hand, find_by_key  # noqa: PLC0415 - lists do without
 
@@ -168,19 +168,19 @@ def _keep(
             found, is_archived=lambda: scheduler_id in connection.scalars(_OF_ATTEMPT, asked)
         )
         if isinstance(judged, Execution):
-            return _end(connection, dialect, judged, failure, now)
+            return _end(connection, judged, failure, now)
         return judged
     if find_by_key(connection, scheduler_id, failure.key) is not None:
         return None
     if _is_archived(connection, failure):
         return None
     try:
-        run = claim_by_hand(connection, dialect, scheduler_id, now=now, node=node, **failure.run)
+        run = claim_by_hand(connection, scheduler_id, now=now, node=node, **failure.run)
     except NotToBeRun:
         connection.execute(_TURN.with_for_update()).all()
         alone = archive_report(failure, now)
         return None if _is_archived(connection, failure) else _archive(connection, alone)
-    return _end(connection, dialect, run, failure, now)
+    return _end(connection, run, failure, now)
 
 
 def _is_archived(connection: Connection, failure: Failure) -> bool:
@@ -188,11 +188,9 @@ def _is_archived(connection: Connection, failure: Failure) -> bool:
     return connection.execute(_ARCHIVED, asked).first() is not None
 
 
-def _end(
-    connection: Connection, dialect: Dialect, execution: Execution, failure: Failure, now: datetime
-) -> Archived:
+def _end(connection: Connection, execution: Execution, failure: Failure, now: datetime) -> Archived:
     failed = fail_elsewhere(execution, failure, now=now)
-    write_changes(connection, dialect, [(execution, failed)])
+    write_changes(connection, [(execution, failed)])
     verdict = Fail(failure.message.failed_reason)
     return _archive(connection, archive(failed, verdict, None, failure.failed_at or now))
 
@@ -206,7 +204,7 @@ def _archive(connection: Connection, archived: Archived) -> Archived:
 # A filter, asked of the columns
 
 
-def those_of(which: FailureFilter, dialect: Dialect) -> Iterator[ColumnElement[bool]]:
+def those_of(which: FailureFilter) -> Iterator[ColumnElement[bool]]:
     """Give the conditions of the rows that a filter takes."""
     equal = (
         (_ROW.schedule_name, which.schedule),
@@ -217,14 +215,12 @@ def those_of(which: FailureFilter, dialect: Dialect) -> Iterator[ColumnElement[b
     if which.execution_id is not None:
         yield _ROW.execution_id == which.execution_id
     if which.error_class is not None:
-        yield has_class(which.error_class, dialect)
+        yield has_class(which.error_class)
     if which.code is not None:
         code = msgspec.json.encode(which.code).decode()
-        yield dialect.position(_ROW.error, f'"code":{code}') > 0
+        yield Position(_ROW.error, f'"code":{code}') > 0
     if which.reason is not None:
-        yield or_(
-            dialect.position(_ROW.failed_reason, which.reason) > 0, _says(which.reason, dialect)
-        )
+        yield or_(Position(_ROW.failed_reason, which.reason) > 0, _says(which.reason))
     if which.task is not None:
         yield or_(*rows_of_task(failed_tasks, which.task, which.numbers))
     if which.kind is not None:
@@ -242,19 +238,19 @@ def those_of(which: FailureFilter, dialect: Dialect) -> Iterator[ColumnElement[b
 # quotes are escaped.
 
 
-def has_class(error_class: ErrorClass, dialect: Dialect) -> ColumnElement[bool]:
+def has_class(error_class: ErrorClass) -> ColumnElement[bool]:
     """Ask whether an error is of this class."""
-    return dialect.position(_ROW.error, f'"error_class":"{error_class.value}"') > 0
+    return Position(_ROW.error, f'"error_class":"{error_class.value}"') > 0
 
 
-def _says(part: str, dialect: Dialect) -> ColumnElement[bool]:
+def _says(part: str) -> ColumnElement[bool]:
     """Ask whether the message of an error has this part; its code and its stack do not count."""
     begins, said = '"message":"', msgspec.json.encode(part).decode()[1:-1]
-    rest = func.substr(_ROW.error, dialect.position(_ROW.error, begins) + len(begins))
-    found = dialect.position(rest, said)
+    rest = func.substr(_ROW.error, Position(_ROW.error, begins) + len(begins))
+    found = Position(rest, said)
     # Asked first, as nearly no row has it anywhere.
-    has_it = dialect.position(_ROW.error, said) > 0
-    return has_it & (found > 0) & (found < dialect.position(rest, '","'))
+    has_it = Position(_ROW.error, said) > 0
+    return has_it & (found > 0) & (found < Position(rest, '","'))
 
 
 def rows_of_task(

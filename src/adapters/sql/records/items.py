@@ -33,7 +33,7 @@ from cronhare.domain.schedules.schedule import Schedule
 from cronhare.domain.schedules.skips import Circumstances
 
 from ..attempt_ends import locked_elsewhere
-from ..dialect import Dialect
+from ..dialect import dialect_of
 from ..tables.executions import BY_IDS, batches, find_executions
 from ..tables.schedules import find_calendars, read_idle, schedule_of, select_schedules
 from ..tables.tables import IDS, executions, failed_tasks, plans, replay_items, schedulers
@@ -96,7 +96,6 @@ class Failures:
     """The failures of an order."""
 
     connection: Connection
-    dialect: Dialect
     order: ReplayOrder
     allowance: Allowance
     now: datetime
@@ -111,7 +110,7 @@ class Failures:
             .where(
                 _FAILURE.id > found.collected_to,
                 _FAILURE.id <= found.up_to,
-                *those_of(self.order.which, self.dialect),
+                *those_of(self.order.which),
             )
             .order_by(_FAILURE.id)
             .limit(COLLECTED_AT_ONCE)
@@ -149,7 +148,7 @@ class Failures:
         }
         if begun:
             changes = [(free[id_], after) for id_, after in begun.items()]
-            write_changes(self.connection, self.dialect, changes)
+            write_changes(self.connection, changes)
             resolve(self.connection, begun, REPLAYED, self.now, f"replay {replay_id}")
         return begun, refused
 
@@ -171,7 +170,6 @@ class PastInstants:
     def __init__(
         self,
         connection: Connection,
-        dialect: Dialect,
         order: BackfillOrder,
         allowance: Allowance,
         *,
@@ -179,7 +177,6 @@ class PastInstants:
         node: str,
     ) -> None:
         self._connection = connection
-        self._dialect = dialect
         self._allowance = allowance
         self._now = now
         self._node = node
@@ -234,7 +231,7 @@ class PastInstants:
             )
             for second, at in zip(sorted(chosen), begins, strict=False)
         }
-        ids = self._dialect.insert_executions(self._connection, [*wanted.values()])
+        ids = dialect_of(self._connection).insert_executions(self._connection, [*wanted.values()])
         begun = {
             second: msgspec.structs.replace(one, id=id_)
             for (second, one), id_ in zip(wanted.items(), ids, strict=True)
@@ -242,5 +239,5 @@ class PastInstants:
         }
         rows = [{"of_replay": replay_id, "item": it, "run": one.id} for it, one in begun.items()]
         if rows:
-            self._dialect.update_many(self._connection, _NOTE, rows)
+            dialect_of(self._connection).update_many(self._connection, _NOTE, rows)
         return begun, chosen.keys() - begun.keys()

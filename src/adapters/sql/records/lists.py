@@ -18,7 +18,7 @@ from cronhare.domain.schedules.keys import ALIVE
 from cronhare.domain.schedules.task import COLUMN_OF_TYPE, LARGEST_NUMBER, TaskRef
 from cronhare.ports.records import ExecutionFilter, Ran, RanInWindow
 
-from ..database import Store, repeatable
+from ..database import Store, StorePart, repeatable
 from ..tables.executions import (
     IS_STANDALONE,
     SCHEDULE_NAME,
@@ -205,8 +205,8 @@ _RAN: Final = (
 )
 
 
-class SqlTimelineStore(Store):
-    """Satisfies `TimelineStorePort`."""
+class Timeline(StorePart):
+    """The part of `StatisticsPort` that finds what ran in a window."""
 
     @repeatable
     def ran(self, since: datetime, until: datetime, *, limit: int) -> RanInWindow:

@@ -213,15 +213,15 @@ class SqlReplayStore(Store):
             found = _find(connection, _TAKEN, this=id_, now=now)
             if found is None:
                 return None
-            dialect, order = self._database.dialect, found.order
+            order = found.order
             allowance = Allowance(attempts=order.attempts, policy=policy)
             work: PastInstants | Failures
             if isinstance(order, BackfillOrder):
-                work = PastInstants(connection, dialect, order, allowance, now=now, node=node)
+                work = PastInstants(connection, order, allowance, now=now, node=node)
                 if why := work.why_impossible():
                     return Advance(replay=_write(connection, halted(found, why, now=now)))
             else:
-                work = Failures(connection, dialect, order, allowance, now)
+                work = Failures(connection, order, allowance, now)
             seen = _seen(connection, found, work)
             step = next_step(
                 order, seen.progress, next_at=seen.next_at, now=now, random_fraction=random_fraction

@@ -29,14 +29,13 @@ from cronhare.ports.statistics import (
 )
 
 from ..database import Store, repeatable
-from ..dialect import Dialect
 from ..gauges import last_of_schedule
 from ..tables.executions import display_name, in_states
 from ..tables.schedule_columns import SPANS_MS, TIME_COLUMNS, read_times
 from ..tables.schedules import IS_ON, IS_USERS, STAMP
 from ..tables.tables import executions, failed_tasks, outbox, plans, schedulers
 from .archive import has_class, those_of
-from .lists import ids_between
+from .lists import Timeline, ids_between
 
 _FAILURE, _RUN, _ROW = failed_tasks.c, executions.c, schedulers.c
 
@@ -59,6 +58,19 @@ _OF_EXECUTIONS: Mapping[By, sa.ColumnElement[Any]] = {
     By.TASK: _task(_RUN),
     By.SCHEDULE: _RUN.scheduler_id,
     By.QUEUE: _RUN.queue,
+}
+
+
+_OF_FAILURES: Mapping[By, sa.ColumnElement[Any]] = {
+    By.DAY: sa.func.date(_FAILURE.failed_at),
+    By.TYPE: _FAILURE.task_type,
+    By.TASK: _task(_FAILURE),
+    By.SCHEDULE: _FAILURE.schedule_name,
+    By.QUEUE: _FAILURE.queue,
+    By.REASON: sa.func.substr(_FAILURE.failed_reason, 1, REASON_LENGTH),
+    By.CLASS: sa.case(
+        *((has_class(each), each.value) for each in ErrorClass), else_=ErrorClass.UNKNOWN.value
+    ),
 }
 
 
@@ -89,24 +101,45 @@ _LAST_RESULTS: Final[sa.Select[Any]] = (
 _KNOWN_RESULTS: Final = sa.select(sa.func.count()).select_from(_PLANS).where(*_MAY_RUN_AGAIN)
 
 
-class SqlStatistics(Store):
+# When schedules are due
+
+
+_TEXT: Final = sa.func.lower(schedulers.c.schedule)
+#: Texts whose numbers may be made of the schedule's name: they are not counted together.
+_IS_NAMED: Final = sa.func.replace(_TEXT, "thu", "").like("%h%") & _TEXT.not_like("@%")
+_ENABLED: Final = (
+    sa.select(
+        *(schedulers.c[name] for name in TIME_COLUMNS),
+        schedulers.c.jitter_ms,
+        sa.case((_IS_NAMED, schedulers.c.name)).label("of_name"),
+        sa.case((_IS_NAMED, schedulers.c.id)).label("of_id"),
+    )
+    .where(
+        IS_USERS,
+        schedulers.c.status == sa.bindparam("on", value=True, type_=schedulers.c.status.type),
+    )
+    .subquery()
+)
+_TIMINGS: Final = sa.select(*_ENABLED.c, sa.func.count().label("number")).group_by(*_ENABLED.c)
+_VERSION: Final = sa.select(sa.func.count(), sa.func.max(STAMP)).where(IS_USERS)
+
+
+class SqlStatistics(Store, Timeline):
     """Satisfies `StatisticsPort`."""
 
     @repeatable
     def failures(
         self, which: FailureFilter, *, by: Sequence[By], limit: int
     ) -> Sequence[FailureCount]:
-        dialect = self._database.dialect
-        columns = _of_failures(dialect)
         statement = sa.select(
-            *(columns[each].label(each.name) for each in by),
+            *(_OF_FAILURES[each].label(each.name) for each in by),
             sa.func.count().label("failures"),
             _how_many(_FAILURE.kind != State.FAILED.value).label("quarantined"),
             _how_many(_FAILURE.resolution.is_(None)).label("unresolved"),
             sa.func.avg(_FAILURE.retry_count).label("mean_retries"),
             sa.func.min(_FAILURE.failed_at).label("first_at"),
             sa.func.max(_FAILURE.failed_at).label("last_at"),
-        ).where(*those_of(which, dialect))
+        ).where(*those_of(which))
         with self._database.read("counting failures") as connection:
             rows = connection.execute(_grouped(statement, by, limit)).all()
         return [FailureCount(group=_group(row, by), **_counted(row, by)) for row in rows]
@@ -153,6 +186,27 @@ class SqlStatistics(Store):
         return ScheduleResults(results=found, unread=max(known - len(found), 0))
 
     @repeatable
+    def timings(self) -> Timings:
+        with self._database.read("counting what is due when") as connection:
+            rows = connection.execute(_TIMINGS).all()
+        counted = Counter[SameTiming | None]()
+        for row in rows:
+            counted[_timing(row)] += row.number
+        broken = counted.pop(None, 0)
+        groups = [
+            attrs.evolve(each, number=number)
+            for each, number in counted.items()
+            if each is not None and not isinstance(each.timing, ByHand)
+        ]
+        return Timings(groups=groups, broken=broken)
+
+    @repeatable
+    def version(self) -> str:
+        with self._database.read("looking whether schedules have changed") as connection:
+            number, newest = connection.execute(_VERSION).one()
+        return f"{number} {newest}"
+
+    @repeatable
     def rows(self) -> Mapping[str, int]:
         # The first and the last id are each found at once in an index.
         found = {}
@@ -162,19 +216,6 @@ class SqlStatistics(Store):
                 low, high = connection.execute(sa.select(first, sa.func.max(table.c.id))).one()
                 found[name] = 0 if high is None else high - low + 1
         return found
-
-
-def _of_failures(dialect: Dialect) -> Mapping[By, sa.ColumnElement[Any]]:
-    classes = ((has_class(each, dialect), each.value) for each in ErrorClass)
-    return {
-        By.DAY: sa.func.date(_FAILURE.failed_at),
-        By.TYPE: _FAILURE.task_type,
-        By.TASK: _task(_FAILURE),
-        By.SCHEDULE: _FAILURE.schedule_name,
-        By.QUEUE: _FAILURE.queue,
-        By.REASON: sa.func.substr(_FAILURE.failed_reason, 1, REASON_LENGTH),
-        By.CLASS: sa.case(*classes, else_=ErrorClass.UNKNOWN.value),
-    }
 
 
 def _grouped(statement: sa.Select[Any], by: Sequence[By], limit: int) -> sa.Select[Any]:
@@ -205,54 +246,6 @@ def _name_schedules(connection: sa.Connection, groups: Sequence[dict[By, str]]) 
     names = {str(id_): display_name(name, id_) for id_, name in rows}
     for group in groups:
         group[By.SCHEDULE] = names.get(group[By.SCHEDULE], f"#{group[By.SCHEDULE]}")
-
-
-# When schedules are due
-
-
-_TEXT: Final = sa.func.lower(schedulers.c.schedule)
-#: Texts whose numbers may be made of the schedule's name: they are not counted together.
-_IS_NAMED: Final = sa.func.replace(_TEXT, "thu", "").like("%h%") & _TEXT.not_like("@%")
-_ENABLED: Final = (
-    sa.select(
-        *(schedulers.c[name] for name in TIME_COLUMNS),
-        schedulers.c.jitter_ms,
-        sa.case((_IS_NAMED, schedulers.c.name)).label("of_name"),
-        sa.case((_IS_NAMED, schedulers.c.id)).label("of_id"),
-    )
-    .where(
-        IS_USERS,
-        schedulers.c.status == sa.bindparam("on", value=True, type_=schedulers.c.status.type),
-    )
-    .subquery()
-)
-_TIMINGS: Final = sa.select(*_ENABLED.c, sa.func.count().label("number")).group_by(*_ENABLED.c)
-_VERSION: Final = sa.select(sa.func.count(), sa.func.max(STAMP)).where(IS_USERS)
-
-
-class SqlTimingStore(Store):
-    """Satisfies `TimingStorePort`."""
-
-    @repeatable
-    def timings(self) -> Timings:
-        with self._database.read("counting what is due when") as connection:
-            rows = connection.execute(_TIMINGS).all()
-        counted = Counter[SameTiming | None]()
-        for row in rows:
-            counted[_timing(row)] += row.number
-        broken = counted.pop(None, 0)
-        groups = [
-            attrs.evolve(each, number=number)
-            for each, number in counted.items()
-            if each is not None and not isinstance(each.timing, ByHand)
-        ]
-        return Timings(groups=groups, broken=broken)
-
-    @repeatable
-    def version(self) -> str:
-        with self._database.read("looking whether schedules have changed") as connection:
-            number, newest = connection.execute(_VERSION).one()
-        return f"{number} {newest}"
 
 
 def _timing(row: sa.Row[*tuple[Any, ...]]) -> SameTiming | None:

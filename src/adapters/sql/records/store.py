@@ -194,7 +194,6 @@ class SqlRecords(Store, ArchiveRecords):
             asked_before = find_by_key(connection, scheduler_id, key)
             return asked_before or claim_by_hand(
                 connection,
-                self._database.dialect,
                 scheduler_id,
                 key=key,
                 alone=True,
@@ -213,7 +212,7 @@ class SqlRecords(Store, ArchiveRecords):
             if execution is None:
                 return None
             after = cancel(execution, now=now)
-            write_changes(connection, self._database.dialect, [(execution, after)])
+            write_changes(connection, [(execution, after)])
             return after.state
 
     @repeatable

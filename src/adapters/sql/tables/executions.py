@@ -19,7 +19,7 @@ from cronhare.domain.texts.printable import echo
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.runner import AttemptResult, Captured, TaskReport, Written
 
-from ..dialect import Dialect
+from ..dialect import dialect_of
 from .schedule_columns import LONG_AGO, read_retry, write_retry
 from .tables import IDS, attempts, by_id, executions, outputs, schedulers
 from .types import (
@@ -361,12 +361,10 @@ REPLACE = sa.text(
 ).bindparams(moment_of("as_of"))
 
 
-def keep_outputs(
-    connection: sa.Connection, dialect: Dialect, rows: Sequence[dict[str, Any]]
-) -> None:
+def keep_outputs(connection: sa.Connection, rows: Sequence[dict[str, Any]]) -> None:
     """Write rows of `output_values`, each in place of what its attempt had written before."""
     if rows:
-        dialect.keep_outputs(connection, rows)
+        dialect_of(connection).keep_outputs(connection, rows)
 
 
 def output_values(

@@ -163,6 +163,19 @@ def _is_one_of(element: IsOneOf, compiler: SQLCompiler, **options: Any) -> str: 
     return compiler.process(id_.in_(ids), **options)
 
 
+class Position(FunctionElement[int]):
+    """Where a text has a part, counted from 1; 0 if it has not. LIKE may ignore case."""
+
+    type = sa.Integer()
+    inherit_cache = True
+
+
+@compiles(Position)
+def _position(element: Position, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401
+    find = sa.func.strpos if compiler.dialect.name == "postgresql" else sa.func.instr
+    return compiler.process(find(*element.clauses), **options)
+
+
 def milliseconds(duration: timedelta | None) -> int | None:
     return None if duration is None else duration // timedelta(milliseconds=1)
 

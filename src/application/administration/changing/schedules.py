@@ -18,7 +18,7 @@ from cronhare.domain.texts.words import counted, listed, meant
 from cronhare.ports.schedules import (
     KeptByRuns,
     Outdated,
-    ScheduleEditsPort,
+    ScheduleListPort,
     ScheduleStorePort,
     StoredSchedule,
 )
@@ -126,7 +126,7 @@ class ScheduleEditor:
     is not changed, and `EditedMeanwhile` is raised. None changes it in any case.
     """
 
-    _edits: ScheduleEditsPort
+    _edits: ScheduleListPort
     _schedules: ScheduleStorePort
     _views: ScheduleViews
     _trail: AuditTrail

@@ -9,8 +9,7 @@ import attrs
 
 from cronhare.application.reports.load import DayLoad, day_load
 from cronhare.application.reports.overlaps import LaneBy, Overlaps, overlaps
-from cronhare.ports.records import TimelineStorePort
-from cronhare.ports.schedules import TimingStorePort
+from cronhare.ports.statistics import StatisticsPort
 
 #: Attempts that one timeline is made of, and its lanes.
 MOST_ATTEMPTS: Final = 10_000
@@ -24,8 +23,7 @@ _REMEMBERED: Final = 8
 class Days:
     """Answers for days, and changes nothing; *now* is the ledger's clock."""
 
-    _timings: TimingStorePort
-    _timeline: TimelineStorePort
+    _statistics: StatisticsPort
     _now: Callable[[], datetime]
     _lock: Lock = attrs.field(init=False, factory=Lock)
     _loads: dict[tuple[str, datetime], DayLoad] = attrs.field(init=False, factory=dict)
@@ -37,8 +35,8 @@ class Days:
         """
         begin = begin.replace(second=0, microsecond=0)
         with self._lock:  # of several who ask, one computes
-            key = self._timings.version(), begin
-            load = self._loads.pop(key, None) or day_load(self._timings.timings(), begin)
+            key = self._statistics.version(), begin
+            load = self._loads.pop(key, None) or day_load(self._statistics.timings(), begin)
             self._loads[key] = load
             if len(self._loads) > _REMEMBERED:
                 del self._loads[next(iter(self._loads))]
@@ -50,7 +48,7 @@ class Days:
         Of more than `MOST_ATTEMPTS` those are shown that were claimed last.
         """
         until = since + lasting
-        found = self._timeline.ran(since, until, limit=MOST_ATTEMPTS)
+        found = self._statistics.ran(since, until, limit=MOST_ATTEMPTS)
         return overlaps(
             found.ran,
             since=since,
