@@ -2,17 +2,9 @@
 
 import abc
 import asyncio
-from typing import Final
 
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
-
-_STOPPED: Final = {
-    StopReason.CANCELLED: "cancelled: the answer was not waited for",
-    StopReason.INTERRUPTED: "interrupted: the worker shuts down",
-    StopReason.WINDING_DOWN: "interrupted: the worker shuts down",
-    StopReason.LEASE_LOST: "ended: the worker lost its lease",
-}
 
 _Running = tuple[asyncio.Task[AttemptResult], list[StopReason]]
 
@@ -71,5 +63,6 @@ def failed(why: str, error_class: ErrorClass) -> AttemptResult:
 
 
 def _stopped(reason: StopReason) -> AttemptResult:
-    error = TaskError(message=_STOPPED[reason])
+    waited = ": the answer was not waited for" if reason is StopReason.CANCELLED else ""
+    error = TaskError(message=f"{reason.said}{waited}")
     return AttemptResult(outcome=Outcome(ending=reason.ending, error=error))

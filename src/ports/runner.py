@@ -153,6 +153,17 @@ class StopReason(enum.Enum):
             case StopReason.LEASE_LOST:
                 return Ending.LOST
 
+    @property
+    def said(self) -> str:
+        """What the error of such an attempt says."""
+        match self:
+            case StopReason.CANCELLED:
+                return "cancelled"
+            case StopReason.INTERRUPTED | StopReason.WINDING_DOWN:
+                return "interrupted: the worker shuts down"
+            case StopReason.LEASE_LOST:
+                return "ended: the worker lost its lease"
+
 
 class TaskRunnerPort(Protocol):
     """Runs attempts, each isolated from us and from the others.

@@ -20,7 +20,7 @@ from cronhare.domain.schedules.task import Task
 from cronhare.domain.schedules.work import Executor, PythonCall
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
 
-from .attempt import STOPPED, Attempt, ended_by_us
+from .attempt import Attempt, ended_by_us
 from .environment import Account, app_environment, environment
 from .kept import Pool
 from .link import Link
@@ -298,7 +298,7 @@ class PythonRunner:
         if not stopped.done():
             return imported.result()
         reason = stopped.result()
-        return AttemptResult(outcome=ended_by_us(reason.ending, STOPPED[reason], None))
+        return AttemptResult(outcome=ended_by_us(reason.ending, reason.said, None))
 
     def _close_unused(self, interpreter: AppInterpreter) -> None:
         is_current = self._current.get(interpreter.place) is interpreter

@@ -40,13 +40,6 @@ _LAST_BYTES = 4 * 1024
 
 RIGHTS = "the worker has to be root, or have CAP_SETUID, CAP_SETGID, CAP_KILL and CAP_CHOWN"
 
-STOPPED = {
-    StopReason.CANCELLED: "cancelled",
-    StopReason.INTERRUPTED: "interrupted: the worker shuts down",
-    StopReason.WINDING_DOWN: "interrupted: the worker shuts down",
-    StopReason.LEASE_LOST: "ended: the worker lost its lease",
-}
-
 
 class Attempt:
     """The live side of an invocation. *send_signal* reaches its process group.
@@ -154,7 +147,7 @@ class Attempt:
 
         So does each other one that of winding down.
         """
-        ending = reason.ending, STOPPED[reason]
+        ending = reason.ending, reason.said
         if reason is StopReason.LEASE_LOST:
             self._ending = ending
             self._kill()
@@ -169,7 +162,7 @@ class Attempt:
 
     def kill(self) -> None:
         if self._ending is None:
-            self._ending = Ending.INTERRUPTED, STOPPED[StopReason.INTERRUPTED]
+            self._ending = Ending.INTERRUPTED, StopReason.INTERRUPTED.said
         self._kill()
 
     def ended(self, report: Frame) -> None:

@@ -11,7 +11,7 @@ Days are windows of time as people write them. One text is one window, in some z
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta  # noqa: F401 - UTC is for the doctest
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
@@ -21,10 +21,10 @@ import attrs
 from msgspec import Meta
 
 from ..cron import UnknownZone, find_zone
-from ..reading import Reads, read_whole, whole_number
+from ..reading import Fault, Reads, read_whole, whole_number
 from ..texts.moments import LONGEST_DURATION, parse_duration, say_duration
 from ..texts.printable import echo
-from ..texts.words import NAME, first_faults
+from ..texts.words import NAME, first_faults, hint
 
 #: The most characters of a window's text.
 LONGEST_WINDOW: Final = 64
@@ -316,6 +316,13 @@ class Conditions:
     @property
     def calendars(self) -> tuple[str, ...]:
         return (*self.skip_on, *self.only_on)
+
+    def faults_among(self, known: Sequence[str]) -> Iterator[Fault]:
+        """Find the calendars that it names and that are none of those *known*."""
+        for field in ("skip_on", "only_on"):
+            for name in getattr(self, field):
+                if name not in known:
+                    yield Fault(field, f"there is no calendar {name}; {hint(name, known)}")
 
     @property
     def judges_instants(self) -> bool:

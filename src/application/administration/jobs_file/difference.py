@@ -12,7 +12,7 @@ from cronhare.domain.schedules.conditions import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.schedule import OWNER_FIELDS
 from cronhare.domain.schedules.task import Task, TaskRef, same_params
-from cronhare.domain.texts.words import hint, listed
+from cronhare.domain.texts.words import listed
 from cronhare.ports.schedules import StoredCalendar, StoredSchedule
 
 
@@ -177,11 +177,6 @@ def unknown_calendars(draft: ScheduleDraft, known: Sequence[str]) -> Iterator[Fa
 
     Each fault is of a table of the jobs file.
     """
-    conditions = draft.conditions if draft.status else None
-    if conditions is None:
-        return
-    for field, names in (("skip_on", conditions.skip_on), ("only_on", conditions.only_on)):
-        for name in names:
-            if name not in known:
-                problem = f"{field}: there is no calendar {name}; {hint(name, known)}"
-                yield Fault(f"schedules.{draft.name}", problem)
+    if draft.conditions is not None and draft.status:
+        for fault in draft.conditions.faults_among(known):
+            yield Fault(f"schedules.{draft.name}", str(fault))

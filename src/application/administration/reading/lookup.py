@@ -11,13 +11,12 @@ from msgspec.structs import replace
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.nodes import MOST_REPORTS
-from cronhare.domain.reading import Fault
 from cronhare.domain.schedules.catalog import ref_of_topic
 from cronhare.domain.schedules.conditions import BrokenCalendar, FoundCalendar, compiled
 from cronhare.domain.schedules.draft import ScheduleDraft, ScheduleInvalid, compile_schedule
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX, Schedule
 from cronhare.domain.schedules.task import Task, TaskRef, TaskType
-from cronhare.domain.texts.words import hint, listed
+from cronhare.domain.texts.words import listed
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.records import ExecutionFilter, RecordsPort
@@ -103,13 +102,7 @@ def refuse_unknown_calendars(schedules: ScheduleStorePort, draft: ScheduleDraft)
     if draft.conditions is None or not draft.conditions.calendars:
         return
     known = [each.name for each in schedules.calendars()]
-    faults = tuple(
-        Fault(field, f"there is no calendar {name}; {hint(name, known)}")
-        for field in ("skip_on", "only_on")
-        for name in getattr(draft.conditions, field)
-        if name not in known
-    )
-    if faults:
+    if faults := tuple(draft.conditions.faults_among(known)):
         raise ScheduleInvalid(faults)
 
 

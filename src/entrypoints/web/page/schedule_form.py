@@ -50,99 +50,99 @@ class Field:
 _CALENDARS: Final = "Calendars, with commas between"
 _MISFIRES: Final = sorted(MisfirePolicy, key=lambda each: each is not DEFAULT_MISFIRE.policy)
 
-FIELDS: Final[Mapping[str, Field]] = {
-    "task": Field("Task", read="task"),
-    "topic": Field(
-        "Or a topic",
-        "Instead of a task, such as orders.due: each run goes to a task that listens to it.",
-    ),
-    "no_listener": Field(
-        "If nobody listens",
-        "complete: the run counts as done; fail: as failed. With a topic.",
-        words=[*NoListener],
-    ),
-    "description": Field("Description"),
-    "status": Field("State", read="box"),
-    "params": Field(
-        "Params", "JSON, as the task is given it; of a topic its payload, an object.", read="json"
-    ),
-    "schedule": Field("Cron text", "Such as 30 2 * * 1-5, @daily, H * * * *"),
-    "every": Field("Every", "Such as 30s, 5m, 1h30m"),
-    "date_time": Field("Once at", "Such as 2027-01-01T09:00:00, in the time zone"),
-    "timezone": Field("Time zone", "Such as Europe/Berlin"),
-    "gap": Field(
-        "A time that the clock skips", "after: in the first minute that there is", words=[*Gap]
-    ),
-    "fold": Field("A time that comes twice", "In which of the two it runs.", words=[*Fold]),
-    "stay_alive": Field(
-        "Runs on and on",
-        "Without times it is begun again whenever it has ended; with times at these alone. It is "
-        "run by cronhare up with its task in the jobs file, or, where the broker is a server, by "
-        "cronhare worker --standalone NAME. It has no queue.",
-        read="box",
-    ),
-    "overlap": Field("While an earlier run has not ended", words=[*OverlapPolicy]),
-    "timeout": Field("Timeout", "Such as 5m"),
-    "jitter": Field("Jitter", "Up to so much later, to spread a herd"),
-    "queue": Field("Queue", "That of a worker; what stays alive names none"),
-    "expires": Field("Begins within", "Such as 10m after it is due, or never"),
-    "max_runs": Field("Runs at most", "So many times", read="number"),
-    "pause_after": Field("Paused after failures", "So many in a row", read="number"),
-    "starts_at": Field("Not before"),
-    "ends_at": Field("Not after"),
-    "skip_on": Field("Not on days of", _CALENDARS, read="list"),
-    "only_on": Field("Only on days of", _CALENDARS, read="list"),
-    "blackout": Field("Blackout", "Such as 22:00-06:00, Sat-Sun", read="list"),
-    "retry": Field(
-        "Retries",
-        'JSON, such as {"attempts": 4, "backoff": {"type": "exponential", "delay": 30000}}',
-        read="json",
-    ),
-    "misfire_policy": Field(
-        "Runs that were missed",
-        "once: the last of them; all: each; skip: none",
-        words=_MISFIRES,
-        part=("misfire", "policy"),
-    ),
-    "misfire_window": Field(
-        "Missed at most", "So long ago, such as 7d", part=("misfire", "window")
-    ),
-    "misfire_cap": Field(
-        "Caught up at most", "So many runs at once", read="number", part=("misfire", "cap")
-    ),
-    "concurrency_key": Field(
-        "Concurrency key",
-        "Runs with one key share a limit, such as customer-{params.customer_id}",
-        part=("concurrency", "key"),
-    ),
-    "concurrency_limit": Field(
-        "Concurrency limit",
-        "So many of them run at once; with a key",
-        read="number",
-        part=("concurrency", "limit"),
-    ),
-    "user_id": Field("User", "A number, as the others here", read="number"),
-    "group_id": Field("Group", read="number"),
-    "language_id": Field("Language", read="number"),
-}
-
 #: The fields below their headings: those that are seen at once, and those below "More".
-AT_ONCE: Final = {
-    "What": ("task", "topic", "no_listener", "description", "status", "params"),
-    "When: fill in one of the first three, or none if it stays alive": (
-        "schedule", "every", "date_time", "timezone", "gap", "fold", "stay_alive",
-    ),
-}  # fmt: skip
-MORE: Final = {
-    "How": (
-        "overlap", "timeout", "jitter", "queue", "expires", "max_runs", "pause_after", "starts_at",
-        "ends_at", "skip_on", "only_on", "blackout", "retry",
-    ),
-    "After a downtime, and beside others": (
-        "misfire_policy", "misfire_window", "misfire_cap", "concurrency_key", "concurrency_limit",
-    ),
-    "Whose": ("user_id", "group_id", "language_id"),
-}  # fmt: skip
+AT_ONCE: Final[Mapping[str, Mapping[str, Field]]] = {
+    "What": {
+        "task": Field("Task", read="task"),
+        "topic": Field(
+            "Or a topic",
+            "Instead of a task, such as orders.due: each run goes to a task that listens to it.",
+        ),
+        "no_listener": Field(
+            "If nobody listens",
+            "complete: the run counts as done; fail: as failed. With a topic.",
+            words=[*NoListener],
+        ),
+        "description": Field("Description"),
+        "status": Field("State", read="box"),
+        "params": Field(
+            "Params",
+            "JSON, as the task is given it; of a topic its payload, an object.",
+            read="json",
+        ),
+    },
+    "When: fill in one of the first three, or none if it stays alive": {
+        "schedule": Field("Cron text", "Such as 30 2 * * 1-5, @daily, H * * * *"),
+        "every": Field("Every", "Such as 30s, 5m, 1h30m"),
+        "date_time": Field("Once at", "Such as 2027-01-01T09:00:00, in the time zone"),
+        "timezone": Field("Time zone", "Such as Europe/Berlin"),
+        "gap": Field(
+            "A time that the clock skips", "after: in the first minute that there is", words=[*Gap]
+        ),
+        "fold": Field("A time that comes twice", "In which of the two it runs.", words=[*Fold]),
+        "stay_alive": Field(
+            "Runs on and on",
+            "Without times it is begun again whenever it has ended; with times at these alone. It "
+            "is run by cronhare up with its task in the jobs file, or, where the broker is a "
+            "server, by cronhare worker --standalone NAME. It has no queue.",
+            read="box",
+        ),
+    },
+}
+MORE: Final[Mapping[str, Mapping[str, Field]]] = {
+    "How": {
+        "overlap": Field("While an earlier run has not ended", words=[*OverlapPolicy]),
+        "timeout": Field("Timeout", "Such as 5m"),
+        "jitter": Field("Jitter", "Up to so much later, to spread a herd"),
+        "queue": Field("Queue", "That of a worker; what stays alive names none"),
+        "expires": Field("Begins within", "Such as 10m after it is due, or never"),
+        "max_runs": Field("Runs at most", "So many times", read="number"),
+        "pause_after": Field("Paused after failures", "So many in a row", read="number"),
+        "starts_at": Field("Not before"),
+        "ends_at": Field("Not after"),
+        "skip_on": Field("Not on days of", _CALENDARS, read="list"),
+        "only_on": Field("Only on days of", _CALENDARS, read="list"),
+        "blackout": Field("Blackout", "Such as 22:00-06:00, Sat-Sun", read="list"),
+        "retry": Field(
+            "Retries",
+            'JSON, such as {"attempts": 4, "backoff": {"type": "exponential", "delay": 30000}}',
+            read="json",
+        ),
+    },
+    "After a downtime, and beside others": {
+        "misfire_policy": Field(
+            "Runs that were missed",
+            "once: the last of them; all: each; skip: none",
+            words=_MISFIRES,
+            part=("misfire", "policy"),
+        ),
+        "misfire_window": Field(
+            "Missed at most", "So long ago, such as 7d", part=("misfire", "window")
+        ),
+        "misfire_cap": Field(
+            "Caught up at most", "So many runs at once", read="number", part=("misfire", "cap")
+        ),
+        "concurrency_key": Field(
+            "Concurrency key",
+            "Runs with one key share a limit, such as customer-{params.customer_id}",
+            part=("concurrency", "key"),
+        ),
+        "concurrency_limit": Field(
+            "Concurrency limit",
+            "So many of them run at once; with a key",
+            read="number",
+            part=("concurrency", "limit"),
+        ),
+    },
+    "Whose": {
+        "user_id": Field("User", "A number, as the others here", read="number"),
+        "group_id": Field("Group", read="number"),
+        "language_id": Field("Language", read="number"),
+    },
+}
+FIELDS: Final[Mapping[str, Field]] = {
+    name: field for fields in (*AT_ONCE.values(), *MORE.values()) for name, field in fields.items()
+}
 
 #: The fields that are parts of a table of a jobs file.
 _TABLES: Final[Mapping[str, Mapping[str, str]]] = {
