@@ -86,10 +86,6 @@ def all_started(ledger: Ledger, found: list[Execution]) -> list[Execution]:
     return [one for one in ledger.start_all(found) if isinstance(one, Execution)]
 
 
-def states(ledger: Ledger, found: list[Execution]) -> list[State]:
-    return [ledger.seen(one).state for one in found]
-
-
 def apart(ledger: Ledger, broken: Execution) -> str:
     """Give the reason for which an execution is set apart."""
     seen = ledger.seen(broken)

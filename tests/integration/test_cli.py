@@ -609,6 +609,7 @@ MANY_QUEUES = ",".join(f"q{number}" for number in range(257))
             "theirs: another program serves it, by CRON_FOREIGN_QUEUES",
         ),
         ("up", AMQP, "no jobs file is named|Name it: --jobs jobs.toml, or CRON_JOBS."),
+        ("web", {}, "no jobs file is named|nothing could be created"),
         ("up --jobs bad.toml", {}, "6 faults in 2 places|Nothing was started."),
         ("worker --jobs empty.toml", AMQP, "empty.toml has no task at all|apply empty.toml"),
     ],

@@ -3,7 +3,6 @@
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -140,15 +139,6 @@ def test_a_socket_is_found_in_its_folder(servers: Servers) -> None:
     url = servers.at(servers.secured, f"?unix_socket={servers.secured.folder}")
 
     assert servers.protocol(url) == ""
-
-
-def test_a_certificate_file_that_is_missing_or_none_is_told_before_anything_is_connected(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "none").write_text("no certificate\n")
-    for path, why in ((tmp_path / "gone", "No such file"), (tmp_path / "none", "")):
-        with pytest.raises(ValueError, match=f"ssl_ca .*{path}.* cannot be read as PEM: .*{why}"):
-            open_engine(f"mysql://u:secret@{AWAY}/cron?ssl_ca={path}")
 
 
 @pytest.mark.parametrize("options", ["?sslmode=disable", "?sslmode=require", "?host=other"])

@@ -1,6 +1,5 @@
 """`cronhare doctor`, on every server that there is."""
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
@@ -42,7 +41,6 @@ from cronhare.ports.inspection import (
     LedgerFacts,
     LedgerInspectionPort,
     Quarantined,
-    SchemaFault,
     Severity,
     Unreachable,
     UntoldTarget,
@@ -61,8 +59,6 @@ from tests.integration.ledgers import (
     server_ledger,
 )
 from tests.integration.shell import Said, Shell
-from tests.services import databases
-from tests.services import mariadb as mariadb_service
 from tests.services import rabbitmq as rabbitmq_service
 from tests.services.finding import free_port
 from tests.trial_event import trial
@@ -115,32 +111,6 @@ def test_a_missing_ledger_is_told_with_its_cure_and_not_made(tmp_path: Path) -> 
     assert "✗  schema    There is no file cronhare.sqlite3 yet" in said.out
     assert "→ run `cronhare db upgrade`" in said.out
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        f"executed_at = '{'z' * 26}'",
-        "state = 'running', owner = x'ff'",
-        "container_id = x'ff'",
-        "queue = x'ff'",
-    ],
-)
-def test_rows_that_somebody_spoilt_do_not_end_the_examination(applied: Path, change: str) -> None:
-    shell = Shell(applied)
-    assert shell("run", "nightly").status == 0
-    assert shell("run", "nightly").status == 0
-    _by_hand(applied, f"UPDATE SchedulerExecution SET {change} WHERE id % 2")
-
-    said = shell("doctor")
-
-    assert said.status in {0, 3}
-    assert "Traceback" not in said.err
-
-
-def _by_hand(folder: Path, statement: str) -> None:
-    with closing(sqlite3.connect(folder / "cronhare.sqlite3")) as ledger, ledger:
-        ledger.execute(statement)
 
 
 @pytest.mark.parametrize(
@@ -360,41 +330,27 @@ def test_what_waits_for_a_minute_waits_for_somebody(
     assert after == [Waiting(queue="cron_scheduler", runs=1, since=since, sent=sent)]
 
 
-def test_tables_without_transactions_and_a_missing_schema_are_seen(
-    mariadb: mariadb_service.Server,
-) -> None:
-    with databases.database(mariadb) as url:
-        mariadb_service.run(url, "CREATE TABLE Scheduler (id INT PRIMARY KEY) ENGINE = MyISAM")
-        engine = open_engine(url.render_as_string(hide_password=False))
-
-        facts = look(engine, SystemClock())
-        engine.dispose()
-
-    assert [name.lower() for name in facts.database.plain_tables] == ["scheduler"]
-    assert isinstance(facts.schema, SchemaFault)
-    assert facts.schema.cure == "run `cronhare db upgrade`, or set CRON_DATABASE_URL"
-    assert facts.activity is None
-
-
+@pytest.mark.parametrize("database", ["mysql", "postgresql"])
 @pytest.mark.parametrize(
     ("changes", "cause"),
     [
-        ({"password": "wrong"}, Cause.LOGIN),
+        ({"password": "c4nary"}, Cause.LOGIN),
+        ({"username": "c4nary"}, Cause.LOGIN),
         ({"database": "nowhere"}, Cause.PLACE),
         ({"port": 1}, Cause.ABSENT),
     ],
 )
 def test_why_a_database_cannot_be_used_is_told_apart(
-    mariadb: mariadb_service.Server, changes: dict[str, Any], cause: Cause
+    request: pytest.FixtureRequest, database: str, changes: dict[str, Any], cause: Cause
 ) -> None:
-    url = mariadb.url.set(**{"database": "mysql", **changes})
+    url: URL = request.getfixturevalue(f"migrated_{database}").set(**changes)
     engine = open_engine(url.render_as_string(hide_password=False))
 
     facts = SqlInspection(lambda: engine, SystemClock()).inspect()
 
     assert isinstance(facts, Unreachable)
     assert facts.cause is cause
-    assert str(mariadb.url.password) not in facts.said.replace(str(mariadb.url.username), "")
+    assert "c4nary" not in facts.said
 
 
 def declare(url: str, *, queue_type: str = "quorum") -> None:
@@ -444,11 +400,6 @@ def test_each_difference_is_told_by_its_argument(vhost: str) -> None:
     channel.exchange_declare("cron_delivery", "direct", durable=True)
     channel.queue_declare("cron_scheduler_failed", durable=True)
     channel.queue_declare(
-        "cron_scheduler_retry.03",
-        durable=True,
-        arguments={"x-queue-type": "quorum", "x-message-ttl": 900},
-    )
-    channel.queue_declare(
         "cron_scheduler",
         durable=True,
         arguments={
@@ -468,8 +419,7 @@ def test_each_difference_is_told_by_its_argument(vhost: str) -> None:
     assert (kind.argument, kind.wanted) == ("x-queue-type", "quorum")
     limit = found["cron_scheduler"]
     assert (limit.argument, limit.found) == ("x-delivery-limit", "3")
-    assert found["cron_scheduler_retry.03"].argument in {"x-message-ttl", "x-dead-letter-exchange"}
-    assert len(found) == 4
+    assert len(found) == 3
 
 
 def test_an_alarm_is_heard_and_the_examination_ends_all_the_same(

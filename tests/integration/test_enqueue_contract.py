@@ -1,6 +1,5 @@
 """What every ledger promises of runs that programs enqueue, in transactions of their own too."""
 
-import sqlite3
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
@@ -365,18 +364,6 @@ def test_another_database_is_refused_by_name(
     with elsewhere.connect() as connection, pytest.raises(OtherDatabase, match=name):
         Program(database_ledger).one(on=connection)
     elsewhere.dispose()
-
-
-def test_a_file_is_known_under_another_name(program: Program, tmp_path: Path) -> None:
-    if not (tmp_path / "ledger.db").exists():
-        pytest.skip("a ledger on a server")
-    (tmp_path / "by-another-name.db").symlink_to(tmp_path / "ledger.db")
-
-    with closing(sqlite3.connect(tmp_path / "by-another-name.db")) as connection:
-        id_ = program.one(on=connection)
-        connection.commit()
-
-    assert program.seen(id_).state is State.CLAIMED
 
 
 @pytest.mark.parametrize("on", [object(), create_engine("sqlite://"), "an alias"])

@@ -33,7 +33,7 @@ from cronhare.adapters.jobs.reader import read_content
 from cronhare.application.administration.jobs_file.difference import Change
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.nodes import NodeReport
-from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
+from cronhare.domain.retries.outcome import Ending, Outcome
 from cronhare.domain.retries.retry import Complete, Verdict
 from cronhare.entrypoints.python.client import Client, client_of, close_clients
 from cronhare.entrypoints.settings.settings import Settings
@@ -109,11 +109,6 @@ def succeeded(result: object) -> AttemptResult:
         outcome=SUCCESS,
         report=TaskReport(result=msgspec.json.encode(result).decode()),
     )
-
-
-FAILURE = AttemptResult(
-    outcome=Outcome(ending=Ending.FAILED, exit_code=1, error=TaskError(message="no route"))
-)
 
 
 def test_a_run_is_as_its_task_and_its_call_say(shop: Shop) -> None:

@@ -7,10 +7,12 @@ from uuid import UUID
 
 import attrs
 
+from cronhare.application.events.announce import Pinger
+from cronhare.domain.addresses import WebAddress
 from cronhare.domain.events import events
 from cronhare.domain.events.events import Event
 from cronhare.domain.events.outbox import EXPIRES_AFTER, OutboxRow, OutboxState, RunEnd
-from cronhare.domain.events.targets import EventKind
+from cronhare.domain.events.targets import ByPing, EventKind, Subscriptions, Target
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import DEFAULT_ALLOWANCE
@@ -31,6 +33,7 @@ from tests.integration.ledgers import (
     FAILURE,
     FOR_GOOD,
     HOUR,
+    IN_30_S,
     MINUTE,
     SECOND,
     SUCCESS,
@@ -38,6 +41,7 @@ from tests.integration.ledgers import (
     at_once,
     draft,
 )
+from tests.integration.rules import Refusing
 from tests.trial_event import trial
 
 SHOP = "shop"
@@ -132,6 +136,22 @@ def test_a_bad_end_is_announced_once_by_whoever_comes_first(ledger: Ledger) -> N
     assert {row.target for row in ledger.events.rows(limit=9)} == {"hook", "mail"}
     assert ledger.events.add(rows[ended.id], now=ledger.now)
     assert len(ledger.events.rows(limit=9)) == 2
+
+
+def test_a_bad_end_of_which_the_ledger_takes_no_event_does_not_stop_its_neighbours(
+    database_ledger: Ledger, refusing: Refusing
+) -> None:
+    ledger = database_ledger
+    for name in ("good", "bad", "fine"):
+        ledger.failed(name)
+    rows = {ended.id: told(ledger, ended, "ops") for ended in bad_ends(ledger)}
+
+    with refusing("EventDelivery", "INSERT", "NEW.schedule_name = 'bad'"):
+        announced = ledger.events.announce(rows, now=ledger.now, until=None)
+
+    assert announced == 2
+    assert {row.schedule_name for row in ledger.events.rows(limit=9)} == {"good", "fine"}
+    assert bad_ends(ledger) == []
 
 
 def test_a_bad_end_that_is_left_to_others_comes_back_and_expires_after_a_day(
@@ -513,3 +533,40 @@ def test_runs_that_run_or_ended_lately_are_found_with_how_they_ended(ledger: Led
     words = "the last words"
     assert ends[good.id] == RunEnd(exit_code=0, stdout=words, node="ant")
     assert ends[bad.id] == RunEnd(exit_code=1, stderr=words, stdout="out", node="ant")
+
+
+# Pings
+
+
+PING = Target(
+    name="schedules.pinged:ping",
+    means=ByPing(address=WebAddress.parse("https://hc.example/uuid")),
+    events=frozenset(),
+)
+PINGS = Subscriptions(source=SHOP, pings={"pinged": PING})
+
+
+def test_the_start_of_what_runs_is_pinged_before_its_end_and_each_once(ledger: Ledger) -> None:
+    run = ledger.running("pinged")
+    ledger.schedules.save([draft("pinged")], source=SHOP, now=ledger.now)
+    ant, bee = Pinger(ledger.events), Pinger(ledger.events)
+
+    for pinger in (ant, bee, ant):
+        pinger.look(PINGS, (), ledger.now)
+    begun = [row.event_key.split(":")[1] for row in ledger.events.rows(limit=9)]
+    ledger.finish(run, Complete(), SUCCESS)
+    for pinger in (bee, ant, bee):
+        pinger.look(PINGS, (), ledger.now)
+
+    assert begun == ["start"]
+    assert [row.event_key.split(":")[1] for row in take(ledger, PING.name)] == ["start", "end"]
+
+
+def test_a_retry_is_no_start_though_nobody_has_told_of_the_first(ledger: Ledger) -> None:
+    waiting = ledger.finished(ledger.claimed("pinged"), IN_30_S)
+    ledger.schedules.save([draft("pinged")], source=SHOP, now=ledger.now)
+
+    ledger.started(waiting)
+    Pinger(ledger.events).look(PINGS, (), ledger.now)
+
+    assert ledger.events.rows(limit=9) == []

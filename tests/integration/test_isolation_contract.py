@@ -1,6 +1,7 @@
 """One row that the database refuses, that somebody keeps locked or has spoilt: the others go on."""
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import attrs
@@ -9,22 +10,25 @@ import pytest
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.records.inspection import SqlInspection
 from cronhare.domain.execution import Execution, Graces, State
-from cronhare.domain.lifecycle.archive import FailureFilter
+from cronhare.domain.lifecycle.archive import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.orders import ReplayOrder, ReplayState
 from cronhare.domain.lifecycle.retry_limits import Limited
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.retries.retry import Complete, Quarantine
-from cronhare.ports import LedgerOutdated, LedgerRefused, LedgerUnavailable
+from cronhare.ports import LedgerRefused, LedgerUnavailable
 from cronhare.ports.attempts import Finish, Refused
 from cronhare.ports.inspection import LedgerFacts
 from cronhare.ports.runner import Captured
+from tests.integration.conftest import ON_SERVERS
 from tests.integration.ledgers import (
     DAY,
     FOR_GOOD,
+    GRACES,
     HOUR,
     LEASE,
     LOSS,
     MINUTE,
+    SECOND,
     SUCCESS,
     Ledger,
     Shell,
@@ -32,14 +36,15 @@ from tests.integration.ledgers import (
 )
 from tests.integration.rules import (
     SAYS,
+    Holding,
     Refusing,
     all_started,
     apart,
     claim_all,
     holding_in,
     some,
-    states,
 )
+from tests.ports import ids_of
 
 Ids = Collection[int]
 
@@ -121,6 +126,19 @@ def ledger(database_ledger: Ledger) -> Ledger:
     return database_ledger
 
 
+#: The databases whose rows people can hold.
+on_servers = pytest.mark.parametrize("database", ON_SERVERS, indirect=True)
+
+
+@pytest.fixture
+def holding(database: str, request: pytest.FixtureRequest) -> Holding:
+    return holding_in(request.getfixturevalue(f"migrated_{database}"))
+
+
+def row_of(execution: Execution) -> str:
+    return f"SELECT id FROM SchedulerExecution WHERE id = {execution.id} FOR UPDATE"
+
+
 def prepared(ledger: Ledger, shell: Shell, operation: Operation) -> list[Execution]:
     """Make executions that the operation can write."""
     found = some(ledger)
@@ -149,21 +167,15 @@ def test_the_one_that_is_refused_is_set_apart_and_the_others_go_on(
     assert bad.id in {kept.execution_id for kept in ledger.records.archive()}
 
 
-@pytest.mark.parametrize("database", ["mysql", "postgresql"], indirect=True)
-@pytest.mark.integration
+@on_servers
 @each_operation
 def test_the_one_that_is_locked_comes_back_in_a_minute_and_the_others_go_on(
-    ledger: Ledger,
-    shell: Shell,
-    database: str,
-    request: pytest.FixtureRequest,
-    operation: Operation,
+    ledger: Ledger, shell: Shell, holding: Holding, operation: Operation
 ) -> None:
-    holding = holding_in(request.getfixturevalue(f"migrated_{database}"))
     found = prepared(ledger, shell, operation)
     locked = found[2]
 
-    with holding(f"SELECT id FROM SchedulerExecution WHERE id = {locked.id} FOR UPDATE"):
+    with holding(row_of(locked)):
         beside = operation.run(ledger, found)
         left = ledger.seen(locked).state
     ledger.clock.advance(MINUTE)
@@ -261,24 +273,6 @@ def test_of_plans_one_that_cannot_be_written_at_all_stops_no_other(
     assert sorted(claimed) == [id_ for id_ in ids if id_ != ids[2]]
 
 
-def test_a_column_of_ours_that_is_gone_is_an_old_schema_and_no_fault_of_a_row(
-    ledger: Ledger, shell: Shell
-) -> None:
-    started = all_started(ledger, some(ledger, 2))
-    outdated = r"cpu_seconds.*run `cronhare db upgrade`"
-    shell("ALTER TABLE ExecutionAttempt RENAME COLUMN cpu_seconds TO cpu")
-    try:
-        with pytest.raises(LedgerOutdated, match=outdated) as raised:
-            ledger.finish_all(started, Complete(), SUCCESS)
-        with pytest.raises(LedgerOutdated, match=outdated):
-            ledger.records.attempts(started[0].id)
-    finally:
-        shell("ALTER TABLE ExecutionAttempt RENAME COLUMN cpu TO cpu_seconds")
-
-    assert raised.value.changed_nothing
-    assert states(ledger, started) == [State.RUNNING] * 2
-
-
 @pytest.mark.parametrize(
     ("table", "event", "when"),
     [
@@ -307,6 +301,94 @@ def test_a_replay_of_which_something_is_refused_stops_alone_and_can_go_on(
     assert SAYS in str(stopped.replay.reason)
     assert list(stopped.executions) == []
     assert (begun.id, resumed.id) == (innocent.execution_id, broken.execution_id)
+
+
+# What else may be locked
+
+
+@pytest.mark.long  # by `make faults`
+@on_servers
+def test_of_edited_schedules_the_one_whose_plan_is_held_is_planned_later(
+    ledger: Ledger, holding: Holding
+) -> None:
+    names = [f"report-{number}" for number in range(5)]
+    ledger.save(*map(draft, names))
+    ledger.plan_edited()
+    ledger.save(*(draft(name, params='{"v":2}') for name in names))
+    held = ids_of(ledger.schedules, names)["report-2"]
+
+    with holding(f"SELECT * FROM SchedulerPlan WHERE scheduler_id = {held} FOR UPDATE"):
+        beside = ledger.plan_edited()
+        ledger.clock.advance(MINUTE)
+        claimed = ledger.claim_due().claimed
+    after = ledger.plan_edited()
+
+    assert (beside.looked, beside.busy, beside.more) == (4, 1, False)
+    assert {one.schedule_name for one in claimed} == set(names) - {"report-2"}
+    assert (after.looked, after.busy) == (1, 0)
+    assert [one.schedule_name for one in ledger.claim_due().claimed] == ["report-2"]
+
+
+@pytest.mark.long  # by `make faults`
+@on_servers
+def test_what_is_overdue_behind_whole_pages_of_held_rows_is_found(
+    ledger: Ledger, holding: Holding
+) -> None:
+    held = some(ledger)[:4]
+    ledger.clock.advance(GRACES.claimed)
+
+    def find() -> set[int]:
+        return {one.id for one in ledger.claims.overdue(now=ledger.now, graces=GRACES, limit=2)}
+
+    with ExitStack() as sessions:  # one by one, or a small table is held as a whole
+        for one in held:
+            sessions.enter_context(holding(row_of(one)))
+        beside = find() | find() | find()
+    ledger.clock.advance(MINUTE)
+    after = find() | find()
+
+    assert len(beside) == 1
+    assert after == {one.id for one in held}
+
+
+@pytest.mark.long  # by `make faults`
+@on_servers
+def test_an_end_that_somebody_holds_is_found_later(ledger: Ledger, holding: Holding) -> None:
+    held, free = ledger.failed("held"), ledger.failed("free")
+    ends = [one.ticket for one in (held, free)]
+    ledger.clock.advance(GRACES.ended)
+
+    with holding(f"SELECT id FROM FailedTask WHERE id = {held.id} FOR UPDATE"):
+        found = ledger.claims.overdue_ends(now=ledger.now, graces=GRACES, limit=9)
+        ledger.claims.mark_ends_published(ends)
+    ledger.clock.advance(max(GRACES.ended, MINUTE))
+    later = ledger.claims.overdue_ends(now=ledger.now, graces=GRACES, limit=9)
+
+    assert [one.id for one in found] == [free.id]
+    assert [one.id for one in later] == [held.id]
+
+
+@pytest.mark.long  # by `make faults`
+@on_servers
+@pytest.mark.parametrize("table", ["FailedTask", "SchedulerExecution"])
+@pytest.mark.parametrize("key", [None, "task"])
+def test_however_slow_a_replay_is_a_held_failure_keeps_no_other_waiting(
+    ledger: Ledger, holding: Holding, table: str, key: str | None
+) -> None:
+    for number in range(4):
+        ledger.failed(f"job-{number}")
+    *_, second, first = ledger.records.archive()
+    held = [row.id if table == "FailedTask" else row.execution_id for row in (first, second)]
+    slow = ReplayOrder(which=UNRESOLVED, rate=1, jitter=0, key=key, at_once=2)
+    begun = list[str]()
+
+    with holding(f"SELECT * FROM {table} WHERE id IN {tuple(held)} FOR UPDATE"):
+        ledger.replays.order(slow, now=ledger.now)
+        for _ in range(5):
+            begun += [one.schedule_name for one in ledger.advanced().executions]
+            ledger.clock.advance(SECOND)
+
+    assert begun == ["job-2", "job-3"]
 
 
 # A row of our own tables that does not fit

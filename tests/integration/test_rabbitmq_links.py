@@ -26,34 +26,11 @@ from tests.services.rabbitmq import Private, Server
 pytestmark = pytest.mark.integration
 
 QUEUE_DECLARE = b"\x00\x32\x00\x0a"
-BASIC_CONSUME = b"\x00\x3c\x00\x14"
-
 #: Seconds after which something hangs, however busy the machine.
 SOON = 60.0
 
 #: More than one connection for each kind of queue.
 QUEUES = (MAIN_QUEUE, "cron_scheduler.reports", "cron_scheduler.mails")
-
-
-async def test_a_connection_that_is_given_up_while_it_opens_is_let_go_of() -> None:
-    gone = asyncio.Event()
-
-    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-        gone.set()
-        writer.close()
-
-    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        opening = asyncio.create_task(
-            open_connection(Address.parse(f"amqp://127.0.0.1:{port}/"), name="tests")
-        )
-        await asyncio.sleep(0.2)
-        opening.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await opening
-
-        await asyncio.wait_for(gone.wait(), 5)
 
 
 async def test_a_declaration_that_is_not_answered_is_given_up(
@@ -68,25 +45,6 @@ async def test_a_declaration_that_is_not_answered_is_given_up(
         with pytest.raises(BrokerUnavailable, match="declaring at"):
             await asyncio.wait_for(asyncio.to_thread(broker.declare, []), 10)
         broker.close()
-
-
-async def test_to_close_while_the_broker_owes_the_answer_to_consume_is_no_fault(
-    vhost: str,
-) -> None:
-    async with amqp.linked(vhost) as (url, link):
-        broker = AioPikaBroker(url)
-        amqp.declare(vhost)
-        link.freezes_at = BASIC_CONSUME
-
-        consuming = asyncio.create_task(
-            broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=lambda _: None)
-        )
-        await asyncio.to_thread(
-            wait_until, lambda: link.held_back > 0, seconds=SOON, what="the question"
-        )
-        await asyncio.wait_for(broker.close(), SOON)
-        with pytest.raises(BrokerUnavailable):
-            await asyncio.wait_for(consuming, SOON)
 
 
 async def test_all_subscriptions_are_closed_within_one_bound_and_their_messages_go_back(

@@ -5,19 +5,25 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from functools import partial
 from urllib.parse import urlsplit
 
 import pytest
 
 from cronhare.adapters.rabbitmq import client, publishing
-from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, ToFailed, ToQueue
+from cronhare.domain.topology import (
+    FAILED_QUEUE,
+    MAIN_QUEUE,
+    WAITING_QUEUE,
+    ToFailed,
+    ToQueue,
+    ToWaiting,
+)
 from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Published
 from tests.integration import amqp
 from tests.readable_broker import ReadablePikaBroker
 from tests.services.finding import wait_until
 from tests.services.proxy import Link, proxy_in_thread
-from tests.services.rabbitmq import Server, let
+from tests.services.rabbitmq import Server
 
 pytestmark = pytest.mark.integration
 
@@ -47,10 +53,6 @@ def behind_a_link(
         yield broker, link
 
 
-#: How a message begins on the wire: Basic.Publish, class 60, method 40.
-BASIC_PUBLISH = b"\x00\x3c\x00\x28"
-
-
 def batch(count: int, *, queue: str = MAIN_QUEUE) -> list[Envelope]:
     return [
         Envelope(Message(body=b"%d" % n, id=f"{n}:1"), ToQueue(queue)) for n in range(1, count + 1)
@@ -62,12 +64,12 @@ def is_back(broker: ReadablePikaBroker) -> bool:
 
 
 def test_what_a_scheduler_publishes_is_persistent(vhost: str) -> None:
-    last = Envelope(Message(body=b"last", id="1:end"), ToFailed())
+    others = [Envelope(Message(body=b"other"), to) for to in (ToFailed(), ToWaiting())]
 
     with publisher(vhost) as broker:
-        assert broker.publish([*batch(1), last]) == [Published.CONFIRMED] * 2
+        assert broker.publish([*batch(1), *others]) == [Published.CONFIRMED] * 3
 
-    assert amqp.delivery_modes(vhost, MAIN_QUEUE, FAILED_QUEUE) == [2, 2]
+    assert amqp.delivery_modes(vhost, MAIN_QUEUE, FAILED_QUEUE, WAITING_QUEUE) == [2, 2, 2]
 
 
 def test_a_queue_that_was_full_is_published_to_once_its_bound_is_lifted(
@@ -116,50 +118,6 @@ def test_a_connection_on_which_no_confirm_comes_gives_way_to_another(vhost: str)
 
         assert answers == [Published.UNKNOWN]
         wait_until(lambda: is_back(broker), seconds=HANGS, what="publishing again")
-
-
-def test_a_road_that_is_cut_by_each_message_is_away_until_one_passes(vhost: str) -> None:
-    with behind_a_link(vhost) as (broker, link):
-        broker.declare([])
-        link.cuts_at = BASIC_PUBLISH
-        answers = broker.publish(batch(1))
-        wait_until(lambda: not broker.is_reachable(), seconds=HANGS, what="the loss")
-        before = link.connections
-        wait_until(
-            lambda: broker.is_reachable() or link.connections > before + 2,
-            seconds=HANGS,
-            what="connecting again and again",
-        )
-        was_away = not broker.is_reachable()
-
-        link.cuts_at = None
-        wait_until(broker.is_reachable, seconds=HANGS, what="the return")
-
-        assert answers == [Published.UNKNOWN]
-        assert was_away
-        assert is_back(broker)
-        assert broker.receive(MAIN_QUEUE) is not None
-        assert broker.receive(MAIN_QUEUE) is None
-
-
-def test_who_may_connect_and_not_publish_is_away_until_he_may(
-    vhost: str, own_rabbitmq: Server
-) -> None:
-    url, name = urlsplit(vhost), "no-publisher"
-    may = partial(let, own_rabbitmq, name, "no-password", url.path[1:])
-    may(".*", "^cron_.*$", ".*")
-    with publisher(vhost) as other:
-        other.declare([])  # to make dead-letter queues one has to be allowed more
-    with publisher(f"amqp://{name}:no-password@{url.hostname}:{url.port}{url.path}") as broker:
-        answers = [broker.publish(batch(1))]
-        wait_until(lambda: not broker.is_reachable(), seconds=HANGS, what="the refusal")
-        answers += [broker.publish(batch(1))]
-
-        may(".*", ".*", ".*")
-        wait_until(broker.is_reachable, seconds=HANGS, what="the return")
-
-        assert answers == [[Published.UNKNOWN]] * 2
-        assert is_back(broker)
 
 
 def test_a_broker_that_takes_connections_and_says_nothing_is_away(

@@ -1,7 +1,6 @@
 """A jobs file that is read again, with the ledger in the middle of it."""
 
 import asyncio
-import sqlite3
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -37,7 +36,7 @@ class House:
     """What `up` is made of, with a jobs file that can be written anew and read again."""
 
     def __init__(self, folder: Path) -> None:
-        self.file, self.ledger = folder / "jobs.toml", folder / "ledger.db"
+        self.file = folder / "jobs.toml"
         self.write("old")
         settings = Settings.read()
         jobs = read_jobs(self.file, policy=settings.policy)
@@ -61,11 +60,6 @@ class House:
 
     def write(self, name: str) -> None:
         self.file.write_text(JOBS.format(name=name))
-
-    def sql(self, statement: str) -> None:
-        connection = sqlite3.connect(self.ledger, isolation_level=None)
-        connection.execute(statement)
-        connection.close()
 
     def reload(self) -> None:
         asyncio.run(self._reloading.reload())
@@ -105,21 +99,6 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
     house = House(tmp_path)
     yield house
     house.container.engine().dispose()
-
-
-def test_a_reload_that_the_ledger_refuses_half_way_changes_nothing(
-    house: House, caplog: pytest.LogCaptureFixture
-) -> None:
-    house.sql(
-        "CREATE TRIGGER refusing BEFORE UPDATE ON Scheduler WHEN NEW.status = 0 "
-        "BEGIN SELECT RAISE(ABORT, 'nobody switches off'); END"
-    )
-    house.write("new")
-
-    house.reload()
-
-    assert (house.on, house.tasks) == (["old"], ["old"])
-    assert "Nothing was reloaded, all goes on as before" in caplog.text
 
 
 @pytest.mark.parametrize("unheard", [["taken unheard"], ["away", "away", "taken unheard"]])

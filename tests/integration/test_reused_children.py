@@ -15,7 +15,6 @@ import pytest
 
 from cronhare.adapters.process import loops
 from cronhare.adapters.process.apps import PythonRunner
-from cronhare.adapters.process.attempt import resident
 from cronhare.adapters.process.warden import MOST_GROWTH
 from cronhare.domain.retries.outcome import Ending, ErrorClass
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason
@@ -148,19 +147,6 @@ async def test_runs_that_wait_for_others_in_a_child_are_run_once_whatever_kills_
     assert len(ran) - len(crashed) <= len(begun.read_text().splitlines()) <= len(ran)
     for number, each in enumerate(ran):
         assert each in crashed or each.stdout.head == f"{number}\n"
-
-
-async def test_large_params_that_their_child_has_not_begun_reach_one_run_alone(
-    runner: PythonRunner,
-) -> None:
-    idle = await stopped_child(runner)
-    sizes = 300_000, 10, 20
-    asked = [asyncio.create_task(runner.run(pooled("measures", text="x" * n))) for n in sizes]
-    await asyncio.sleep(0.2)
-    os.kill(idle, signal.SIGCONT)
-
-    assert [result(await each) for each in asked] == [*sizes]
-    assert result(await runner.run(pooled("measures", text="x" * 200_000))) == 200_000
 
 
 async def test_a_run_that_takes_long_keeps_none_waiting_behind_it(runner: PythonRunner) -> None:
@@ -345,18 +331,3 @@ async def test_endless_output_of_one_leaves_the_others_their_loop(
 
     assert flood.stdout.bytes == 20_000 * 1_000
     assert neighbour.outcome.ending is Ending.SUCCEEDED
-
-
-async def test_ten_thousand_coroutines_wait_in_little_memory(
-    runner: PythonRunner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(logging.getLogger("cronhare.task"), "level", logging.WARNING)
-    first = result(await runner.run(coroutine("told", a=1)))
-    runs = [asyncio.create_task(runner.run(coroutine("waits", seconds=300))) for _ in range(10_000)]
-    await asyncio.sleep(0)
-    last = result(await runner.run(coroutine("told", a=1)))
-
-    assert last["pid"] == first["pid"]
-    assert resident(last["pid"]) < 200 * 1024 * 1024
-    await runner.close()
-    assert {each.outcome.ending for each in await asyncio.gather(*runs)} == {Ending.INTERRUPTED}

@@ -1,11 +1,9 @@
 """The schema on servers: made, upgraded, taken over and kept up."""
 
 import re
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -28,9 +26,9 @@ from cronhare.ports import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
 from cronhare.ports.schedules import StoredSchedule
 from tests.frozen_clock import FrozenClock
-from tests.integration.ledgers import MINUTE, draft, sql_ledger
+from tests.integration.ledgers import draft, sql_ledger
 from tests.services import postgresql
-from tests.services.mariadb import connect, run
+from tests.services.mariadb import run
 
 pytestmark = pytest.mark.integration
 
@@ -197,69 +195,6 @@ def test_an_adopted_ledger_claims_starts_and_keeps_its_schedules_like_any_other(
     assert (execution.schedule_name, execution.key) == ("#16", "cron-2026-3-2-12-1")
     assert ledger.seen(execution).executed_at == clock.now()
     assert "naïve 😀" in [row.name for row in ledger.schedules.schedules()]
-
-
-def test_nodes_of_before_go_on_while_their_tables_are_adopted(
-    engine: Engine, original: URL
-) -> None:
-    is_over = threading.Event()
-
-    def go_on_as_before() -> int:
-        with closing(connect(original)) as session, session.cursor() as cursor:
-            for number in count():
-                cursor.execute(
-                    "INSERT INTO SchedulerExecution"
-                    " (scheduler_id, execution_key, container_id, executed_at)"
-                    " VALUES (16, %s, 'web-1-4711', '2026-03-02 12:00:00')",
-                    (f"old-{number}",),
-                )
-                cursor.execute("SELECT * FROM Scheduler WHERE status = 1")
-                if is_over.is_set():
-                    return number + 1
-        raise AssertionError
-
-    with ThreadPoolExecutor(1) as pool:
-        working = pool.submit(go_on_as_before)
-        try:
-            applied = upgrade(engine, NOW)
-        finally:
-            is_over.set()
-        written = working.result(timeout=60)
-
-    assert applied == [schema.HEAD]
-    found = executions(engine)
-    assert len(found) == written + 4
-    assert {one.state for one in found} == {State.SUCCEEDED}
-    assert not sql_ledger(FrozenClock(NOW + timedelta(days=2)), engine).overdue()
-
-
-def test_times_that_a_table_kept_already_are_kept_up_as_ours_are(
-    engine: Engine, original: URL
-) -> None:
-    run(
-        original, "ALTER TABLE Scheduler ADD updated_at DATETIME NULL, ADD created_at DATETIME NULL"
-    )
-
-    upgrade(engine, NOW)
-    run(original, "UPDATE Scheduler SET status = 1 WHERE id = 18")
-
-    rows = stored(engine)
-    assert rows["#16"].updated_at == NOW
-    assert abs(rows["#18"].updated_at - datetime.now(UTC)) < MINUTE
-
-
-def test_a_status_that_was_kept_as_a_bit_means_what_it_meant(engine: Engine, original: URL) -> None:
-    run(
-        original,
-        "ALTER TABLE Scheduler MODIFY status BIT(1) DEFAULT b'1', MODIFY stay_alive BIT(1)",
-    )
-
-    upgrade(engine, NOW)
-    run(original, "INSERT INTO Scheduler (id, schedule, report_id) VALUES (90, '0 8 * * *', 25)")
-
-    drafts = [row.draft for row in stored(engine).values()]
-    assert [draft and draft.status for draft in drafts] == [True, True, False, True]
-    assert run(original, "SELECT max(stay_alive) FROM Scheduler") == [(0,)]
 
 
 # PostgreSQL

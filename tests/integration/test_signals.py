@@ -6,12 +6,11 @@ import os
 import pty
 import re
 import signal
-import sqlite3
 import subprocess
 import termios
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -371,22 +370,3 @@ def test_a_worker_ends_that_never_found_its_servers(
 
     assert took < PROMISED
     assert ended_in_order(stubborn_house.arena, [worker])
-
-
-@pytest.mark.long
-def test_a_task_that_cannot_be_written_down_ends_with_up(tmp_path: Path) -> None:
-    """Another program holds SQLite's lock, and does not let go."""
-    arena = Arena(tmp_path, 0, **SETTINGS)
-    (tmp_path / "stubborn").write_text(STUBBORN)
-    (tmp_path / "jobs.toml").write_text(STUBBORN_JOBS)
-    arena.apply()
-    with arena.start() as up, closing(sqlite3.connect(tmp_path / "ledger.sqlite3")) as other:
-        task, warden = run_the_stubborn(arena)
-        other.execute("BEGIN EXCLUSIVE")
-
-        took = end_all([up], signals=2)
-
-    assert took < PROMISED
-    assert ended_in_order(arena, [up])
-    assert not alive(task)
-    assert not alive(warden)

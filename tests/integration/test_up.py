@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import re
 import signal
 import subprocess
@@ -16,7 +15,6 @@ import pytest
 from dependency_injector import providers
 
 from cronhare.adapters.jobs.reader import read_jobs
-from cronhare.adapters.sql.dialects.sqlite_file import occupy
 from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.schedules.keys import Boot
 from cronhare.entrypoints.processes import embedded
@@ -166,18 +164,6 @@ def test_a_new_job_that_is_applied_beside_it_succeeds_at_its_first_attempt(
     first = shell("executions", "list", "--schedule", "new", "--json").json()[-1]
     assert (first["state"], first["attempt"]) == ("succeeded", 1)
     assert up.log.count(f"Reloaded {jobs}") == 1
-
-
-def test_it_is_refused_a_ledger_on_which_a_scheduler_works(tmp_path: Path) -> None:
-    shell = Shell(tmp_path)
-    jobs = write_slow(tmp_path, seconds=0.1)
-    scheduler = occupy(tmp_path / "cronhare.sqlite3", alone=False)  # as it does at its start
-    try:
-        up = shell("up", "--no-web", "--jobs", str(jobs))
-    finally:
-        os.close(scheduler)
-
-    assert (up.status, "a scheduler or a worker works on" in up.err) == (2, True)
 
 
 ELSEWHERE = "amqp://guest:guest@127.0.0.1:1/"

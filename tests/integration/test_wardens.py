@@ -23,8 +23,6 @@ from tests.integration.invocations import (
     eventually,
     invocation,
     shell,
-    sleepers,
-    unique_sleep,
     until_file,
 )
 from tests.integration.starting import compiled
@@ -161,32 +159,6 @@ async def test_a_task_dies_with_its_warden_even_if_no_worker_can_see_to_it(
         process.kill()
 
     assert died
-
-
-async def test_a_worker_that_forked_without_exec_leaves_nothing_either(tmp_path: Path) -> None:
-    """The copy holds the worker's end of the line open; the warden must see its end by itself."""
-    seconds, ready, copy = unique_sleep(), tmp_path / "ready", tmp_path / "copy"
-    forks = WORKER.replace(
-        "await ProcessRunner().run(shell(sys.argv[1]))",
-        "running = asyncio.create_task(ProcessRunner().run(shell(sys.argv[1])))\n"
-        "    await asyncio.sleep(0)\n"
-        "    import os, pathlib, time\n"
-        "    if not (pid := os.fork()):\n"
-        "        time.sleep(30)\n"
-        "        os._exit(0)\n"
-        "    pathlib.Path(sys.argv[2]).write_text(str(pid))\n"
-        "    await running",
-    )
-    task = f"sleep {seconds} & echo $PPID >{ready}; trap '' TERM; sleep {seconds}"
-    arguments = [sys.executable, "-c", forks, task, str(copy)]
-    with subprocess.Popen(arguments, cwd=ROOT) as process:  # noqa: ASYNC220 - to be killed
-        warden = int(await until_file(ready))
-
-        process.kill()
-
-    assert await eventually(lambda: not alive(warden))
-    assert sleepers(seconds) == set()
-    os.kill(int(copy.read_text()), signal.SIGKILL)
 
 
 async def test_a_ctrl_c_at_the_terminal_is_for_the_worker_alone(tmp_path: Path) -> None:

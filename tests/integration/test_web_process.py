@@ -95,6 +95,48 @@ def test_beside_up_a_report_runs_a_schedule_is_planned_and_signals_are_answered(
     assert web.log.rstrip().endswith("Shutdown complete")
 
 
+SLOW = """
+[tasks.slow]
+command = ["sleep", "600"]
+
+[schedules.slow]
+task = "slow"
+manual = true
+"""
+
+
+def test_who_was_killed_and_what_it_ran_is_seen_within_ten_seconds(
+    rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path
+) -> None:
+    site = Site(free_port())
+    with plant(tmp_path, rabbitmq, mariadb, SLOW) as built:
+        built.start(*SCHEDULER)
+        victim, _ = (built.start_worker(concurrency=2) for _ in range(2))
+        built.wait_until_all_work(workers=2)
+        built.start("web", "--jobs", "jobs.toml", CRON_WEB_ADDRESS=f"127.0.0.1:{site.port}")
+        wait_until(lambda: answers(site), seconds=PATIENCE, what="the first answer")
+        for _ in range(4):
+            built.arena.ask_for_runs(of=["slow"])
+        wait_until(
+            lambda: len(site.get("/executions?state=running").json()) == 4,
+            seconds=PATIENCE,
+            what="all four to run",
+        )
+        victim.kill()
+        victim.wait()
+
+        def silent() -> list[str]:
+            return [each["name"] for each in site.get("/nodes").json()["nodes"] if each["silent"]]
+
+        # Three times as many seconds: other tests keep the machine busy.
+        wait_until(lambda: bool(silent()), seconds=30, what="its silence")
+        [name] = silent()
+        left = site.get("/nodes").json()["left_runs"]
+
+    assert f"-{victim.pid}-" in name
+    assert {(run["node"], run["schedule_name"]) for run in left} == {(name, "slow")}
+
+
 def test_up_works_on_where_another_has_its_address(start: Starter, tmp_path: Path) -> None:
     (tmp_path / "jobs.toml").write_text(
         JOBS.replace("[schedules.yearly]", "[schedules.yearly]\non_start = true")
@@ -125,13 +167,6 @@ def test_an_address_that_somebody_has_is_refused(
 
     assert said.status == 2
     assert f"{setting}: {address}: Address already in use" in said.err
-
-
-def test_without_a_jobs_file_there_is_nothing_to_ask_for(tmp_path: Path) -> None:
-    said = Shell(tmp_path)("web")
-
-    assert (said.status, "no jobs file is named" in said.err) == (2, True)
-    assert "nothing could be created" in said.err
 
 
 @contextmanager

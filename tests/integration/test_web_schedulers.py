@@ -12,7 +12,6 @@ from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.ports.records import AuditFilter
-from tests.integration.ledgers import at_once
 from tests.integration.web import Answer, Site
 
 TASKS = (
@@ -233,15 +232,6 @@ def test_put_with_an_etag_changes_only_what_was_seen(web: Site) -> None:
     assert web.ask("DELETE", path, headers={"If-Match": made["etag"]}).status == 412
     assert web.ask("DELETE", path, headers={"If-Match": "*"}).status == 204
     assert web.get(path).status == 404
-
-
-def test_of_puts_at_once_one_creates(web: Site) -> None:
-    path = "/schedulers/by-name/contested"
-
-    answers = at_once(4, lambda _: web.send_json("PUT", path, DAILY))
-
-    assert sorted(answer.status for answer in answers) == [200, 200, 200, 201]
-    assert len({answer.json()["id"] for answer in answers}) == 1
 
 
 def test_put_mends_a_broken_row(web: Site, container: Container) -> None:

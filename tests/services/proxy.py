@@ -13,7 +13,6 @@ class Link:
     def __init__(self) -> None:
         self.connections = 0
         self.held_back = 0
-        self.cuts_at: bytes | None = None  # a connection over which this would pass is broken
         self.freezes_at: bytes | None = None  # before this passes
         self._loop = asyncio.get_running_loop()
         self._flows = asyncio.Event()
@@ -41,9 +40,6 @@ class Link:
         try:
             with suppress(OSError):
                 while data := await source.read(65536):
-                    if self.cuts_at is not None and self.cuts_at in data:
-                        target.transport.abort()
-                        return
                     if self.freezes_at is not None and self.freezes_at in data:
                         self._flows.clear()
                     self.held_back += not self._flows.is_set()
