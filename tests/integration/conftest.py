@@ -21,7 +21,7 @@ from tests.integration.ledgers import (
     server_ledger,
     sqlite_ledger,
 )
-from tests.integration.rules import Holding, Refusing, holding_in, refusing_in
+from tests.integration.rules import Refusing, refusing_in
 from tests.memory_ledger import memory_ledgers
 from tests.services import databases
 from tests.services import postgresql as postgresql_service
@@ -201,11 +201,6 @@ def shell(database: str, request: pytest.FixtureRequest) -> Shell:
 @pytest.fixture
 def refusing(database: str, shell: Shell) -> Refusing:
     return refusing_in(database, shell)
-
-
-@pytest.fixture
-def holding(migrated_mysql: URL) -> Holding:
-    return holding_in(migrated_mysql)
 
 
 @pytest.fixture

@@ -29,7 +29,6 @@ from tests.integration.ledgers import (
     at_once,
     draft,
 )
-from tests.integration.rules import Holding
 
 ALL = Misfire(policy=MisfirePolicy.ALL)
 ANN = Pause(since=NOON, by="ann", reason="migration")
@@ -144,21 +143,6 @@ def test_a_persons_pause_stays_whatever_fails_in_it(ledger: Ledger) -> None:
     assert ledger.finish(ledger.started(run), FOR_GOOD) is State.FAILED
 
     assert pause_of(ledger) == ANN
-
-
-def test_an_end_waits_for_nobody_who_holds_the_plan_of_its_schedule(
-    mysql: Ledger, holding: Holding
-) -> None:
-    id_ = mysql.add(**EVERY_MINUTE, conditions=Conditions(pause_after=1))
-    mysql.clock.advance(MINUTE)
-    [run] = mysql.claim_due().claimed
-    running = mysql.started(run)
-
-    with holding(f"SELECT 1 FROM SchedulerPlan WHERE scheduler_id = {id_} FOR UPDATE"):
-        assert mysql.finish(running, FOR_GOOD) == Busy()
-    mysql.finish(running, FOR_GOOD)
-
-    assert pause_of(mysql) is not None
 
 
 def test_of_failures_that_end_at_once_the_last_pauses_their_schedule(ledger: Ledger) -> None:

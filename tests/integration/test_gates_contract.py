@@ -27,7 +27,6 @@ from tests.integration.ledgers import (
     at_once,
     draft,
 )
-from tests.integration.rules import Holding
 
 KEY = "customer-42"
 GATE = key_gate(KEY)
@@ -245,24 +244,6 @@ def test_the_newest_run_asks_for_the_end_of_those_before_it_and_waits_for_that(
     assert ledger.finish(running, Complete(), SUCCESS) is State.CANCELLED
     assert ledger.seen(first).last_error == reason
     assert let_go(ledger) == [third.id]
-
-
-def test_a_run_that_a_person_holds_keeps_its_own_place_in_the_line_and_nobody_elses(
-    mysql: Ledger, holding: Holding
-) -> None:
-    mysql.plan_edited()
-    first, second, third, fourth = due_together(mysql, 4, limit=1)
-    start(mysql, first)
-    mysql.finish(mysql.seen(first), Complete(), SUCCESS)
-
-    with holding(f"SELECT id FROM SchedulerExecution WHERE id = {second.id} FOR UPDATE"):
-        meanwhile = let_go(mysql, GATE)
-    start(mysql, third)
-    mysql.finish(mysql.seen(third), Complete(), SUCCESS)
-
-    assert meanwhile == [third.id]
-    assert let_go(mysql, GATE) == [second.id]
-    assert mysql.seen(fourth).state is State.HELD
 
 
 def test_a_run_that_no_worker_takes_up_keeps_no_other_queue_from_running(ledger: Ledger) -> None:
