@@ -1,14 +1,9 @@
 """What pages of `docs` say against the code: operations, bounds, metrics, log actions, names."""
 
-import builtins
 import inspect
-import pkgutil
 import re
 import runpy
 from collections.abc import Callable, Iterable, Iterator
-from datetime import timedelta
-from functools import cache
-from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 
@@ -16,22 +11,19 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 import cronhare
-from cronhare import App, Call, Context, Handle, Retry, at, cron, every
+from cronhare import App, Context, Handle
 from cronhare.adapters.extras import EXTRAS
 from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.adapters.prometheus.catalogue import CATALOGUE, Source
 from cronhare.adapters.prometheus.metrics import LedgerCollector, PrometheusMetrics
 from cronhare.application.administration.views.values import retry_facts
-from cronhare.domain.retries.policy import BACKOFFS, POLICIES, RetryPolicy
-from cronhare.domain.schedules.task import BUILT_IN_CLASSES
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.work import ATTEMPT_VARIABLES, EVENT_VARIABLES, Executor
 from cronhare.entrypoints.probes import make_registry
-from cronhare.entrypoints.python.schedules import AppSchedules
 from cronhare.entrypoints.python.tasks import Options, TaskDecorator
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.settings.sources import CONFIG
 from cronhare.entrypoints.vitals import Vitals
-from cronhare.entrypoints.web import reading
 from tests.unit.executions import NOON
 
 ROOT = Path(__file__).parents[2]
@@ -59,54 +51,6 @@ def test_each_path_in_the_examples_of_the_api_is_an_operations() -> None:
     assert len(shown) > 10
     strange = [path for path in shown if not any(one.fullmatch(path) for one in patterns)]
     assert set(strange) <= {"/openapi.json"}
-
-
-def test_the_numbers_of_the_api_are_those_of_the_code() -> None:
-    said = f"{reading.ROWS} unless `limit` says otherwise, {reading.MOST_ROWS:,}"
-    assert said in page("api.md")
-
-
-#: What a number of a bound may be counted in: seconds, bytes, milliseconds.
-UNITS = (1, 60, 3_600, 86_400, 365 * 86_400, 1_000, 60_000, 3_600_000, 86_400_000, 2**10, 2**20)
-
-#: Said of what has no constant: a power, a standard, a year.
-OTHERS = {2, 8601, 9999}
-
-
-def constants() -> Iterator[float]:
-    for found in pkgutil.walk_packages(cronhare.__path__, "cronhare."):
-        if found.name.endswith(("__main__", ".vfork", ".env")) or ".django" in found.name:
-            continue
-        for name, value in vars(import_module(found.name)).items():
-            if name.isupper():
-                for each in value if isinstance(value, tuple) else (value,):
-                    match each:
-                        case range():
-                            yield from (each[0], each[-1])
-                        case timedelta():
-                            yield each.total_seconds()
-                        case int() | float():
-                            yield each
-
-
-@cache
-def sayable() -> frozenset[float]:
-    found = {each for each in constants() if each == each and abs(each) < float("inf")}  # noqa: PLR0124
-    scaled = {each / unit for each in found for unit in UNITS}
-    exponents = {int(each).bit_length() for each in found}
-    return frozenset(scaled | exponents | {each + 1 for each in exponents})
-
-
-def bounds() -> dict[str, str]:
-    table = re.findall(r"^\| (.+?) \| (.+?) \|", page("bounds.md"), re.MULTILINE)
-    return dict(table[2:])
-
-
-@pytest.mark.parametrize("bound", bounds())
-def test_each_number_of_a_bound_is_that_of_a_constant(bound: str) -> None:
-    said = re.findall(r"\d[\d,]*(?:\.\d+)?", bounds()[bound])
-
-    assert {float(each.replace(",", "")) for each in said} - sayable() - OTHERS == set()
 
 
 BEGIN = "<!-- made of src/adapters/prometheus/catalogue.py: tests/unit/test_pages.py -->\n"
@@ -185,24 +129,6 @@ def test_the_example_of_policies_is_a_jobs_file(tmp_path: Path) -> None:
     assert str(task.policy.strategy) == "waits:polite"
 
 
-def test_each_policy_and_the_default_are_told() -> None:
-    named = re.findall(r"`([\w-]+)`", RETRIES.replace("**", ""))
-
-    assert {*BACKOFFS, *POLICIES} <= {*named}
-    assert f"`{retry_facts(RetryPolicy())}`" in RETRIES
-
-
-@pytest.mark.parametrize("name", BUILT_IN_CLASSES)
-def test_what_a_class_keeps_is_told(name: str) -> None:
-    [row] = re.findall(rf"\| `{name}` \|(.*)", RETRIES)
-    policy, keep = BUILT_IN_CLASSES[name].retry, BUILT_IN_CLASSES[name].keep
-
-    assert policy is not None
-    assert row.split(",")[0].strip() == str(policy.attempts)
-    told = "" if keep is None else f"{keep.done:,} done, {keep.failed:,} failed"
-    assert row.split("|")[1].strip() == told
-
-
 PYTHON = page("reference/python.md")
 
 
@@ -250,28 +176,3 @@ def test_all_that_can_be_imported_is_named() -> None:
     assert [name for name in cronhare.__all__ if not re.search(rf"\b{name}\b", PYTHON)] == []
     assert {*cronhare.__all__} <= {*dir(cronhare)}
     assert all(getattr(cronhare, name).__name__ == name for name in cronhare.__all__)
-
-
-def test_an_error_that_is_named_is_raised_as_what_the_page_says() -> None:
-    _, _, table = PYTHON.partition("\n| it raises |")
-    rows = re.findall(r"^\| `(\w+)`, an? `(\w+)`", table.partition("\n\n")[0], re.MULTILINE)
-
-    assert len(rows) > 5
-    for name, base in rows:
-        assert issubclass(getattr(cronhare, name), getattr(builtins, base))
-
-
-@pytest.mark.parametrize("function", [cron, every, at, Retry])
-def test_each_option_of_times_and_retries_is_shown(function: Callable[..., object]) -> None:
-    shown = re.findall(rf"`{function.__name__}\((.*?)\)`", PYTHON)
-    options = parameters(function) - {"text", "interval", "moment", "attempts"}
-
-    assert any(set(re.findall(r"(\w+)=", each)) >= options - {"jitter"} for each in shown)
-
-
-def test_each_method_of_schedules_and_calls_is_named() -> None:
-    [row] = [line for line in PYTHON.splitlines() if line.startswith("| `schedules` |")]
-    calls = public(vars(Call)) - {"task", "params", "asked"}
-
-    assert set(re.findall(r"`(\w+)`", row)) - {"schedules"} == public(vars(AppSchedules))
-    assert {"bind", "enqueue", "aenqueue", "options"} >= calls

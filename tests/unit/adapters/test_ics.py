@@ -38,7 +38,6 @@ def read(
             [(f"{n}-05-01", None) for n in range(2030, 2037)],
         ),
         ("DTSTART:20190101\nDTEND:20190101\nRRULE:", [("2019-01-01", None)]),  # as calendarlabs.com
-        ("DTSTART:20261224T233000Z", [("2026-12-25", None)]),
         (
             "DTSTART;TZID=Europe/Berlin;VALUE=DATE:20120714\nDTEND;VALUE=DATE:20120715",
             [("2012-07-14", None)],
@@ -146,7 +145,6 @@ def test_another_event_of_the_same_uid_changes_an_occurrence_or_replaces_all(
     ("event", "said"),
     [
         ("SUMMARY:x", "has no DTSTART"),
-        ("DTSTART:never", "event 1"),
         ("DTSTART;TZID=Nowhere/Bad:20261224T180000\nDURATION:PT1H", "'Nowhere/Bad' is unknown"),
         ("DTSTART:20261224T180000Z\nDTEND:20261224T170000Z", "ends before it begins"),
         ("DTSTART:20261224\nEXDATE:rubbish\nRRULE:FREQ=DAILY;COUNT=3", "its EXDATE cannot be read"),
@@ -206,7 +204,6 @@ def test_the_calendar_that_ships_with_the_examples_can_be_read() -> None:
     ("content", "said"),
     [
         (b"", "has no events|cannot be read"),
-        (b"\xff\xfe\x00", "cannot be read|has no events"),
         (b"BEGIN:VTODO\n" * 10_000, "cannot be read|has no events"),
         (b"x" * (LARGEST_ICS + 1), "is larger than 1 MiB"),
     ],

@@ -2,9 +2,6 @@ from collections.abc import Callable
 
 import pytest
 
-from cronhare.adapters.jobs.reader import beyond_toml
-from cronhare.domain.schedules.catalog import DEEPEST
-
 TASK = '[tasks.t]\nid = 1\ncommand = ["true"]\n'
 
 Faults = Callable[[str | bytes], list[str]]
@@ -85,7 +82,6 @@ def test_every_fault_is_told_at_once_with_its_place(faults: Faults) -> None:
             'type: "Job" is not one of report, worker, reminder, event, or a name',
         ),
         ('id = 2\ntype = "system"', "type: system is the type of what schedulers run themselves"),
-        ('id = 2\ntimeout = "0s"', "timeout: must be longer than nothing"),
         ("id = 2\nenv = { A = 1 }", 'env: {"A":1} is not a table of texts'),
         ('id = 2\nenv = { "A=B" = "1" }', "env: 'A=B' cannot name a variable"),
         ('id = 2\ntimout = "5m"', "timout: is not known here; did you mean timeout?"),
@@ -108,9 +104,7 @@ def test_a_task_that_cannot_be_says_what_is_wrong_and_what_is_allowed(
             "schedule: is missing; give schedule, every, date_time, on_boot, on_start, stay_alive",
         ),
         ('schedule = "@daily"\ndate_time = 2026-01-01T00:00:00Z', "not both"),
-        ('schedule = "61 2 * * *"', "schedule: "),
         ('schedule = "0 0 30 2 *"', "schedule: never fires: "),
-        ('schedule = "@daily"\ntimezone = "Mars"', "timezone: "),
         ('schedule = "@daily"\nfold = 2', 'fold: 2 is not one of "first", "second", "both", 0, 1'),
         (
             'date_time = 2026-10-25T02:30:00\ntimezone = "Europe/Berlin"\nfold = "both"',
@@ -118,7 +112,6 @@ def test_a_task_that_cannot_be_says_what_is_wrong_and_what_is_allowed(
         ),
         ('every = "30"', "every: '30' is no duration"),
         ('every = "30s"\nschedule = "@daily"', "every: a schedule has an interval, or cron text"),
-        ('schedule = "@daily"\noverlap = "no"', 'overlap: "no" is not one of "allow", "skip"'),
         ('schedule = "@daily"\nmisfire = "never"', 'misfire.policy: "never" is not one of "skip"'),
         (
             'schedule = "@daily"\nqueue = "cron_scheduler_retry.07"',
@@ -142,15 +135,9 @@ def test_a_task_that_cannot_be_says_what_is_wrong_and_what_is_allowed(
         ),
         ('date_time = 2026-03-29T02:30:00\ntimezone = "Europe/Berlin"', "2026-03-29"),
         ("date_time = 2026-03-29", "date_time: 2026-03-29 has no time; write 2026-03-29T00:00:00"),
-        ('date_time = "tomorrow"', 'date_time: "tomorrow" is no date-time'),
-        ("date_time = 9999-12-31T23:59:59", "too close to the edge of the calendar"),
         (
             "on_start = true\nparams = { a = { b = [1, inf] } }",
             "schedules.s: params.a.b[1]: inf is no number in JSON",
-        ),
-        (
-            "on_start = true\nparams = { day = 2026-01-01 }",
-            "schedules.s: params.day: 2026-01-01 is no JSON; put it in quotes",
         ),
         (
             f'on_start = true\nparams = {{ a = "{"x" * 102_400}" }}',
@@ -201,11 +188,8 @@ def test_a_name_that_is_not_allowed_says_what_is(faults: Faults, name: str, faul
         ("[tasks", "cannot be read as TOML: "),
         ("a = " + "[" * 5_000, "more than 64 tables and lists in one another"),
         (b"\xff\xfe", "is not UTF-8 text: invalid start byte at byte 0"),
-        (TASK.encode() + b"# caf\xe9\n", "is not UTF-8 text: invalid continuation byte at byte "),
-        ("tasks = 3", "tasks: 3 is not a table"),
         (f"{TASK}[[schedules]]\n", "schedules: [{}] is not a table"),
         ("[tasks.t]", "tasks.t: command: is missing; give a command, a url, python, or remind"),
-        ("[schedules.s]", "schedules.s: task: is missing"),
         (
             f'{TASK}topics = ["a", "b"]\n[tasks.u]\ncommand = ["true"]\ntopics = ["b"]\n',
             "tasks.u: topics: tasks.t listens to b already; give each its own",
@@ -225,7 +209,6 @@ def test_a_file_that_cannot_be_read_or_is_of_the_wrong_shape_says_where(
         ('topic = "a"\nparams = {}', "params: of an event are its payload: call them so"),
         ('task = "t"\npayload = {}', "payload: is for a topic; a task has params"),
         ('topic = "a"\npayload = [1]', "payload: must be a table, which listeners are given"),
-        ('topic = "a"\npayload = { a = nan }', "payload.a: nan is no number in JSON"),
         ('topic = "a b"', 'topic: "a b" is not a topic: letters, digits, and . _ : / -'),
         ('topic = "a"\nno_listener = "never"', 'no_listener: "never" is not one of "complete"'),
         ('task = "t"\nno_listener = "fail"', "no_listener: is for a topic, or for a task of"),
@@ -250,7 +233,6 @@ def headers(letter: str, many: int) -> str:
     ("content", "told"),
     [
         ('type = "report"', ["command: is missing; give a command, a url, python, or remind"]),
-        ('command = ["true"]\nmethod = "GET"', ["method: is for a url; this task has none"]),
         (f'{URL}\ncommand = ["true"]', ["command: is for a command; this task has a url"]),
         (
             f'{URL}\nheaders = {{ Host = "x", "a b" = "x" }}',
@@ -265,7 +247,6 @@ def headers(letter: str, many: int) -> str:
         (f'{URL}\nheaders = {{ X = "1" }}\nheaders_env = {{ x = "X" }}', ["'x' is given twice"]),
         (f"{URL}\nsuccess = [99, true]", ["99 is no status", "True is no status"]),
         ('url = "file:///etc/passwd"', ["url: must be like"]),
-        ('url = "https://user:SECRET@shop.example/"', ["url: "]),
     ],
 )
 def test_what_cannot_be_a_request_is_refused(faults: Faults, content: str, told: list[str]) -> None:
@@ -274,14 +255,3 @@ def test_what_cannot_be_a_request_is_refused(faults: Faults, content: str, told:
     assert len(said) == len(told)
     assert all(part in fault for part, fault in zip(told, said, strict=True)), said
     assert "SECRET" not in " ".join(said)
-
-
-def _nested(inmost: object, depth: int) -> object:
-    for _ in range(depth):
-        inmost = [inmost]
-    return inmost
-
-
-@pytest.mark.parametrize(("depth", "faults"), [(DEEPEST - 1, 0), (DEEPEST, 1), (900, 1)])
-def test_what_lies_too_deep_is_told_once_and_not_looked_into(depth: int, faults: int) -> None:
-    assert len(list(beyond_toml({"a": _nested(1, depth)}))) == faults

@@ -125,10 +125,8 @@ def test_a_strategy_is_found_beside_the_file(read: Read, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        ("defaults = 3", "defaults: 3 is not a table"),
         ('[classes."SLOW"]', "classes.SLOW: name: 'SLOW' is not allowed; allowed are a-z"),
         ("[classes.slow]\ncolour = 3", "classes.slow: colour: is not known here; there are"),
-        ("[defaults]\nkeep = 3", "defaults: keep: is not known here; there are cwd, env, errors"),
         (
             "[classes.slow]\nretry = { attempts = 0 }",
             "classes.slow: retry: SCHEDULE_RETRY_POLICY_INVALID: attempts: 0 is not",
@@ -137,7 +135,6 @@ def test_a_strategy_is_found_beside_the_file(read: Read, tmp_path: Path) -> None
         ("[defaults]\nerrors = { fatal = [] }", "defaults: errors: 'fatal' is no class of errors"),
         ('[defaults]\nstrategy = "shop"', "strategy: 'shop' is no function; write \"module:func"),
         ('[tasks.t]\ncommand = ["x"]\nclass = "emial"', "there is no class 'emial'; did you mean"),
-        ('[tasks.t]\ncommand = ["x"]\ntimeout = 5', 'timeout: 5 is not a duration such as "30s"'),
     ],
 )
 def test_what_cannot_be_says_what_is_wrong_and_where(read: Read, content: str, fault: str) -> None:

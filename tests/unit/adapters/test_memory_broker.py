@@ -84,19 +84,6 @@ def test_messages_of_a_queue_expire_in_order_each_at_its_own_time(
     assert [_receive(broker).message.body for _ in range(2)] == [b"one", b"two"]
 
 
-def test_messages_take_their_old_places_in_whatever_order_they_are_given_back(
-    broker: TrialBroker,
-) -> None:
-    for body in (b"1", b"2", b"3", b"4"):
-        _publish(broker, body)
-    first, second, third = (_receive(broker) for _ in range(3))
-
-    for delivery in (second, third, first):
-        broker.nack(delivery, requeue=True)
-
-    assert [_receive(broker).message.body for _ in range(4)] == [b"1", b"2", b"3", b"4"]
-
-
 async def test_consuming_declares_a_queue_that_nobody_declared(
     broker: TrialBroker, seen: asyncio.Queue[Delivery]
 ) -> None:

@@ -79,7 +79,6 @@ async def test_a_webhook_is_signed_as_the_standard_webhooks_are() -> None:
     ("answer", "asked", "for_good"),
     [
         (HttpAnswer(status=500), None, False),
-        (HttpAnswer(status=302), None, False),
         (HttpAnswer(status=410), None, True),
         (HttpAnswer(status=429, headers={"retry-after": "90"}), timedelta(seconds=90), False),
         (HttpFailed("no answer"), None, False),
@@ -156,7 +155,6 @@ async def test_a_ping_asks_for_what_a_run_came_to_with_its_last_words() -> None:
         (ping(asked_for("")), HttpAnswer(status=404), True),
         (attrs.evolve(ping(asked_for("")), tries=3), HttpAnswer(status=500), True),
         (ping(asked_for("/start", start=True)), HttpFailed("no"), True),
-        (ping(asked_for("")), HttpRefused("inside"), True),
         (
             ping(asked_for("/start", start=True), occurred_at=NOON - timedelta(minutes=2)),
             HttpAnswer(status=200),

@@ -34,10 +34,6 @@ def captured(*chunks: bytes, kept: int) -> Captured:
     return capture.result()
 
 
-def test_a_character_on_the_seam_is_not_torn() -> None:
-    assert captured("abc\u20acd".encode(), kept=4) == Captured(head="abc", tail="\u20acd", bytes=7)
-
-
 @given(st.lists(st.binary(max_size=40)), st.integers(1, 16))
 def test_bytes_are_counted_and_both_ends_are_bounded(chunks: list[bytes], kept: int) -> None:
     result = captured(*chunks, kept=kept)

@@ -1,14 +1,13 @@
 """Metrics as text, whatever names rows have; and what a process counts of itself."""
 
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cronhare.adapters.prometheus.metrics import PrometheusMetrics, exposition, write_textfile
+from cronhare.adapters.prometheus.metrics import PrometheusMetrics, exposition
 from cronhare.application.administration.reading.measures import (
     MOST_SERIES,
     OTHERS,
@@ -94,16 +93,6 @@ def test_what_has_no_series_of_its_own_is_counted_with_the_others() -> None:
     assert found["cronhare_executions_unfinished", OTHERS, "running"] == 5
     series = [key for key in found if key[0] == "cronhare_executions_unfinished"]
     assert len(series) == MOST_SERIES + 1
-
-
-def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
-    path = tmp_path / "cronhare.prom"
-    path.write_text("old\n" * 10_000)
-
-    write_textfile({"job_queue_dlq_depth": {(): 1}}, path)
-
-    assert samples(path.read_text())["job_queue_dlq_depth",] == 1
-    assert [each.name for each in tmp_path.iterdir()] == ["cronhare.prom"]
 
 
 def test_events_that_nobody_heard_are_counted_by_topic() -> None:

@@ -85,9 +85,7 @@ def test_a_failed_message_that_is_republished_is_a_task_message() -> None:
         {"cron-execution-id": 17},
         {"cron-execution-id": "17", "cron-attempt": 1},
         {"cron-execution-id": 0, "cron-attempt": 1},
-        {"cron-execution-id": 17, "cron-attempt": -1},
         {"cron-execution-id": True, "cron-attempt": 1},
-        {"cron-execution-id": 17, "cron-attempt": True},
         {"cron-execution-id": LARGEST_ID + 1, "cron-attempt": 1},
     ],
 )
@@ -100,15 +98,9 @@ def test_a_message_without_our_headers_has_no_ticket(headers: dict[str, object])
     ("body", "reason"),
     [
         (b"", "not a task message"),
-        (b"[1, 2]", "not a task message"),
-        (b"[" * 100_000, "not a task message"),
-        (b"\xff\xfe", "not a task message"),
         (TASK_BODY.replace(b"...", b"\xff"), "not JSON"),
-        (TASK_BODY.replace(b"...", rb"\ud800"), "not a task message"),
         (TASK_BODY.replace(b"25", b'"25"'), "Expected `int`, got `str` - at `$.id`"),
-        (TASK_BODY.replace(b"25", b"-1"), "Expected `int` >= 0 - at `$.id`"),
         (TASK_BODY.replace(b"16", b"9223372036854775808"), "at `$.scheduler_id`"),
-        (TASK_BODY.replace(b'"{...}"', b"{}"), "at `$.params_scheduler`"),
         (b'{"type":"report","id":25,"scheduler_id":16}', "missing required field"),
         (TASK_BODY.replace(b"...", b"x" * 102_400), "102402 bytes of JSON, 102400 are allowed"),
         (TASK_BODY.replace(b"report", b"system"), "tasks of the type system are our own"),
@@ -120,12 +112,6 @@ def test_a_message_that_cannot_be_understood_says_why(body: bytes, reason: str) 
 
     assert isinstance(answer, Unreadable)
     assert reason in answer.reason
-
-
-def test_fields_that_we_do_not_know_are_ignored() -> None:
-    body = TASK_BODY.replace(b'}"}', b'}","delivered_by":{"x":1}}')
-
-    assert read(body, {}, Signer()) == TASK
 
 
 @given(st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
@@ -210,18 +196,6 @@ def test_nacks_are_believed_as_far_as_there_was_time_for_them(seconds: int, beli
     nacks = Nacks(by_queue={MAIN: 9}, trip=timedelta(seconds=30))
 
     assert nacks.since(MONDAY, queue=MAIN, now=MONDAY + timedelta(seconds=seconds)) == believed
-
-
-any_json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=8,
-)
-
-
-@given(st.dictionaries(st.sampled_from(["cron-deaths", "x-death", "other"]), any_json))
-def test_no_header_ever_raises(headers: dict[str, object]) -> None:
-    assert sum(nacks_of(headers).values()) >= 0
 
 
 X_DEATH = {"queue": "q", "count": 2, "time": datetime(2026, 3, 2, tzinfo=UTC), "keys": ["q"]}

@@ -168,9 +168,7 @@ def test_what_is_neither_a_time_nor_how_long_is_told_both_forms(text: str) -> No
     [
         ("22:00", "UTC", "2026-03-28T22:00Z"),
         ("23:45", "UTC", "2026-03-27T23:45Z"),  # today's is still to come
-        ("9:00", "UTC", "2026-03-28T09:00Z"),
         ("9:00+02:00", "UTC", "2026-03-28T07:00Z"),
-        ("yesterday", "UTC", "2026-03-27T00:00Z"),
         ("1:00", "Europe/Berlin", "2026-03-28T00:00Z"),  # it is 0:30 of the 29th there
         ("yesterday", "Europe/Berlin", "2026-03-27T23:00Z"),
     ],

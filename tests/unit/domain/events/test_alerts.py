@@ -295,14 +295,3 @@ def test_a_good_run_alerts_that_wrote_too_little() -> None:
     assert (
         of_schedule(conditions, NOON, last=run(**{**last, "has_succeeded": False}, output=0)) == []
     )
-
-
-def test_what_is_said_nearer_goes_before_also_that_it_is_off() -> None:
-    far = AlertConditions(not_started_by=FIVE, longer_than_usual=3, least_output=9)
-    near = AlertConditions(not_started_by=Deadline(), longer_than_usual=0.0)
-
-    both = near.over(far)
-
-    assert both == AlertConditions(not_started_by=Deadline(), longer_than_usual=0.0, least_output=9)
-    assert not both.is_empty
-    assert near.is_empty

@@ -32,12 +32,10 @@ ACME = row('{"customer": "acme"}')
     [
         (None, row(), row(schedule_name="other")),
         ("schedule", row(), row(task_name="send")),
-        ("task", row(), row(schedule_name="other")),
         ("task", row(task_name="send"), row(task_name="send", task_id=26)),
         ("task", row(topic="orders.paid"), row(topic="orders.paid", task_id=26)),
         ("params.customer", ACME, row('{"customer": "acme", "n": 1}')),
         ("params.customer.id", row('{"customer": {"id": 42}}'), row('{"customer": {"id": "42"}}')),
-        ("params.customer", row('{"customer": [1, 2]}'), row('{"customer": [1,2]}')),
         ("params.customer", row('{"client": "acme"}'), row('["customer"]')),
         ("params.a", row('{"a": ' + "[" * 100_000), row()),
     ],
@@ -55,7 +53,6 @@ def test_failures_have_in_common_what_the_key_names(
     [
         ("schedule", row(), row(schedule_name="other")),
         ("task", row(), row(task_id=26)),
-        ("params.customer", ACME, row('{"customer": "acme2"}')),
         ("params.customer", ACME, row()),
         ("params.customer", row(f'{{"customer": "{"x" * 10_000}1"}}'), row('{"customer": "x"}')),
         ("params.customer", row('{"customer": "a\\u0000b"}'), row('{"customer": "a"}')),
@@ -127,14 +124,6 @@ def test_a_step_fills_the_coming_second_at_the_rate() -> None:
 
     assert [(begin - NOON) / SECOND for begin in decided.begins] == [0, 0.25, 0.5, 0.75]
     assert decided.next_at == NOON + SECOND
-
-
-def test_what_was_missed_is_not_made_up_for() -> None:
-    late = NOON + 100 * SECOND
-
-    decided = released(step(order(rate=2), now=late, waiting=100))
-
-    assert decided.begins == (late, late + SECOND / 2)
 
 
 @pytest.mark.parametrize("rate", [0.5, 3, 40, 1000])

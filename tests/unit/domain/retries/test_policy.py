@@ -115,7 +115,6 @@ def named(backoff: str) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ({"attempts": 3, "backoff": {"type": "fixed", "delay": 10_000}}, [10, 10]),
         (
             {"attempts": 5, "backoff": {"type": "sequence", "delay": [30_000, 60_000]}},
             [30, 60, 60, 60],
@@ -182,17 +181,13 @@ def test_a_refusal_carries_the_original_code() -> None:
     [
         (3, "a table"),
         ({"attempts": 21}, "attempts: 21 is not a whole number, 1-20"),
-        ({"attempts": True}, "attempts: True is not a whole number, 1-20"),
         (
             {"backoff": {"delay": 999}},
             "backoff.delay: 999 is not a whole number of milliseconds, 1,000-3,600,000",
         ),
-        ({"backoff": {"delay": "30s"}}, "backoff.delay: '30s' is not a whole number"),
         ("emial", "no preset is called 'emial'; there are emails, webhooks"),
         ({"backoff": "slow"}, "backoff: none is called 'slow'; there are standard, conservative"),
         ({"tries": 3}, "tries: is not known here"),
-        ({"backoff": {"base": 3}}, "backoff.base: is not known here"),
-        ({"backoff": {"type": "cubic"}}, "backoff.type: 'cubic' is not one of"),
         ({"backoff": {"jitter": "some"}}, "backoff.jitter: 'some' is not one of"),
         ({"backoff": {"multiplier": float("nan")}}, "multiplier: nan is not a number, 1-100"),
         ({"backoff": {"type": "sequence"}}, "backoff.delay: is missing: one or more delays"),
@@ -200,10 +195,7 @@ def test_a_refusal_carries_the_original_code() -> None:
             {"backoff": {"type": "sequence", "delay": [5]}},
             "each a whole number of milliseconds, 1,000-3,600,000",
         ),
-        ({"crashes": 3}, "crashes: 3 is not a table"),
-        ({"crashes": {"limit": 0}}, "limit: 0 is not a whole number, 1-100"),
         ({"crashes": {"timeouts": 1}}, "crashes.timeouts: 1 is not true or false"),
-        ({"crashes": {"most": 1}}, "crashes.most: is not known here"),
     ],
 )
 def test_a_policy_that_cannot_be_says_what_is_wrong(value: object, fault: str) -> None:

@@ -204,22 +204,6 @@ def test_what_comes_astray_beyond_the_retries_waits_longer_each_time() -> None:
     assert delays == [timedelta(0)] * 3 + waits + [LONGEST_AWAY] * 2
 
 
-@pytest.mark.parametrize(
-    ("waited", "looks_in"), [(0, 2), (2, 2), (4, 4), (40, 40), (90, 60), (580, 20), (599, 1)]
-)
-def test_a_missing_task_is_looked_for_ever_more_rarely_for_ten_minutes(
-    waited: int, looks_in: int
-) -> None:
-    first = await_task("no task new", said="no", now=NOW, expires_at=None)
-    assert first is not None
-
-    now = NOW + timedelta(seconds=waited)
-    again = await_task("no task new", said=first.reason, now=now, expires_at=None)
-
-    text = "waits for a worker that has its task, until 2026-03-02 12:10:00Z: no task new"
-    assert again == GiveBack(text, timedelta(seconds=looks_in))
-
-
 def test_a_missing_task_is_waited_for_until_the_run_expires_and_ten_minutes_at_most() -> None:
     said = "waits for a worker that has its task, until 2026-03-02 12:10:00Z: no task new"
 
@@ -360,7 +344,6 @@ def test_what_is_asked_for_counts_from_now_and_the_later_wins() -> None:
     "asked",
     [
         {"retry_after": read_retry_after(36_776_647)},
-        {"retry_after": read_retry_after("9999999999")},
         {"retry_at": ASKED_AT + timedelta(days=425)},
         {"retry_after": timedelta(hours=23)},
     ],
@@ -411,11 +394,9 @@ def class_of(exit_code: int = 1, **error: object) -> ErrorClass:
     [
         ({"code": "ECONNRESET"}, ErrorClass.TRANSIENT),
         ({"types": ("KeyError", "LookupError")}, ErrorClass.PERMANENT),
-        ({"types": ("TooManyRequests", "HTTPError")}, ErrorClass.RATE_LIMITED),
         ({"exit_code": 75}, ErrorClass.TRANSIENT),
         ({"code": "ECONNRESET", "types": ("KeyError",)}, ErrorClass.TRANSIENT),  # the nearest
         ({"code": "AUTH_INVALID", "error_class": ErrorClass.PERMANENT}, ErrorClass.TRANSIENT),
-        ({"error_class": ErrorClass.RATE_LIMITED}, ErrorClass.RATE_LIMITED),  # above an exit status
     ],
 )
 def test_an_error_is_known_by_code_exception_or_exit_status(
@@ -430,7 +411,6 @@ def test_an_error_is_known_by_code_exception_or_exit_status(
         (3, "a table is expected, with transient, permanent, rate-limited"),
         ({"fatal": []}, "'fatal' is no class of errors; there are transient, permanent"),
         ({"transient": "ECONNRESET"}, "transient: a list of at most 100 texts is expected"),
-        ({"transient": [75]}, "transient: 75 is not a code such as"),
         ({"transient": ["exit:0"]}, "'exit:0' is not a code such as"),
         ({"transient": ["E"], "permanent": ["E"]}, "permanent: 'E' is transient already"),
     ],

@@ -29,7 +29,6 @@ def test_a_delivery_becomes_instant(delivery: dict[str, object]) -> None:
     [
         {},
         {"options_interface": {"delivery": None}},
-        {"options_interface": {"delivery": "mail"}},
         {"options_interface": [{"delivery": {}}]},
         [{"options_interface": {"delivery": {}}}],
         "text",
@@ -65,7 +64,6 @@ CATALOG = Catalog([BACKUP, SWEEP, HEARS])
         (ONE, {"source": "shop", "name": "backup"}, BACKUP),
         (UNHEARD, {"source": "shop", "name": "sweep"}, SWEEP),  # the file numbers it anew
         (TWO, {"source": "shop"}, SWEEP),
-        (TWO, {"source": None}, SWEEP),
         *((ONE, {"source": each, "topic": "paid"}, HEARS) for each in ("shop", None, "garden")),
     ],
 )
@@ -73,35 +71,6 @@ def test_a_run_is_found_by_its_name_its_number_or_its_topic(
     ref: TaskRef, said: dict[str, str | None], found: Task
 ) -> None:
     assert CATALOG.find(ref, **said) is found
-
-
-@pytest.mark.parametrize("name", ["backup", None])
-def test_nobody_runs_a_task_of_another_source(name: str | None) -> None:
-    answer = CATALOG.find(ONE, source="garden", name=name)
-
-    assert isinstance(answer, MissingTask)
-    assert answer.kind is MissingKind.FOREIGN
-    assert "worker 1" in answer.reason
-    assert "is of garden, and this worker has the tasks of shop" in answer.reason
-    assert 'source = "garden"' in answer.cure
-
-
-@pytest.mark.parametrize(("source", "name"), [("shop", "tidy"), (None, None)])
-def test_an_unknown_task_is_told_with_what_there_is(source: str | None, name: str | None) -> None:
-    answer = CATALOG.find(UNHEARD, source=source, name=name)
-
-    assert isinstance(answer, MissingTask)
-    assert answer.kind is MissingKind.UNKNOWN
-    assert answer.reason.endswith("it has: backup (worker 1), sweep (worker 2), hears (worker 3)")
-    assert "disable its schedule if that is still on" in answer.cure
-
-
-def test_a_name_and_a_number_of_two_tasks_run_neither() -> None:
-    answer = CATALOG.find(TWO, source="shop", name="backup")
-
-    assert isinstance(answer, MissingTask)
-    assert answer.kind is MissingKind.CONTRADICTED
-    assert "backup (worker 1) and, by its number, sweep (worker 2)" in answer.reason
 
 
 def test_an_assigned_number_never_changes() -> None:

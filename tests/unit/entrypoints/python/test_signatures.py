@@ -61,13 +61,10 @@ def taking(kind: object, default: object = ...) -> Callable[..., object]:
     ("kind", "value", "json"),
     [
         (Order, Order(number=1, placed=NOON), {"number": 1, "placed": "2026-11-26T12:00:00Z"}),
-        (Order | None, None, None),
         (Strict, Strict(within=timedelta(hours=1)), {"within": "PT1H"}),
         (Parcel, Parcel(3), {"weight": 3, "to": "Bonn"}),
         (Item, Item(Decimal("1.10")), {"price": "1.10"}),
-        (Struct, Struct(1), {"a": 1}),
         (datetime, NOON, "2026-11-26T12:00:00Z"),
-        (timedelta, timedelta(seconds=5), "PT5S"),
         (Decimal, Decimal("1.10"), "1.10"),
         (dict[int, str], {1: "a"}, {"1": "a"}),
         (tuple[int, str], (1, "a"), [1, "a"]),
@@ -88,8 +85,6 @@ def test_a_value_comes_back_as_its_annotation_has_it(kind: Any, value: Any, json
     [
         (int, "5", "it: expected `int`, got `str`"),
         (Parcel, {"weight": "x"}, "it.weight: expected `int`, got `str`"),
-        (dict[int, str], {"a": "b"}, "a key of it: expected `int`, got `str`"),
-        (datetime, "tomorrow", "it: invalid RFC3339 encoded datetime"),
         (float, float("nan"), "it: Out of range float values are not JSON compliant"),
         (
             Order,
