@@ -145,6 +145,7 @@ class AlertWatch:
             usual = {id_ for id_ in page if watched[id_].longer_than_usual}
             for signs in self._alerts.schedule_signs(page, usual=usual, now=now):
                 held += judge_schedule(signs, watched[signs.scheduler_id], now, source=source)
+            self._judge.look(self._now())  # very many take longer than its `LONGEST_GAP`
         if (took := time.monotonic() - began) > EVERY.total_seconds():
             text = (
                 f"Judging {len(watched):,} schedules of {source} took {took:.0f} s: their alerts "

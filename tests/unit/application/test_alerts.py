@@ -1,16 +1,19 @@
 """Alerts: judged by one of all, raised once, cleared once, and told after a crash."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import attrs
 import msgspec
+import pytest
 
 from cronhare.adapters.sql.events.alerts import SqlAlertStore
 from cronhare.application.administration.reading.alerts import why_untold
+from cronhare.application.events import alerting
+from cronhare.application.events.alerting import LedgerJudge
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.events.alerts import EVERY
 from cronhare.domain.events.judging import alert
-from cronhare.domain.events.rules import AlertConditions, Deadline, Rule
+from cronhare.domain.events.rules import AlertConditions, AlertPolicy, Deadline, Rule
 from cronhare.domain.events.targets import (
     ByCommand,
     ByEmail,
@@ -25,8 +28,10 @@ from cronhare.domain.events.targets import (
     without,
     without_programs,
 )
+from cronhare.ports.events import AlertFilter
 from tests.unit.application.house import House
 from tests.unit.application.test_events import (
+    EVERY_MINUTE,
     MINUTE,
     TASK,
     Outpost,
@@ -95,6 +100,65 @@ async def test_of_a_schedule_of_no_file_the_list_says_what_the_teller_does() -> 
     assert [(each.target, each.why) for each in late.untold] == [
         ("ops", "report, or its task, names others in its notify")
     ]
+
+
+class Watched:
+    """A ledger on which nodes report themselves, and a judge that looks."""
+
+    def __init__(self) -> None:
+        self.house = house()
+        self.judge = self.house.container.ledger_judge(policy=AlertPolicy())
+
+    def goes_on(self, seconds: int, *alive: str) -> None:
+        for _ in range(seconds // 10):
+            self.house.clock.advance(timedelta(seconds=10))
+            for name in alive:
+                self.house.report(name)
+            self.judge.look(self.house.now)
+
+    def raised(self) -> list[str]:
+        found, _ = self.house.container.alerts().page(AlertFilter(), after=None, limit=None)
+        return [f"{each.rule} {each.subject}" for each in found]
+
+
+def test_a_ledger_that_was_away_makes_no_node_silent_and_a_killed_one_is_told() -> None:
+    watched = Watched()
+    watched.goes_on(300, "ant", "bee")
+    watched.house.clock.advance(timedelta(seconds=70))
+    watched.judge.look(watched.house.now)
+    watched.goes_on(300, "ant", "bee")
+    after_an_outage = watched.raised()
+
+    watched.goes_on(40, "bee")
+    early = watched.raised()
+    watched.goes_on(80, "bee")
+
+    assert (after_an_outage, early) == ([], [])
+    assert watched.raised() == ["node ant"]
+
+
+def test_very_many_schedules_are_all_judged_and_no_gap_makes_nodes_unwatched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(alerting, "AT_ONCE", 1)
+    made, asked, names = house(), subscriptions(), ("report", "books", "charts")
+    drafts = [attrs.evolve(EVERY_MINUTE, name=name) for name in names]
+    made.schedules.save(drafts, source="shop", now=made.now)
+    made.dispatcher.tick(made.now)
+    made.clock.advance(12 * MINUTE)
+    asked = attrs.evolve(asked, schedules=dict.fromkeys(names, asked.schedules["report"]))
+    one, looks, look = Outpost(made, asked), list[datetime](), LedgerJudge.look
+
+    def looked(judge: LedgerJudge, now: datetime) -> None:
+        looks.append(now)
+        look(judge, now)
+
+    monkeypatch.setattr(LedgerJudge, "look", looked)
+    one.alerts.look(asked, made.now)
+
+    found, _ = made.container.alerts().page(AlertFilter(), after=None, limit=None)
+    assert [each.rule for each in found].count(Rule.NOT_STARTED) == len(names)
+    assert len(looks) == 1 + len(names), "after each part, so that nodes are watched without a gap"
 
 
 # Why a target is not told

@@ -1,11 +1,13 @@
 """What a worker makes of messages that it did not expect, and of queues that others serve."""
 
+import asyncio
 import logging
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from cronhare.adapters.sql.nodes import SqlRedeliveryStore
 from cronhare.application.worker import ledger
 from cronhare.domain.execution import State
 from cronhare.domain.messages import LARGEST_BODY, Signer
@@ -13,6 +15,8 @@ from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.schedule import OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE
+from cronhare.ports import LedgerUnavailable
+from cronhare.ports.broker import Delivery
 from tests.ports import ids_of
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import (
@@ -277,6 +281,77 @@ def house() -> House:
     house.add(schedule="0 0 1 1 *")
     house.publish(foreign_body(house), message_id="theirs")
     return house
+
+
+async def taken_by(house: House, node: str) -> tuple[House, list[asyncio.Task[Any]]]:
+    """Start a worker that is delivered what waits, and notes what of it came again."""
+    other = house.neighbour(node)
+    await other.open()
+    await other.settle()
+    over = asyncio.Event()
+
+    async def take(delivery: Delivery) -> None:
+        async with other.worker._notes.noted(delivery):
+            await over.wait()  # and gets no further
+
+    taking = [asyncio.create_task(take(each)) for each in other.deliveries]
+    for _ in range(60):
+        await asyncio.sleep(0)
+    return other, taking
+
+
+async def ends(other: House, taking: list[asyncio.Task[Any]], *, dies: bool) -> None:
+    """Let a worker end; one that dies takes no note back."""
+
+    def unavailable(*_: object, **__: object) -> None:
+        raise LedgerUnavailable("gone away")
+
+    with pytest.MonkeyPatch.context() as dead:
+        for method in ("hold", "let_go") if dies else ():
+            dead.setattr(SqlRedeliveryStore, method, unavailable)
+        for task in taking:
+            task.cancel()
+        await asyncio.gather(*taking, return_exceptions=True)
+    await other.connection.close()
+    other.clock.advance(SECOND)
+
+
+async def test_one_that_ended_its_workers_is_parked_unread_and_its_neighbour_runs(
+    house: House,
+) -> None:
+    house.publish(foreign_body(house), message_id="innocent")
+
+    for number in range(4):  # the first of them cannot know that it came before
+        await ends(*await taken_by(house, f"ant-{number + 10}"), dies=True)
+    await house.open()
+    await house.work()
+
+    [parked] = house.messages(QUARANTINE_QUEUE)
+    reason = "it ended its worker 3 times within 300 s, before a run had begun"
+    assert (parked.id, parked.headers["cron-parked-because"]) == ("theirs", reason)
+    assert len(house.executions()) == 1
+
+
+async def test_once_a_shutdown_has_begun_nothing_more_is_noted(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted, hold = list[str](), SqlRedeliveryStore.hold
+
+    def holds(store: SqlRedeliveryStore, name: str, **asked: Any) -> Any:  # noqa: ANN401
+        noted.append(name)
+        return hold(store, name, **asked)
+
+    monkeypatch.setattr(SqlRedeliveryStore, "hold", holds)
+    house.publish(foreign_body(house), message_id="another")
+    await ends(*await taken_by(house, "ant-10"), dies=True)
+    other, taking = await taken_by(house, "ant-11")  # one is noted, the other waits for its turn
+
+    other.worker.drain()
+    await ends(other, taking[:1], dies=False)
+    await other.settle()
+
+    assert len(noted) == 1
+    taking[1].cancel()
 
 
 @pytest.mark.parametrize("why", ["shutdown", "lost connection"])

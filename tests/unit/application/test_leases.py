@@ -97,6 +97,19 @@ async def running_and_watched() -> House:
     return house
 
 
+async def test_what_a_renewal_would_keep_is_not_ended_after_a_suspend() -> None:
+    house = await running_and_watched()
+
+    house.clock.advance(HOUR)  # all of it slept, the ledger's host as well
+    house.keeper.watch()
+    house.keeper.renew()
+    house.keeper.watch()
+    await house.settle()
+
+    assert house.runner.running == {house.only.id}
+    assert house.only.lease_until == house.now + LEASE
+
+
 async def test_whose_place_was_taken_in_a_suspend_is_ended_by_the_first_renewal() -> None:
     house = await running_and_watched()
     house.clock.advance(HOUR)

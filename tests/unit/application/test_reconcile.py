@@ -1,5 +1,6 @@
 """What was lost on the way, and what becomes of it."""
 
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import pytest
@@ -97,6 +98,37 @@ async def test_a_broker_that_lost_all_while_it_was_away_is_told_all_within_a_min
     pass_time(house, MINUTE, 5 * SECOND)
 
     assert len({message.id for message in house.messages(MAIN_QUEUE)}) == 6
+
+
+@pytest.mark.parametrize(
+    ("fails", "made"),
+    [
+        ({"overdue": TypeError, "gates": TypeError}, ["lapsed", "end_waiting"]),
+        ({"lapsed": LedgerUnavailable}, ["overdue", "end_waiting", "gates"]),
+        ({"lapsed": LedgerUnavailable, "overdue": LedgerUnavailable}, []),
+    ],
+    ids=["faults of ours", "one without an answer", "two without an answer"],
+)
+def test_a_look_that_fails_costs_the_others_nothing_unless_the_ledger_is_away(
+    fails: Mapping[str, type[Exception]], made: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = House()
+    due(house)
+    looks = list[str]()
+
+    def look(name: str) -> tuple[()]:
+        if name in fails:
+            raise fails[name](name)
+        looks.append(name)
+        return ()
+
+    for name in ("lapsed", "overdue", "end_waiting", "gates"):
+        monkeypatch.setattr(house.claims, name, lambda name=name, **_: look(name))
+
+    with pytest.raises(next(iter(fails.values())), match=next(iter(fails))):
+        house.reconciler.tick(house.now)
+
+    assert looks == made
 
 
 async def test_a_cleanup_that_was_cut_off_is_made_by_a_scheduler_and_not_by_a_worker() -> None:
