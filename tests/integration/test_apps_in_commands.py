@@ -204,6 +204,11 @@ def test_an_import_that_hangs_is_ended_with_what_it_has_begun(read: Read) -> Non
     assert "belongs into a task" in str(refused.value)
 
 
+def test_an_import_that_ends_its_interpreter_is_a_fault_of_the_app(read: Read) -> None:
+    with pytest.raises(JobsFileInvalid, match=r"(?s)gave an answer that cannot be read.*so far"):
+        read("import os\nprint('so far', flush=True)\nos._exit(0)")
+
+
 def test_an_import_that_meddles_with_its_process_is_read_all_the_same(
     read: Read, tmp_path: Path
 ) -> None:

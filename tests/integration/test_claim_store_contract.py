@@ -7,6 +7,7 @@ from functools import partial
 import msgspec
 import pytest
 
+from cronhare.application.administration.explain import newest_instant
 from cronhare.domain.execution import LOST_WAIT, Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.retries.outcome import Crash, Ending, PoisonPill
@@ -546,3 +547,24 @@ def test_concurrent_callers_find_different_ends(ledger: Ledger) -> None:
     answers.append(ids(overdue(ledger)))  # what one was taking, the others passed over
 
     assert sorted(id_ for answer in answers for id_ in answer) == archived
+
+
+def test_after_a_clock_that_was_ahead_explain_says_until_when_nothing_is_due(
+    ledger: Ledger,
+) -> None:
+    ledger.add("report", schedule="* * * * *")
+    ledger.clock.advance(MINUTE)
+    ledger.claim_due()
+    ledger.clock.advance(1_440 * MINUTE)
+    ledger.claim_due()
+    ledger.clock.move_to(ledger.now - 1_440 * MINUTE + SECOND)
+
+    ledger.clock.advance(MINUTE)
+    claimed = ledger.claim_due().claimed
+    [stored] = ledger.schedules.schedules(["report"])
+    instant = newest_instant(stored, now=ledger.now)
+    told = " ".join(ledger.explanations.explain(stored, instant).because)
+
+    assert claimed == ()
+    assert "nothing of it is due before 2026-03-03 12:02:00Z" in told
+    assert "`cronhare schedules disable report`" in told

@@ -1,8 +1,10 @@
 """Links to a database with and without TLS, and who is given the password."""
 
 import socket
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from threading import Thread
 from typing import Any
 
@@ -147,26 +149,51 @@ def test_no_option_of_the_driver_turns_it_off(options: str) -> None:
         open_engine(f"postgresql://u:secret@ledger.test/cron{options}")
 
 
-def test_an_impostor_on_this_machine_is_given_no_password() -> None:
+def ask_as_postgresql(client: socket.socket) -> bytes:
+    if client.recv(8)[4:] == b"\x04\xd2\x16\x2f":  # the driver asks for TLS first
+        client.sendall(b"N")
+        client.recv(1_000)
+    client.sendall(b"R\x00\x00\x00\x08\x00\x00\x00\x03")
+    return client.recv(1_000)
+
+
+def ask_as_mysql(client: socket.socket, plugin: bytes = b"mysql_clear_password\0") -> bytes:
+    def say(number: int, payload: bytes) -> None:
+        client.sendall(struct.pack("<I", len(payload))[:3] + bytes([number]) + payload)
+
+    salt, able = b"a" * 20, struct.pack("<HBHHB", 0xF7FF & ~0x800, 33, 2, 0x00FF, 21)
+    greeting = b"\x0a8.0.36\0" + struct.pack("<I", 7) + salt[:8] + b"\0" + able + bytes(10)
+    say(0, greeting + salt[8:] + b"\0mysql_native_password\0")
+    client.recv(1_000)
+    say(2, b"\xfe" + plugin)
+    return client.recv(1_000)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "ask"),
+    [
+        ("postgresql", ask_as_postgresql),
+        ("mysql", ask_as_mysql),
+        ("mysql", partial(ask_as_mysql, plugin=b"dialog\0\4Password: ")),
+    ],
+    ids=["postgresql", "mysql", "mysql by PAM"],
+)
+def test_an_impostor_on_this_machine_is_given_no_password(
+    scheme: str, ask: Callable[[socket.socket], bytes]
+) -> None:
     heard = bytearray()
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
-        def ask_for_the_password() -> None:
-            for _ in range(2):  # the driver may ask for TLS first, by a session of its own
-                client, _ = listener.accept()
-                client.settimeout(5)
-                with client, suppress(OSError):
-                    if client.recv(8)[4:] == b"\x04\xd2\x16\x2f":
-                        client.sendall(b"N")
-                        client.recv(1_000)
-                    client.sendall(b"R\x00\x00\x00\x08\x00\x00\x00\x03")
-                    heard.extend(client.recv(1_000))
-                    return
+        def answer() -> None:
+            client, _ = listener.accept()
+            client.settimeout(5)
+            with client, suppress(OSError):
+                heard.extend(ask(client))
 
-        thread = Thread(target=ask_for_the_password)
+        thread = Thread(target=answer)
         thread.start()
         port = listener.getsockname()[1]
-        said = refusal(f"postgresql://tester:c4nary@127.0.0.1:{port}/cron")
+        said = refusal(f"{scheme}://tester:c4nary@127.0.0.1:{port}/cron")
         thread.join()
 
     assert b"c4nary" not in heard

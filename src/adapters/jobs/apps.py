@@ -108,7 +108,10 @@ def _ask(place: str, environment: Mapping[str, str], timeout: float) -> _Tables:
         case 0 if len(said) > LARGEST_FILE:
             text = f"has tables of more than {LARGEST_FILE // 2**20} MiB"
         case 0:
-            return msgspec.json.decode(said, type=_Tables)
+            try:
+                return msgspec.json.decode(said, type=_Tables)
+            except msgspec.DecodeError as error:  # its module ended the interpreter, or wrote there
+                text = f"gave an answer that cannot be read: {error}{end}"
         case status if status == _REFUSED and said:
             text = said.decode(errors="backslashreplace")
         case status if status < 0:

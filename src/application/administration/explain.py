@@ -14,7 +14,7 @@ from cronhare.domain.lifecycle.claims import left_out, why_not_filled
 from cronhare.domain.lifecycle.gates import ACTIVE, PLACED, key_of, schedule_of
 from cronhare.domain.lifecycle.orders import BackfillOrder, Replay, ReplayState
 from cronhare.domain.lifecycle.retry_limits import RetryPolicies
-from cronhare.domain.nodes import MOST_REPORTS, NodeReport, alive, served, serving
+from cronhare.domain.nodes import CLOCKS_DIFFER, MOST_REPORTS, NodeReport, alive, served, serving
 from cronhare.domain.reading import Invalid
 from cronhare.domain.schedules.catalog import say_unheard
 from cronhare.domain.schedules.draft import Disabled, hindrance
@@ -131,6 +131,7 @@ class Explanations:
         return attrs.evolve(found, because=(came, *found.because, *more))
 
     def of_execution(self, execution_id: int) -> ExplanationView:
+        """Explain why an execution is where it is."""
         execution, now = find_execution(self._records, execution_id), self._now()
         attempts = self._records.attempts(execution_id)
         stored, due = self._schedules.with_id(execution.scheduler_id), execution.due_at
@@ -159,6 +160,7 @@ class Explanations:
         return StoryView(now=now, execution=shown, steps=[*steps])
 
     def failure_of(self, execution: ExecutionView) -> int | None:
+        """Find the row of the archive by which an execution can be replayed."""
         if execution.state not in REPLAYABLE:
             return None
         found = self._records.archive(FailureFilter(execution_id=execution.id), limit=1)
@@ -210,7 +212,7 @@ class Explanations:
             f"{came_of(run)}, at {say_moment(run.due_at)}: execution {run.id}, {run.state}."
             for run in (beside if found.execution is None else ())
         )
-        return attrs.evolve(found, because=(*told, *found.because))
+        return attrs.evolve(found, because=(*told, *found.because, *_planned_ahead(stored, now)))
 
     def _without_record(
         self, schedule: Schedule, stored: StoredSchedule, due: datetime, now: datetime
@@ -384,6 +386,23 @@ class Explanations:
             at = say_moment(last.failed_at)
             return f". One of that name was deleted or renamed: its last failure was at {at}"
         return ""
+
+
+def _planned_ahead(stored: StoredSchedule, now: datetime) -> Iterator[str]:
+    """Tell of a plan that was made while the ledger's clock was ahead, before it was set right."""
+    schedule, planned = understood(stored), stored.next_due_at
+    if schedule is None or planned is None or not stored.planned:
+        return
+    following = schedule.next(now + CLOCKS_DIFFER)
+    if following is not None and planned > following:
+        yield (
+            "The ledger's clock was ahead, and its instants were decided on then: "
+            f"nothing of it is due before {say_moment(planned)}."
+        )
+        yield (
+            f"`cronhare schedules disable {stored.name}` and then `enable` plans it anew, "
+            "as any edit does."
+        )
 
 
 def newest_instant(stored: StoredSchedule, *, now: datetime) -> datetime:

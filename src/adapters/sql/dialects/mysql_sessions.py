@@ -64,7 +64,7 @@ _UNASKED: Final = frozenset((0, *range(2000, 3000), *range(9000, 10_000)))
 
 _CAUSES: Final = {
     **dict.fromkeys((2003, 2005), Cause.ABSENT),
-    **dict.fromkeys((1045, 1698), Cause.LOGIN),
+    **dict.fromkeys((1045, 1698, CR.CR_AUTH_PLUGIN_ERR), Cause.LOGIN),
     **dict.fromkeys((1044, 1049), Cause.PLACE),
 }
 
@@ -199,6 +199,23 @@ _CONVERSIONS: Final[dict[Any, Any]] = {
 }
 
 
+class Refused:
+    """Stands for a plugin of the driver's that sends the password in clear text, and sends nothing.
+
+    While the server is down, any user of its machine can answer at its port, and ask for it.
+    """
+
+    def __init__(self, _: "pymysql.Connection[Any]") -> None:
+        text = (
+            "what answers there asks for the password in clear text, and could be anybody: have it "
+            "verified (?ssl_ca=/path/ca.pem), or name its socket (?unix_socket=)"
+        )
+        raise pymysql.OperationalError(CR.CR_AUTH_PLUGIN_ERR, text)
+
+
+IN_CLEAR_TEXT: Final = ("mysql_clear_password", "dialog")
+
+
 class Session(pymysql.Connection):
     """A session of the driver."""
 
@@ -283,5 +300,6 @@ class MysqlSessions(Sessions):
             # of affected rows is the number of those inserted.
             client_flag=0,
             conv=_CONVERSIONS,
+            auth_plugin_map={} if server.is_proven(host) else dict.fromkeys(IN_CLEAR_TEXT, Refused),
             **encryption[server.tls_to(host)],
         )
