@@ -1,4 +1,4 @@
-"""Crontabs carried over into a jobs file, and the names of what they become."""
+"""Crontabs: how their lines are read, and what they become in a jobs file."""
 
 import re
 import tomllib
@@ -13,11 +13,16 @@ from cronhare.adapters.crontab.carrier import import_crontabs
 from cronhare.adapters.crontab.reader import (
     Crontab,
     CrontabKind,
+    Entry,
     Finding,
     Host,
     Imported,
+    Setting,
+    Unreadable,
     Verdict,
+    guess_kind,
     parse_usable,
+    read_crontab,
 )
 
 # /etc/crontab of Debian 12, from its package cron-daemon-common 3.0pl1-162.
@@ -292,3 +297,90 @@ def test_whatever_a_file_holds_the_result_reads_back_and_no_line_is_forgotten(
     assert told == active
     assert list(jobs.get("tasks", {})) == [f.job for f in imported.findings if f.job is not None]
     assert all(re.fullmatch(r"[a-z0-9._-]{1,63}", task) for task in jobs.get("tasks", {}))
+
+
+def read_entry(text: str, kind: CrontabKind = CrontabKind.USER) -> Entry:
+    (line,) = read_crontab(text, kind)
+    assert isinstance(line, Entry)
+    return line
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("PATH=/usr/bin:/bin", "PATH", "/usr/bin:/bin"),
+        ("  MAILTO = ada@example.org  ", "MAILTO", "ada@example.org"),
+        ("MAILTO=", "MAILTO", ""),
+        ("GREETING='  hello '", "GREETING", "  hello "),
+        ("""GREETING = "it's" """, "GREETING", "it's"),
+        ('"MY NAME" = x', "MY NAME", "x"),
+        ("HOME=$PWD", "HOME", "$PWD"),
+    ],
+)
+def test_a_name_with_an_equals_sign_is_a_setting(text: str, name: str, value: str) -> None:
+    (line,) = read_crontab(f"{text}\n", CrontabKind.USER)
+
+    assert line == Setting(line=1, text=text.lstrip(), name=name, value=value)
+
+
+@pytest.mark.parametrize("text", ['NAME="x" y', 'NAME="x', "=x", '"A=B"=c', "A B=c"])
+def test_what_cron_would_not_take_for_a_setting_is_unreadable(text: str) -> None:
+    (line,) = read_crontab(f"{text}\n", CrontabKind.USER)
+
+    assert isinstance(line, Unreadable)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "reason"),
+    [
+        ("* * * * *", CrontabKind.USER, "a time and a command are expected"),
+        ("@daily root", CrontabKind.SYSTEM, "a time, a user and a command are expected"),
+        ("-*/5 * * * * run", CrontabKind.USER, "minute '-*/5': a leading '-'"),
+        ("* * * * * * run", CrontabKind.USER, "sixth time field"),
+        ("* * * * * echo \0", CrontabKind.USER, "NUL"),
+        ("* * * * * echo \udce4", CrontabKind.USER, "not UTF-8"),
+    ],
+)
+def test_a_line_that_is_nothing_here_says_why(text: str, kind: CrontabKind, reason: str) -> None:
+    (line,) = read_crontab(f"\n{text}\n", kind)
+
+    assert isinstance(line, Unreadable)
+    assert line.line == 2
+    assert reason in line.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "oddity"),
+    [
+        ("@daily run\r\n", "carriage return"),
+        ("@daily run", "no newline"),
+        ("@daily grep 'a\\\\.b' file\n", "one backslash"),
+    ],
+)
+def test_what_a_reader_should_know_of_a_line_is_told(text: str, oddity: str) -> None:
+    entry = read_entry(text)
+
+    (told,) = entry.oddities
+    assert oddity in told
+    assert "\r" not in entry.command
+
+
+USER_TEXT = "MAILTO=ada\n# m h  dom mon dow   command\n0 5 * * * tar -czf home.tgz /home\n"
+SYSTEM_TEXT = "0 5 * * * root tar -czf home.tgz /home\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        ("/etc/crontab", USER_TEXT, CrontabKind.SYSTEM),
+        ("/var/spool/cron/crontabs/ada", SYSTEM_TEXT, CrontabKind.USER),
+        ("crontab", USER_TEXT, CrontabKind.USER),
+        ("crontab", SYSTEM_TEXT, CrontabKind.SYSTEM),
+        ("crontab", "@daily root run\n17 * * * * backup --now\n", CrontabKind.USER),
+        ("crontab", "", CrontabKind.USER),
+    ],
+)
+def test_its_place_or_else_its_text_says_whether_it_has_a_user_column(
+    name: str, text: str, kind: CrontabKind
+) -> None:
+    assert guess_kind(name, text) is kind

@@ -137,7 +137,6 @@ SECONDS = (
     "expression: five fields expected, seconds are not supported"
     ' (remove the sixth field, or give the schedule every = "30s" instead)'
 )
-MONTH_DAY_FORM = "write L, LW, or 1W to 31W"
 WEEK_DAY_FORM = "write dL or d#k, such as 5L or FRI#2; k is 1-5"
 
 REFUSALS = [
@@ -272,12 +271,6 @@ def test_each_number_is_one_of_its_field_and_of_each_month(name: str) -> None:
     assert day in range(1, 29)
     assert month in range(1, 13)
     assert week_day in range(7)
-
-
-def test_names_spread_over_the_hour() -> None:
-    minutes = [int(plain("H * * * *", f"job-{number}")[0]) for number in range(6_000)]
-
-    assert all(60 < minutes.count(minute) < 145 for minute in range(60))
 
 
 def test_a_hashed_item_stands_beside_others() -> None:

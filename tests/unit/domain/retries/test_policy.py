@@ -1,5 +1,4 @@
 import json
-from contextlib import suppress
 from datetime import timedelta
 
 import attrs
@@ -244,22 +243,3 @@ def test_what_was_read_can_be_written_as_json_and_read_whatever_the_default(
 
     assert read_policy(written, default=DEFAULT) == policy
     assert read_policy(written, default=RetryPolicy()) == policy
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["attempts", "backoff", "type", "delay", "jitter", "multiplier", "x"]),
-            inner,
-        )
-    ),
-    max_leaves=6,
-)
-
-
-@given(json_values)
-def test_nothing_but_a_refusal_is_ever_raised(value: object) -> None:
-    with suppress(RetryPolicyInvalid):
-        assert 1 <= read_policy(value, default=DEFAULT).attempts <= 20
