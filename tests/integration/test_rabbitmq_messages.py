@@ -1,10 +1,9 @@
-"""What others put into our queues: hostile bytes, pills, nacks; and how late the lanes are."""
+"""What others do to our queues: pills and nacks."""
 
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +14,6 @@ from pika.adapters.blocking_connection import BlockingChannel
 from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
 from cronhare.adapters.rabbitmq.broker import PikaBroker
 from cronhare.adapters.rabbitmq.topology import DELIVERY_LIMIT
-from cronhare.application.worker.unhandled import LARGEST_PARKED, quarantine_message
 from cronhare.domain.messages import (
     Signer,
     TaskMessage,
@@ -33,58 +31,9 @@ from cronhare.domain.topology import (
 from cronhare.ports.broker import Delivery
 from tests.integration import amqp
 from tests.integration.original_worker import OriginalWorker
-from tests.services.frames import long, properties, raw_channel, short, table
 from tests.services.rabbitmq import Server
 
 pytestmark = pytest.mark.integration
-
-SOON = 60.0
-
-DEEP = b"V"
-for _ in range(600):
-    DEEP = b"A" + long(DEEP)
-
-
-@asynccontextmanager
-async def worker(url: str) -> AsyncIterator[AioPikaBroker]:
-    broker = AioPikaBroker(url, retry_delay=timedelta(seconds=1))
-    yield broker
-    await broker.close()
-
-
-UNPARKED = {
-    "a body of 16 MiB": (properties(), bytes(16 * 2**20)),  # the largest that RabbitMQ 4 takes
-    "131 kB of headers": (
-        properties(headers=long(b"".join(short(b"%d" % n) + b"t\x01" for n in range(17_000)))),
-        b"{",
-    ),
-    "one header of 130 kB": (properties(headers=table(x=b"S" + long(b"x" * 130_000))), b"{"),
-    "an id of 1,020 bytes when it is shown": (properties(message_id=short(b"\xff" * 255)), b"{"),
-    "arrays nested 600 deep": (properties(headers=table(deep=DEEP)), b"{"),
-}
-
-
-@pytest.mark.parametrize("hostile", UNPARKED.values(), ids=UNPARKED.keys())
-async def test_whatever_a_message_is_made_of_it_can_be_parked(
-    vhost: str, hostile: tuple[bytes, bytes]
-) -> None:
-    seen: asyncio.Queue[Delivery] = asyncio.Queue()
-    raw_properties, body = hostile
-    async with worker(vhost) as broker:
-        amqp.declare(vhost, retry_delay=timedelta(seconds=1))
-        with raw_channel(vhost) as raw:
-            raw.publish(MAIN_QUEUE.encode(), raw_properties, body)
-        await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=seen.put_nowait)
-        await quarantine_message(broker, await asyncio.wait_for(seen.get(), SOON), "because")
-
-    with amqp.channel(vhost) as plain:
-        _, parked, kept = plain.basic_get(QUARANTINE_QUEUE, auto_ack=True)
-    assert parked is not None
-    assert parked.headers["cron-parked-because"] == "because"
-    assert parked.headers["cron-parked-size"] == len(body)
-    assert kept == body[:LARGEST_PARKED]
-    assert amqp.depth(vhost, MAIN_QUEUE) == 0
-
 
 RETRY_DELAY = timedelta(milliseconds=300)
 REPORTS = "cron_scheduler.reports"
