@@ -1,5 +1,6 @@
 """What commands and processes import, where commands are listed, what TAB gives, who calls."""
 
+import inspect
 import json
 import os
 import pwd
@@ -8,8 +9,9 @@ import socket
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.core import TyperCommand
@@ -21,7 +23,10 @@ from cronhare.domain.nodes import read_node
 from cronhare.entrypoints.cli import options
 from cronhare.entrypoints.cli.command_tree import Commands
 from cronhare.entrypoints.cli.commands.replays import this_author
+from cronhare.entrypoints.container import Part, providers
 from cronhare.entrypoints.node_identity import this_actor, this_node, this_user
+from cronhare.entrypoints.settings.settings import Settings
+from cronhare.entrypoints.working import WorkingContainer
 
 JOBS = """
 [tasks.one]
@@ -276,3 +281,18 @@ def test_no_variable_of_the_environment_says_whose_process_this_is(
     user = pwd.getpwuid(os.getuid()).pw_name
     assert (this_user(), this_author(None)) == (user, user)
     assert this_actor().name.startswith(f"{user}@")
+
+
+def test_each_part_takes_what_the_container_gives_it() -> None:
+    wired: Iterable[Any] = WorkingContainer(settings=Settings()).providers.values()
+    parts: list[Any] = [
+        part
+        for part in providers.traverse(*wired)
+        if isinstance(getattr(part, "provides", None), Part)
+    ]
+
+    assert len(parts) > 50
+    for part in parts:
+        signature = inspect.signature(part.provides.found())
+        is_whole = not isinstance(part, providers.Factory)  # to those the caller adds some
+        (signature.bind if is_whole else signature.bind_partial)(*part.args, **part.kwargs)
